@@ -1,0 +1,174 @@
+// Package container describes what Toolhaven asks of a container engine. The
+// implementation over the Docker API, which Podman and others serve too, is in
+// container/docker; container/enginetest is the suite every implementation
+// passes.
+package container
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Errors that callers decide on. Implementations wrap them.
+var (
+	// ErrNotFound: no such image, container or network.
+	ErrNotFound = errors.New("not found")
+	// ErrUnavailable: no engine answers.
+	ErrUnavailable = errors.New("container engine not available")
+	// ErrNameTaken: a container of that name exists.
+	ErrNameTaken = errors.New("name already in use")
+)
+
+// Engine runs containers. Every method may be called concurrently; every error
+// says what was being done and to what.
+type Engine interface {
+	// Info asks the engine who it is. It fails with ErrUnavailable when no
+	// engine answers.
+	Info(ctx context.Context) (Info, error)
+
+	// Image describes a local image by reference or id. ErrNotFound when the
+	// engine does not have it.
+	Image(ctx context.Context, ref string) (Image, error)
+	// Pull fetches an image from its registry and reports progress, which may
+	// be nil. ErrNotFound when the registry has no such image.
+	Pull(ctx context.Context, ref string, progress func(Progress)) error
+	// Load takes an image in the tar form of `docker save`.
+	Load(ctx context.Context, image io.Reader) error
+	// Build builds an image from a context tar that holds a Dockerfile.
+	Build(ctx context.Context, b Build) error
+	// RemoveImage removes a local image. Removing one that is gone is no error.
+	RemoveImage(ctx context.Context, ref string) error
+
+	// EnsureNetwork creates the bridge network unless it exists. Containers on
+	// it cannot reach each other.
+	EnsureNetwork(ctx context.Context, name string) error
+
+	// Create makes a container, not started. ErrNameTaken, or ErrNotFound for
+	// the image.
+	Create(ctx context.Context, c Config) (id string, err error)
+	// CopyTo unpacks a tar stream at path in a container that is not running.
+	CopyTo(ctx context.Context, id, path string, tar io.Reader) error
+	// Attach connects to the container's standard streams. Called before Start,
+	// so that nothing is lost.
+	Attach(ctx context.Context, id string) (*Streams, error)
+	Start(ctx context.Context, id string) error
+	// Wait returns the exit status when the container is no longer running.
+	Wait(ctx context.Context, id string) (ExitStatus, error)
+	// Stop asks the container to end and kills it after grace.
+	Stop(ctx context.Context, id string, grace time.Duration) error
+	// Remove deletes a container, killing it if it runs, with its anonymous
+	// volumes. Removing one that is gone is no error.
+	Remove(ctx context.Context, id string) error
+	// Inspect describes a container by name or id.
+	Inspect(ctx context.Context, id string) (Container, error)
+	// List returns containers, running or not, that carry all the labels.
+	List(ctx context.Context, labels map[string]string) ([]Container, error)
+
+	Close() error
+}
+
+// Info is what an engine says of itself.
+type Info struct {
+	Name       string // "Docker", "Podman"
+	Version    string
+	APIVersion string
+	OS         string // GOOS form: linux
+	Arch       string // GOARCH form: amd64, arm64
+	Rootless   bool
+	Socket     string // the address that answered
+}
+
+// Image is what Toolhaven needs to know of a local image.
+type Image struct {
+	ID           string // sha256:...
+	Ref          string
+	RepoDigests  []string
+	OS, Arch     string
+	Entrypoint   []string
+	Cmd          []string
+	Env          []string
+	User         string
+	WorkingDir   string
+	Labels       map[string]string
+	ExposedPorts []int // TCP, ascending
+}
+
+// Progress is one step of a pull or build. Total is 0 when unknown.
+type Progress struct {
+	ID      string // layer, or step
+	Status  string // "Downloading", "Extracting", ...
+	Current int64  // bytes
+	Total   int64  // bytes
+}
+
+// Build says what to build.
+type Build struct {
+	Context    io.Reader // tar with a Dockerfile at its root
+	Tags       []string
+	Labels     map[string]string
+	BuildArgs  map[string]string
+	NetworkOff bool              // build steps have no network
+	Log        func(line string) // the builder's output; may be nil
+}
+
+// Config is a container to create. Every container is hardened the same way by
+// the implementation: all capabilities dropped, no new privileges, limits.
+type Config struct {
+	Name       string
+	Image      string // reference or id that the engine has
+	Entrypoint []string
+	Args       []string
+	Env        []string // KEY=VALUE
+	Labels     map[string]string
+	Mounts     []Mount
+	Publish    []Port
+	Network    string // "none", "host", or a network's name; "" is the engine's default bridge
+	Privileged bool   // keep capabilities; only when a profile says so
+	Memory     int64  // bytes; 0 is the default limit
+	Pids       int64  // processes; 0 is the default limit
+}
+
+// Mount is a host path made visible in a container.
+type Mount struct {
+	Source   string // absolute host path
+	Target   string // absolute container path
+	ReadOnly bool
+	Relabel  string // "", "z" (shared) or "Z" (private): SELinux
+}
+
+// Port publishes a container's TCP port on a host address.
+type Port struct {
+	HostIP        string // "" is 127.0.0.1
+	HostPort      int    // 0: the engine picks
+	ContainerPort int
+}
+
+// ExitStatus is how a container ended.
+type ExitStatus struct {
+	Code      int
+	OOMKilled bool
+}
+
+// Container is one that exists.
+type Container struct {
+	ID, Name  string
+	Image     string // reference as created
+	ImageID   string
+	State     string // created, running, exited, ...
+	Labels    map[string]string
+	Created   time.Time
+	Exit      ExitStatus // meaningful when exited
+	IP        string     // first address, "" when none
+	HostPorts []Port     // as published
+}
+
+// Streams are a container's standard streams. Closing them detaches; the
+// container's standard input then ends.
+type Streams struct {
+	Stdin  io.WriteCloser
+	Stdout io.Reader
+	Stderr io.Reader
+	Close  func() error
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Client is what a front knows about the one that calls: enough for a backend
+// to open a connection on its behalf, and to tell two callers apart.
+type Client struct {
+	// Principal names who is calling; "" is the local user when nothing
+	// authenticates.
+	Principal string
+	// Version is the protocol version the client asked for.
+	Version mcp.Version
+	// Capabilities and Info are the client's own declarations, raw
+	// (InitializeRequest.params.capabilities and clientInfo).
+	Capabilities json.RawMessage
+	Info         json.RawMessage
+}
+
+// Exchange is one request on its way from a client to a server and everything
+// that belongs to it. A front makes it, the stages look at it, a [Conn] plays
+// it out. It has exactly one outcome: the response that Do returns, or an error
+// that the front turns into one.
+//
+// Cancelling the context given to Do means that the client cancelled the
+// request; the backend tells the server.
+type Exchange struct {
+	Client *Client
+	// Request carries the client's own id; the response must carry it too.
+	Request *mcp.Message
+	// Peer receives the notifications that belong to this exchange and puts
+	// the server's questions (sampling, elicitation, roots) to the client.
+	Peer Peer
+}
+
+// Peer is the way back to a client: of one exchange, or of a whole session for
+// messages that belong to no exchange.
+type Peer interface {
+	// Notify passes a server's notification to the client. It does not block
+	// on a slow client for long; what cannot be delivered is dropped and logged.
+	Notify(*mcp.Message)
+	// Ask puts a server's request to the client and waits for the answer. The
+	// question's id is the server's; the front uses one of its own toward the
+	// client and the answer carries the server's id again. The error is an
+	// *mcp.Error when the client cannot be asked.
+	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
+}
+
+// Backend reaches one server. Its implementations are in gateway/backend.
+type Backend interface {
+	// Open performs the protocol's handshake with the server on behalf of
+	// client and returns the connection. Messages of the server that belong to
+	// no exchange go to session.
+	Open(ctx context.Context, client *Client, session Peer) (Conn, error)
+	// Close ends every connection. It is called once.
+	Close() error
+}
+
+// Conn is one client's connection to a server, after the handshake. Its methods
+// may be called concurrently.
+type Conn interface {
+	// ServerInfo is the server's InitializeResult, raw.
+	ServerInfo() json.RawMessage
+	// Do sends the exchange's request and returns the server's own response,
+	// with the client's request id. An error means that there is no answer and
+	// says why; it is never dressed up as a result.
+	Do(ctx context.Context, x *Exchange) (*mcp.Message, error)
+	// Notify passes a client's notification to the server. The front handles
+	// notifications/initialized and notifications/cancelled itself.
+	Notify(ctx context.Context, m *mcp.Message) error
+	// Done is closed when the server's side is gone and the session with it.
+	Done() <-chan struct{}
+	// Close ends the connection, and the server's session with it.
+	Close() error
+}
+
+// Handler plays an exchange out; a [Stage] wraps one.
+type Handler func(ctx context.Context, x *Exchange) (*mcp.Message, error)
+
+// Stage looks at an exchange, and may change, refuse or observe it, before and
+// after the next handler. Stages are put in order in one place: [New].
+type Stage func(next Handler) Handler

@@ -1,0 +1,57 @@
+// Package guest is the small supervisor that runs as PID 1 in every workload's
+// container, and the gateway's end of the line to it.
+//
+// One byte stream joins the two: the container's standard input and output,
+// attached through the engine, so it works with every engine, network mode and
+// host, and no port of a container is ever published for the gateway's use.
+// The stream is multiplexed with yamux; the gateway opens a stream for each
+// thing it wants and writes one line of JSON ([request]), the guest answers one
+// line ([response]), and from there the stream carries that thing's bytes:
+//
+//	spawn  starts a server process; the stream is its standard input and output
+//	wait   answers when a process has ended, and how
+//	kill   ends a process and what it started
+//	dial   connects to a TCP address inside the container
+//
+// The processes' standard error is the container's. When the gateway's end of
+// the stream goes away, the guest ends every process and exits, so a container
+// never outlives its gateway. As PID 1 it reaps every orphan.
+package guest
+
+import (
+	"context"
+	"io"
+	"net"
+)
+
+// Path is where the guest's program is put in a container.
+const Path = "/.thv/guest"
+
+// Process is a server process in a container.
+type Process interface {
+	// Stdin closes the process's standard input when closed.
+	Stdin() io.WriteCloser
+	// Stdout ends when the process has closed its standard output.
+	Stdout() io.Reader
+	// Wait returns when the process has ended and says how, for a person:
+	// nil for exit status 0, otherwise an error such as "exit status 1" or
+	// "killed by signal 9". It may be called by several goroutines.
+	Wait() error
+	// Stop closes standard input, gives the process grace to end, then sends
+	// SIGTERM, then SIGKILL, to its whole process group (MCP basic/lifecycle,
+	// Shutdown). It returns when the process has ended.
+	Stop(ctx context.Context) error
+}
+
+// Host is the gateway's end: what it can ask of a guest.
+type Host interface {
+	// Spawn starts argv in the container with the container's environment,
+	// user and working directory.
+	Spawn(ctx context.Context, argv []string) (Process, error)
+	// Dial connects to a TCP address as seen from inside the container.
+	Dial(ctx context.Context, address string) (net.Conn, error)
+	// Done is closed when the guest has gone away.
+	Done() <-chan struct{}
+	// Close ends the line; the guest then ends every process and exits.
+	Close() error
+}

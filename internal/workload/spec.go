@@ -1,0 +1,185 @@
+// Package workload holds the one description of a workload and what can be done
+// with workloads: run, stop, start, restart, remove, list.
+//
+// A [Spec] says everything a workload is. The flags of run compile to it, a
+// registry entry fills it, export writes it, --from-config reads it, and the
+// process that owns the workload (package owner) reads nothing else. Secrets are
+// in it as references only. A [Status] says what is true of a workload now; it
+// is asked for, never remembered. The [Store] keeps Specs on disk, and a
+// [Manager] carries out the commands.
+//
+// Who owns a workload is decided by an operating-system lock on a file in its
+// directory ([Ownership]); the owner answers on a control socket beside it. No
+// PID file decides anything.
+package workload
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Schema is the version of the run configuration's format.
+const Schema = "toolhaven.dev/run/v1"
+
+// Spec is a workload's run configuration. Its JSON form is what export writes
+// and --from-config reads. Fields that do not apply are left out.
+type Spec struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	Group  string `json:"group,omitempty"`
+
+	// Source records what run was given, for people and for upgrades.
+	Source Source `json:"source"`
+
+	// Exactly one of Image and Remote is set. An image built from a package
+	// keeps how it was built in Package.
+	Image   string   `json:"image,omitempty"`
+	Package *Package `json:"package,omitempty"`
+	Remote  *Remote  `json:"remote,omitempty"`
+
+	// Args follow the image's entry point.
+	Args []string `json:"args,omitempty"`
+	// Env are environment variables with plain values; SecretEnv those whose
+	// value is in the secrets store under the given reference.
+	Env       map[string]string `json:"env,omitempty"`
+	SecretEnv map[string]string `json:"secretEnv,omitempty"`
+
+	// Transport is how the server speaks: stdio, sse or streamable-http.
+	Transport Transport `json:"transport"`
+	// TargetHost and TargetPort are where an HTTP server listens, seen from
+	// inside its container.
+	TargetHost string `json:"targetHost,omitempty"`
+	TargetPort int    `json:"targetPort,omitempty"`
+	// TargetPath is the path of the server's MCP endpoint; "" is /mcp, or /sse.
+	TargetPath string `json:"targetPath,omitempty"`
+
+	Proxy     Proxy     `json:"proxy"`
+	Container Container `json:"container,omitzero"`
+
+	Debug bool `json:"debug,omitempty"`
+}
+
+// Transport is how a server speaks MCP.
+type Transport string
+
+// The transports of the specification.
+const (
+	Stdio          Transport = "stdio"
+	SSE            Transport = "sse"
+	StreamableHTTP Transport = "streamable-http"
+)
+
+// Source is what a Spec was made from.
+type Source struct {
+	// Kind is registry, image, package, config or remote.
+	Kind string `json:"kind"`
+	// Ref is what the person wrote: a server's name, an image reference,
+	// npx://package, a URL, or a file.
+	Ref string `json:"ref"`
+	// Registry, Version: where a registry name was found, and which version.
+	Registry string `json:"registry,omitempty"`
+	Version  string `json:"version,omitempty"`
+}
+
+// Package is how an image is built from a package.
+type Package struct {
+	Scheme       string   `json:"scheme"` // uvx, npx or go
+	Name         string   `json:"name"`   // package name, or a path for go
+	Version      string   `json:"version,omitempty"`
+	RuntimeImage string   `json:"runtimeImage,omitempty"`
+	AddPackages  []string `json:"addPackages,omitempty"`
+	CACert       string   `json:"caCert,omitempty"` // path
+}
+
+// Remote is a server that runs elsewhere.
+type Remote struct {
+	URL string `json:"url"`
+	// Headers are sent with every request; SecretHeaders take their value from
+	// the secrets store.
+	Headers       map[string]string `json:"headers,omitempty"`
+	SecretHeaders map[string]string `json:"secretHeaders,omitempty"`
+}
+
+// Proxy is the gateway's face toward clients.
+type Proxy struct {
+	Host string `json:"host"` // address to listen on; default 127.0.0.1
+	Port int    `json:"port"`
+	// Mode is streamable-http or sse.
+	Mode           string   `json:"mode"`
+	EndpointPrefix string   `json:"endpointPrefix,omitempty"`
+	SessionTTL     Duration `json:"sessionTTL,omitempty"` // 0 is 2h
+	Stateless      bool     `json:"stateless,omitempty"`
+	// AllowedHosts are Host header values accepted beside the loopback names
+	// and the address listened on.
+	AllowedHosts []string `json:"allowedHosts,omitempty"`
+}
+
+// Container is how the container is made.
+type Container struct {
+	Labels  map[string]string `json:"labels,omitempty"`
+	Mounts  []Mount           `json:"mounts,omitempty"`
+	Publish []Port            `json:"publish,omitempty"`
+	// Network is what --network asked for; "" follows the permissions.
+	Network     string      `json:"network,omitempty"`
+	Permissions Permissions `json:"permissions,omitzero"`
+}
+
+// Mount makes a host path visible in the container.
+type Mount struct {
+	Host      string `json:"host"` // absolute
+	Container string `json:"container"`
+	ReadOnly  bool   `json:"readOnly,omitempty"`
+	Relabel   string `json:"relabel,omitempty"` // z or Z
+}
+
+// Port publishes a container port on the host's loopback address.
+type Port struct {
+	Host      int `json:"host"` // 0: any free port
+	Container int `json:"container"`
+}
+
+// Permissions is a permission profile: what a server may reach. The JSON form
+// is the one people have today.
+type Permissions struct {
+	Name       string   `json:"name,omitempty"`
+	Read       []string `json:"read,omitempty"`
+	Write      []string `json:"write,omitempty"`
+	Network    *Network `json:"network,omitempty"`
+	Privileged bool     `json:"privileged,omitempty"`
+}
+
+// Network is the network part of a permission profile.
+type Network struct {
+	Mode     string    `json:"mode,omitempty"`
+	Outbound *Outbound `json:"outbound,omitempty"`
+	Inbound  *Inbound  `json:"inbound,omitempty"`
+}
+
+// Outbound says where a server may connect to.
+type Outbound struct {
+	InsecureAllowAll bool     `json:"insecure_allow_all,omitempty"`
+	AllowHost        []string `json:"allow_host,omitempty"`
+	AllowPort        []int    `json:"allow_port,omitempty"`
+}
+
+// Inbound says under which host names a server may be reached.
+type Inbound struct {
+	AllowHost []string `json:"allow_host,omitempty"`
+}
+
+// Duration is a time.Duration whose JSON form is text such as "30m".
+type Duration time.Duration
+
+// MarshalJSON writes the duration as Go writes it.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads a duration such as "2h".
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	v, err := time.ParseDuration(s)
+	*d = Duration(v)
+	return err
+}

@@ -1,0 +1,45 @@
+package workload
+
+import "time"
+
+// State is what a workload is doing.
+type State string
+
+// The states of a workload. Running and Degraded have an owner that answers;
+// Stopped and Failed have none.
+const (
+	Starting     State = "starting"     // owner alive, server has not answered yet
+	Running      State = "running"      // the server has answered
+	Degraded     State = "degraded"     // owner alive, server gone or failing; being retried
+	Stopping     State = "stopping"     // owner is ending
+	Stopped      State = "stopped"      // ended as asked
+	Failed       State = "failed"       // ended by itself; Reason says why
+	Unresponsive State = "unresponsive" // a process holds the workload but does not answer
+)
+
+// Status is what is true of a workload now. Its JSON form is what list and
+// status print with -o json, and what an owner answers on its control socket.
+type Status struct {
+	Name      string            `json:"name"`
+	Group     string            `json:"group"`
+	State     State             `json:"state"`
+	Reason    string            `json:"reason,omitempty"`
+	URL       string            `json:"url"`
+	Port      int               `json:"port"`
+	Transport Transport         `json:"transport"`
+	ProxyMode string            `json:"proxyMode"`
+	Source    string            `json:"source"`
+	Image     string            `json:"image,omitempty"`
+	Remote    bool              `json:"remote,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Created   time.Time         `json:"created"`
+	Started   *time.Time        `json:"started,omitempty"`
+	Sessions  int               `json:"sessions"`
+	Restarts  int               `json:"restarts,omitempty"`
+	// Server is the name and version the server gave of itself.
+	Server string `json:"server,omitempty"`
+	// PID is the owner's process id while there is an owner.
+	PID int `json:"pid,omitempty"`
+	// Nonce is the owner's; it proves that who answers holds the lock.
+	Nonce string `json:"-"`
+}
