@@ -18,20 +18,25 @@ import (
 
 // ID is a JSON-RPC request id in its JSON form: a string with its quotes, or an
 // integer. The zero ID means there is none. MCP forbids null ids (basic,
-// Requests). Comparing IDs with == compares their JSON text.
+// Requests). IDs that mean the same are equal: each has one spelling.
 type ID struct{ text string }
 
 // IntID returns the id n.
 func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
 // StringID returns the string id s.
-func StringID(s string) ID {
-	b, _ := json.Marshal(s)
-	return ID{string(b)}
-}
+func StringID(s string) ID { return ID{string(appendQuoted(nil, s))} }
 
 // IsZero reports whether there is no id.
 func (id ID) IsZero() bool { return id.text == "" }
+
+// Raw is the id as a JSON value, null for none.
+func (id ID) Raw() json.RawMessage {
+	if id.text == "" {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(id.text)
+}
 
 // String is the id's JSON text, or "" for none.
 func (id ID) String() string { return id.text }

@@ -1,0 +1,153 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Lookup returns the raw JSON of the value that path leads to from the object
+// raw, key by key, and whether it is there. Keys match exactly. Nothing is
+// found in an absent (empty) raw, nor below a null.
+//
+// The objects on the way are the ones a decision may rest on, so they must read
+// the same to everybody: Lookup refuses one that has any key twice, or has the
+// key it is looking for in another spelling, and one that is no object. The
+// error is an *[Error] with CodeInvalidParams. The value is a part of raw.
+func Lookup(raw json.RawMessage, path ...string) (value json.RawMessage, found bool, err error) {
+	start, end, err := locate(raw, path)
+	if err != nil || start < 0 {
+		return nil, false, err
+	}
+	return raw[start:end:end], true, nil
+}
+
+// LookupString is [Lookup] for a string, decoded. A value that is not a string,
+// or holds half of a surrogate pair, is an error.
+func LookupString(raw json.RawMessage, path ...string) (value string, found bool, err error) {
+	v, found, err := Lookup(raw, path...)
+	if err != nil || !found {
+		return "", false, err
+	}
+	if v[0] != '"' {
+		return "", false, badParams("%s must be a string", dotted(path))
+	}
+	s, ok := unquote(v)
+	if !ok {
+		return "", false, badParams("%s holds half of a surrogate pair", dotted(path))
+	}
+	return s, true, nil
+}
+
+// Replace returns raw with the value that path leads to replaced by value; all
+// other bytes stay as they are, and raw itself is not changed. What [Lookup]
+// refuses is refused; a path that leads nowhere and a value that is not JSON
+// are errors too.
+func Replace(raw, value json.RawMessage, path ...string) (json.RawMessage, error) {
+	end, err := skipValue(value, 0, 0)
+	if err != nil || end != len(value) {
+		return nil, badParams("the new value of %s is not valid JSON", dotted(path))
+	}
+	start, end, err := locate(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	if start < 0 {
+		return nil, badParams("%s is not there", dotted(path))
+	}
+	out := make(json.RawMessage, 0, len(raw)-(end-start)+len(value))
+	out = append(out, raw[:start]...)
+	out = append(out, value...)
+	return append(out, raw[end:]...), nil
+}
+
+// locate returns where in raw the value is, start < 0 when it is not there.
+func locate(raw json.RawMessage, path []string) (start, end int, err error) {
+	if len(raw) == 0 {
+		return -1, -1, nil
+	}
+	start = skipSpace(raw, 0)
+	if end, err = skipValue(raw, start, 0); err != nil {
+		return -1, -1, badParams("not valid JSON: %v", err)
+	}
+	for n, key := range path {
+		if n > 0 && raw[start] == 'n' {
+			return -1, -1, nil // "_meta": null is written by clients that mean none
+		}
+		if raw[start] != '{' {
+			return -1, -1, badParams("%s must be an object", dotted(path[:n]))
+		}
+		s, e, err := member(raw[:end], start, key)
+		if err != nil || s < 0 {
+			return -1, -1, err
+		}
+		start, end = s, e
+	}
+	return start, end, nil
+}
+
+// member finds key in the well-formed object at b[at].
+func member(b []byte, at int, want string) (start, end int, err error) {
+	it, err := openObject(b, at, 0)
+	if err != nil {
+		return -1, -1, badParams("not valid JSON: %v", err)
+	}
+	var seen keySet
+	start, end = -1, -1
+	for it.next() {
+		key, _ := unquote(it.key)
+		if !seen.add(key) {
+			return -1, -1, badParams("the key %s is there twice", shown(key))
+		}
+		if key == want {
+			start, end = it.start, it.end
+		} else if shadows(key, want) {
+			return -1, -1, badParams("the key %s is another spelling of %q", shown(key), want)
+		}
+	}
+	if it.err != nil {
+		return -1, -1, badParams("not valid JSON: %v", it.err)
+	}
+	return start, end, nil
+}
+
+// keySet holds the keys of one object: a list while they are few, as nearly
+// always, then a map, so that a hostile object does not cost quadratic time.
+type keySet struct {
+	few  [16]string
+	n    int
+	many map[string]struct{}
+}
+
+func (s *keySet) add(key string) bool {
+	for _, k := range s.few[:s.n] {
+		if k == key {
+			return false
+		}
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = key
+		s.n++
+		return true
+	}
+	if s.many == nil {
+		s.many = map[string]struct{}{}
+	}
+	if _, ok := s.many[key]; ok {
+		return false
+	}
+	s.many[key] = struct{}{}
+	return true
+}
+
+func badParams(format string, args ...any) error {
+	err := invalid(format, args...).(*Error)
+	err.Code = CodeInvalidParams
+	return err
+}
+
+func dotted(path []string) string {
+	if len(path) == 0 {
+		return "params"
+	}
+	return strings.Join(path, ".")
+}

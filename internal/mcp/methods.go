@@ -1,0 +1,43 @@
+package mcp
+
+// Methods that fronts, stages and backends know by name. All others pass
+// through without being looked at.
+const (
+	MethodInitialize = "initialize"
+	MethodPing       = "ping"
+	MethodDiscover   = "server/discover" // 2026-07-28
+
+	MethodToolsList             = "tools/list"
+	MethodToolsCall             = "tools/call"
+	MethodPromptsList           = "prompts/list"
+	MethodPromptsGet            = "prompts/get"
+	MethodResourcesList         = "resources/list"
+	MethodResourceTemplatesList = "resources/templates/list"
+	MethodResourcesRead         = "resources/read"
+	MethodResourcesSubscribe    = "resources/subscribe"
+	MethodResourcesUnsubscribe  = "resources/unsubscribe"
+	MethodComplete              = "completion/complete"
+	MethodSetLevel              = "logging/setLevel"
+	MethodSubscriptionsListen   = "subscriptions/listen" // 2026-07-28
+)
+
+// Requests that servers make.
+const (
+	MethodSampling    = "sampling/createMessage"
+	MethodElicitation = "elicitation/create"
+	MethodRootsList   = "roots/list"
+)
+
+// Notifications.
+const (
+	NotificationInitialized          = "notifications/initialized"
+	NotificationCancelled            = "notifications/cancelled"
+	NotificationProgress             = "notifications/progress"
+	NotificationMessage              = "notifications/message"
+	NotificationToolsChanged         = "notifications/tools/list_changed"
+	NotificationPromptsChanged       = "notifications/prompts/list_changed"
+	NotificationResourcesChanged     = "notifications/resources/list_changed"
+	NotificationResourceUpdated      = "notifications/resources/updated"
+	NotificationRootsChanged         = "notifications/roots/list_changed"
+	NotificationElicitationCompleted = "notifications/elicitation/complete"
+)
