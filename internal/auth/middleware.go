@@ -1,0 +1,96 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+type identityKey struct{}
+
+// From is the identity of the request's caller; nil on a route that requires
+// none.
+func From(ctx context.Context) *Identity {
+	id, _ := ctx.Value(identityKey{}).(*Identity)
+	return id
+}
+
+// Require lets a request through to next only with a valid token, and puts the
+// caller's Identity in its context. Put it on each route that needs it: a route
+// is public because it was registered so, never because of how its path reads.
+func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := bearerToken(r.Header)
+		if errors.Is(err, errNoCredential) {
+			// RFC 6750 section 3.1: no error code when no credential was sent.
+			resource.Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
+			return
+		}
+		if err != nil {
+			resource.Refuse(w, http.StatusUnauthorized, "invalid_request", err.Error(), "")
+			return
+		}
+		id, err := v.Validate(r.Context(), token)
+		if err != nil {
+			logRejection(r, log, err)
+			resource.Refuse(w, http.StatusUnauthorized, "invalid_token", "the access token is not valid here", "")
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))
+	})
+}
+
+// RequireScope lets an authenticated request through only with the scope (RFC
+// 6750 section 3.1, insufficient_scope).
+func RequireScope(resource *Resource, scope string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := From(r.Context()); id == nil || !id.HasScope(scope) {
+			resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the access token lacks the scope "+scope, scope)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func logRejection(r *http.Request, log *slog.Logger, err error) {
+	var rejection *Rejection
+	if !errors.As(err, &rejection) {
+		log.Warn("token refused", "path", r.URL.Path)
+		return
+	}
+	reasons := make([]string, len(rejection.Attempts))
+	for i, a := range rejection.Attempts {
+		reasons[i] = a.String()
+	}
+	log.Warn("token refused", "path", r.URL.Path, "providers", reasons)
+}
+
+var errNoCredential = errors.New("no credential")
+
+// bearerToken reads the one Authorization header (RFC 6750 section 2.1). The
+// scheme is matched without regard to case (RFC 9110 section 11.1), followed by
+// exactly one space. Its errors may be shown to the caller.
+func bearerToken(h http.Header) (string, error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", errNoCredential
+	}
+	if len(values) > 1 {
+		return "", errors.New("there is more than one Authorization header")
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", errors.New("the Authorization header is not of the form: Bearer TOKEN")
+	}
+	// b64token of RFC 6750 section 2.1.
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !isTokenChar(r) }) {
+		return "", errors.New("the Authorization header is not of the form: Bearer TOKEN")
+	}
+	return token, nil
+}
+
+func isTokenChar(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/=", r)
+}
