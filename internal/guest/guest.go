@@ -16,6 +16,15 @@
 // The processes' standard error is the container's. When the gateway's end of
 // the stream goes away, the guest ends every process and exits, so a container
 // never outlives its gateway. As PID 1 it reaps every orphan.
+//
+// Each server process leads a session and process group of its own and carries
+// a mark in its environment; when it ends, its group and everything that still
+// carries its mark are killed, so what a server daemonized ends with it. A
+// process that changes both its session and its environment escapes until the
+// container ends.
+//
+// [Serve] is the guest's side and runs on Linux only; [Connect] is the
+// gateway's and runs everywhere.
 package guest
 
 import (
@@ -31,7 +40,9 @@ const Path = "/.thv/guest"
 type Process interface {
 	// Stdin closes the process's standard input when closed.
 	Stdin() io.WriteCloser
-	// Stdout ends when the process has closed its standard output.
+	// Stdout ends when the process has closed its standard output, and when it
+	// has ended and what it wrote has been read. Who does not read it to its end
+	// must call Stop.
 	Stdout() io.Reader
 	// Wait returns when the process has ended and says how, for a person:
 	// nil for exit status 0, otherwise an error such as "exit status 1" or
@@ -39,7 +50,9 @@ type Process interface {
 	Wait() error
 	// Stop closes standard input, gives the process grace to end, then sends
 	// SIGTERM, then SIGKILL, to its whole process group (MCP basic/lifecycle,
-	// Shutdown). It returns when the process has ended.
+	// Shutdown). It returns when the process has ended. When ctx ends first,
+	// the process is killed at once. Output not read by then is dropped.
+	// Stopping a process that has ended is no error.
 	Stop(ctx context.Context) error
 }
 

@@ -1,0 +1,329 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// flight is one request that was sent and waits for its answer.
+type flight struct {
+	id       mcp.ID // toward the server
+	exchange *gateway.Exchange
+	peer     gateway.Peer    // the exchange's, never nil
+	token    json.RawMessage // the client's progress token, nil for none
+	number   int64
+	wire     mcp.ID // the token toward the server, as an ID so that it compares
+	done     chan struct{}
+	answer   *mcp.Message // set with err before done is closed
+	err      error
+}
+
+// wait returns the server's answer with the client's id, or why there is none.
+// When ctx ends first the error is its own, and the caller tells the server.
+func (f *flight) wait(ctx context.Context) (*mcp.Message, error) {
+	select {
+	case <-f.done:
+		return f.answer, f.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// noPeer is the peer of an exchange or a session that has none, such as the
+// owner's own first exchange: it hears nothing and answers nothing.
+type noPeer struct{}
+
+func (noPeer) Notify(*mcp.Message) {}
+
+func (noPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
+}
+
+// orNoPeer is p, or noPeer for nil.
+func orNoPeer(p gateway.Peer) gateway.Peer {
+	if p == nil {
+		return noPeer{}
+	}
+	return p
+}
+
+// cancelled is the notification that tells the server to stop working on f
+// (MCP, Cancellation).
+func (f *flight) cancelled() *mcp.Message {
+	return &mcp.Message{
+		Method: mcp.NotificationCancelled,
+		Params: json.RawMessage(`{"requestId":` + f.id.String() + `,"reason":"the client cancelled the request"}`),
+	}
+}
+
+// inflight is the table of a connection's flights, by the id used toward the
+// server. It answers the question that a single stream leaves open: whose is a
+// message of the server? An answer has an id and a progress notification its
+// token. Anything else belongs to the exchange in flight if there is exactly
+// one, and otherwise to the session.
+type inflight struct {
+	// shared says that the flights may be of different sessions. Then progress
+	// tokens are replaced by the flight's id toward the server and restored on
+	// the way back, and nothing is ever given to somebody on a guess. A
+	// connection of one session passes tokens through: they are unique already,
+	// and may outlive the request (MCP 2025-11-25, Tasks).
+	shared bool
+
+	mu      sync.Mutex
+	last    int64
+	byID    map[mcp.ID]*flight
+	failure error // set by fail: nothing can be sent any more
+}
+
+func newInflight(shared bool) *inflight {
+	return &inflight{shared: shared, byID: map[mcp.ID]*flight{}}
+}
+
+// add enters x and returns its flight and the request to send. The caller
+// removes the flight when it no longer waits. The error is that of fail, or an
+// *mcp.Error for params that cannot be understood.
+func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
+	token, hasToken, err := mcp.Lookup(x.Request.Params, "_meta", "progressToken")
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &flight{exchange: x, peer: orNoPeer(x.Peer), done: make(chan struct{})}
+	f.number, err = t.takeNumber()
+	if err != nil {
+		return nil, nil, err
+	}
+	f.id = mcp.IntID(f.number)
+	out := &mcp.Message{ID: f.id, Method: x.Request.Method, Params: x.Request.Params}
+	if hasToken {
+		f.token = token
+		f.wire, _ = mcp.AsID(token)
+		if t.shared {
+			f.wire = f.id
+			if out.Params, err = mcp.Replace(out.Params, f.id.Raw(), "_meta", "progressToken"); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure != nil {
+		return nil, nil, t.failure
+	}
+	t.byID[f.id] = f
+	return f, out, nil
+}
+
+func (t *inflight) takeNumber() (int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last++
+	return t.last, t.failure
+}
+
+// takeID returns an id that no flight has or will have, for a request of the
+// connection's own.
+func (t *inflight) takeID() mcp.ID {
+	n, _ := t.takeNumber()
+	return mcp.IntID(n)
+}
+
+// remove takes f out of the table; an answer that comes later is nobody's.
+func (t *inflight) remove(f *flight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, f.id)
+}
+
+// deliver gives the response m to the flight it answers and reports whether
+// there is one. An error without id answers a message that the server could not
+// read: it is the only flight's, if there is only one.
+func (t *inflight) deliver(m *mcp.Message) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.byID[m.ID]
+	if f == nil && m.ID.IsZero() && m.Error != nil {
+		f = t.only()
+	}
+	return f != nil && t.complete(f, m)
+}
+
+// deliverTo is deliver for a response that came where only f's can come. One
+// to another request is refused.
+func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.id] != f || m.ID != f.id && !(m.ID.IsZero() && m.Error != nil) {
+		return false
+	}
+	return t.complete(f, m)
+}
+
+func (t *inflight) complete(f *flight, m *mcp.Message) bool {
+	delete(t.byID, f.id)
+	f.answer = &mcp.Message{ID: f.exchange.Request.ID, Result: m.Result, Error: m.Error}
+	close(f.done)
+	return true
+}
+
+// fail ends every flight with err, and every later add.
+func (t *inflight) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.failure = err
+	}
+	for id, f := range t.byID {
+		delete(t.byID, id)
+		f.err = err
+		close(f.done)
+	}
+}
+
+// settle ends f with err, unless it has its answer already.
+func (t *inflight) settle(f *flight, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.id] == f {
+		delete(t.byID, f.id)
+		f.err = err
+		close(f.done)
+	}
+}
+
+// unreadable deals with b, which a server sent as a message and [mcp.Parse]
+// refused with err: if its id tells whose answer it was, that flight ends with
+// an error. It reports whether nobody can be left waiting for what was in b,
+// which also holds for text that is no JSON object or array at all, such as a
+// log line.
+func (t *inflight) unreadable(b []byte, err error) bool {
+	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		return true
+	}
+	t.mu.Lock()
+	f := t.byID[mcp.ParseID(b)]
+	t.mu.Unlock()
+	if f == nil {
+		return false
+	}
+	t.settle(f, gone("the server's answer to %s cannot be understood: %v", f.exchange.Request.Method, err))
+	return true
+}
+
+// has reports whether f still waits for its answer.
+func (t *inflight) has(f *flight) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[f.id] == f
+}
+
+// notify passes the notification m to the exchange it belongs to and reports
+// whether that is settled; if not it is the session's.
+func (t *inflight) notify(m *mcp.Message) bool {
+	f, progress := t.owner(m)
+	if f == nil {
+		// Progress of a request that is answered already, on a shared line: the
+		// client's own token is not known any more, and the number is no one's.
+		return progress && t.shared
+	}
+	if progress && t.shared {
+		params, err := mcp.Replace(m.Params, f.token, "progressToken")
+		if err != nil {
+			return true
+		}
+		m = &mcp.Message{Method: m.Method, Params: params}
+	}
+	f.peer.Notify(m)
+	return true
+}
+
+// owner finds the flight of a notification. progress says that m is one whose
+// token decides.
+func (t *inflight) owner(m *mcp.Message) (f *flight, progress bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.Method == mcp.NotificationProgress {
+		raw, _, _ := mcp.Lookup(m.Params, "progressToken")
+		token, _ := mcp.AsID(raw)
+		return t.byToken(token), true
+	}
+	if t.shared && isSessionWide(m.Method) {
+		return nil, false
+	}
+	return t.only(), false
+}
+
+// isSessionWide reports whether a notification is about the server as a whole.
+func isSessionWide(method string) bool {
+	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
+}
+
+// byToken is the newest flight with the token: a client that uses one twice
+// means its latest request.
+func (t *inflight) byToken(token mcp.ID) *flight {
+	if token.IsZero() {
+		return nil
+	}
+	if t.shared {
+		if f := t.byID[token]; f != nil && f.token != nil {
+			return f
+		}
+		return nil
+	}
+	var newest *flight
+	for _, f := range t.byID {
+		if f.wire == token && (newest == nil || f.number > newest.number) {
+			newest = f
+		}
+	}
+	return newest
+}
+
+func (t *inflight) only() *flight {
+	if len(t.byID) != 1 {
+		return nil
+	}
+	for _, f := range t.byID {
+		return f
+	}
+	return nil
+}
+
+// ask puts the server's request q to the client it is meant for: to the
+// exchange in flight if there is one, with several to the session, and if that
+// cannot be asked to the newest exchange. session may be nil. On a shared line
+// nobody is asked on a guess.
+func (t *inflight) ask(ctx context.Context, q *mcp.Message, session gateway.Peer) (*mcp.Message, error) {
+	only, newest := t.candidates()
+	if only != nil {
+		return only.peer.Ask(ctx, q)
+	}
+	if t.shared {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound,
+			Message: "cannot tell which client " + q.Method + " is for: the server's process is shared and not exactly one request is in flight"}
+	}
+	answer, err := orNoPeer(session).Ask(ctx, q)
+	if err == nil || ctx.Err() != nil {
+		return answer, err
+	}
+	if newest == nil {
+		return nil, err
+	}
+	return newest.peer.Ask(ctx, q)
+}
+
+func (t *inflight) candidates() (only, newest *flight) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.byID {
+		if newest == nil || f.number > newest.number {
+			newest = f
+		}
+	}
+	return t.only(), newest
+}

@@ -1,0 +1,74 @@
+package backend
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+)
+
+// connections are the open ones of a backend.
+type connections struct {
+	mu     sync.Mutex
+	closed bool
+	open   map[gateway.Conn]struct{}
+}
+
+// track keeps c until it is done, so that closeAll finds it. It is an error
+// when the backend is closed.
+func (s *connections) track(c gateway.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("the backend is closed")
+	}
+	if s.open == nil {
+		s.open = map[gateway.Conn]struct{}{}
+	}
+	s.open[c] = struct{}{}
+	go func() {
+		<-c.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, c)
+	}()
+	return nil
+}
+
+// closeAll closes every connection, at the same time, and waits for them.
+func (s *connections) closeAll() {
+	s.mu.Lock()
+	s.closed = true
+	var all sync.WaitGroup
+	for c := range s.open {
+		all.Go(func() { _ = c.Close() })
+	}
+	s.mu.Unlock()
+	all.Wait()
+}
+
+// workers are goroutines that belong to something that can be closed.
+type workers struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+// start runs f on a goroutine, unless wait was called already.
+func (w *workers) start(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.group.Go(f)
+	return true
+}
+
+// wait lets no more start and waits for those that run.
+func (w *workers) wait() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.group.Wait()
+}

@@ -1,0 +1,61 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// initializeRequest is the request that opens a session for client (MCP,
+// Lifecycle, Initialization): in the client's own words where it has any.
+// fallbackInfo names a client that did not name itself.
+func initializeRequest(id mcp.ID, client *gateway.Client, fallbackInfo json.RawMessage) (*mcp.Message, error) {
+	params := struct {
+		ProtocolVersion mcp.Version     `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
+		ClientInfo      json.RawMessage `json:"clientInfo"`
+	}{client.Version, client.Capabilities, client.Info}
+	if !params.ProtocolVersion.IsSession() {
+		params.ProtocolVersion = mcp.LatestSession
+	}
+	if len(params.Capabilities) == 0 {
+		params.Capabilities = json.RawMessage(`{}`)
+	}
+	if len(params.ClientInfo) == 0 {
+		params.ClientInfo = fallbackInfo
+	}
+	if len(params.ClientInfo) == 0 {
+		params.ClientInfo = json.RawMessage(`{"name":"toolhaven","version":"1"}`)
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("write the initialize request: %w", err)
+	}
+	return &mcp.Message{ID: id, Method: mcp.MethodInitialize, Params: raw}, nil
+}
+
+// initializedNotification completes the handshake.
+func initializedNotification() *mcp.Message {
+	return &mcp.Message{Method: mcp.NotificationInitialized}
+}
+
+// negotiated reads the version out of a server's answer to initialize. A server
+// may answer with another version than it was asked for; we go on if we speak
+// it, and the client sees it too and decides for itself.
+func negotiated(server string, answer *mcp.Message) (mcp.Version, error) {
+	if answer.Error != nil {
+		return "", answer.Error
+	}
+	v, found, err := mcp.LookupString(answer.Result, "protocolVersion")
+	switch {
+	case err != nil:
+		return "", gone("%s gave an answer to initialize that cannot be read: %v", server, err)
+	case !found:
+		return "", gone("%s answered initialize without a protocolVersion", server)
+	case !mcp.Version(v).IsSession():
+		return "", gone("%s wants protocol version %q; versions spoken are %v", server, printable(v), mcp.SessionVersions())
+	}
+	return mcp.Version(v), nil
+}

@@ -1,0 +1,391 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// endpointTime bounds the wait for a server's endpoint event.
+const endpointTime = 30 * time.Second
+
+// SSEConfig says how to reach a server of the older HTTP+SSE transport.
+type SSEConfig struct {
+	// URL is the server's stream of events.
+	URL string
+	// Transport carries the requests, and the credentials if there are any; nil
+	// means a plain one.
+	Transport http.RoundTripper
+	// ClientInfo (an Implementation object) is what a client is called that
+	// does not name itself; nil means a name of ours.
+	ClientInfo json.RawMessage
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// NewSSE is the backend for servers of the HTTP+SSE transport (MCP 2024-11-05,
+// Transports, HTTP with SSE): messages are POSTed, everything the server says
+// comes on one stream. Every Open is a stream, and so a session, of its own. A
+// stream that ends cannot be continued: what is in flight fails.
+func NewSSE(cfg SSEConfig) gateway.Backend {
+	if cfg.Transport == nil {
+		cfg.Transport = newTransport()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &sse{cfg: cfg}
+}
+
+type sse struct {
+	cfg SSEConfig
+	connections
+}
+
+func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dialSSE(ctx, r, session, b.cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	if err := b.track(c); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends every stream.
+func (b *sse) Close() error {
+	b.closeAll()
+	(&http.Client{Transport: b.cfg.Transport}).CloseIdleConnections()
+	return nil
+}
+
+// sseConn is one stream of events and the URL messages are POSTed to.
+type sseConn struct {
+	*remote
+	log      *slog.Logger
+	session  gateway.Peer
+	flights  *inflight
+	asks     *questions
+	endpoint *url.URL
+	info     json.RawMessage // set by the handshake, then constant
+
+	mu      sync.Mutex
+	version mcp.Version // "" before the handshake
+
+	ctx  context.Context
+	stop context.CancelFunc
+	work workers
+	done chan struct{} // closed by the reader when the stream has ended
+	shut sync.Once
+}
+
+// eventStream is an open stream whose endpoint event has been read.
+type eventStream struct {
+	body     io.Closer
+	events   *mcp.EventReader
+	endpoint *url.URL
+}
+
+// openEvents opens the stream and waits for its endpoint event. The stream
+// lives until ctx ends; wait bounds the waiting alone.
+func openEvents(ctx, wait context.Context, r *remote) (*eventStream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stopWaiting := context.AfterFunc(wait, cancel)
+	s, err := readEndpoint(ctx, r)
+	if !stopWaiting() || err != nil {
+		if s != nil {
+			_ = s.body.Close()
+		}
+		cancel()
+		if errors.Is(wait.Err(), context.Canceled) {
+			err = wait.Err()
+		} else if wait.Err() != nil {
+			err = gone("the server at %s opened no event stream in time", r)
+		}
+		return nil, err
+	}
+	// From here on closing the body ends the stream, and so does ctx's parent.
+	s.body = closer{s.body, cancel}
+	return s, nil
+}
+
+// closer closes a body and releases the context of its request.
+type closer struct {
+	io.Closer
+	cancel context.CancelFunc
+}
+
+func (c closer) Close() error {
+	defer c.cancel()
+	return c.Closer.Close()
+}
+
+func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
+	resp, err := r.get(ctx, http.Header{}, "")
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, r.refused(resp, "its event stream").err()
+	}
+	if t := mediaType(resp); t != mcp.TypeEventStream {
+		_ = resp.Body.Close()
+		return nil, gone("the server at %s answered with content type %q instead of an event stream; is this the URL of an SSE server?", r, printable(t))
+	}
+	s := &eventStream{body: resp.Body, events: mcp.NewEventReader(resp.Body, mcp.MaxEvent)}
+	for {
+		ev, err := s.events.Next()
+		if err != nil {
+			_ = resp.Body.Close()
+			return nil, gone("the event stream of the server at %s ended before it named an endpoint: %v", r, err)
+		}
+		if ev.Name != mcp.EventEndpoint {
+			continue
+		}
+		if s.endpoint, err = r.sameOrigin(string(ev.Data)); err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// sameOrigin resolves the URL of an endpoint event. A server that could name
+// another origin would have us send requests, and credentials, anywhere.
+func (r *remote) sameOrigin(ref string) (*url.URL, error) {
+	u, err := r.url.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		return nil, gone("the server at %s named an endpoint that is no URL", r)
+	}
+	if origin(u) != origin(r.url) || u.User != nil {
+		return nil, gone("the server at %s named the endpoint %s, which is of another origin; messages are not sent there", r, printable(origin(u)))
+	}
+	u.User, u.Fragment = r.url.User, ""
+	return u, nil
+}
+
+// origin is scheme, host and port (RFC 6454, section 4).
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
+}
+
+func dialSSE(ctx context.Context, r *remote, session gateway.Peer, log *slog.Logger) (*sseConn, error) {
+	c := &sseConn{
+		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
+		flights: newInflight(false), done: make(chan struct{}),
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	wait, cancel := context.WithTimeout(ctx, endpointTime)
+	defer cancel()
+	stream, err := openEvents(c.ctx, wait, r)
+	if err != nil {
+		c.stop()
+		return nil, err
+	}
+	c.endpoint = stream.endpoint
+	c.asks = newQuestions(c.sendAnswer)
+	c.work.start(func() { c.read(stream) })
+	return c, nil
+}
+
+func (c *sseConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
+	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+	if err != nil {
+		return err
+	}
+	answer, err := c.Do(ctx, &gateway.Exchange{Client: client, Request: init, Peer: c.session})
+	if err != nil {
+		return err
+	}
+	version, err := negotiated("the server at "+c.remote.String(), answer)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.version = version
+	c.mu.Unlock()
+	c.info = answer.Result
+	return c.Notify(ctx, initializedNotification())
+}
+
+// ServerInfo is the server's InitializeResult, raw.
+func (c *sseConn) ServerInfo() json.RawMessage { return c.info }
+
+// Done is closed when the stream has ended.
+func (c *sseConn) Done() <-chan struct{} { return c.done }
+
+// Do plays out one exchange.
+func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	f, out, err := c.flights.add(x)
+	if err != nil {
+		return nil, err
+	}
+	defer c.flights.remove(f)
+	// The answer may come before the POST returns, which on some servers is
+	// only when the request has been worked on.
+	reqCtx, cancel := context.WithCancel(c.ctx)
+	started := c.work.start(func() {
+		defer cancel()
+		if err := c.push(reqCtx, out, out.Method); err != nil {
+			c.flights.settle(f, err)
+		}
+	})
+	if !started {
+		cancel()
+		return nil, errClosed(c.remote.String())
+	}
+	answer, err := f.wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		cancel()
+		c.work.start(func() { c.tellCancelled(f) })
+	}
+	return answer, err
+}
+
+func (c *sseConn) tellCancelled(f *flight) {
+	if f.exchange.Request.Method == mcp.MethodInitialize {
+		return // must not be cancelled (MCP, Cancellation)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, partingTime)
+	defer cancel()
+	if err := c.Notify(ctx, f.cancelled()); err != nil {
+		c.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+	}
+}
+
+// Notify passes a client's notification to the server.
+func (c *sseConn) Notify(ctx context.Context, m *mcp.Message) error {
+	return c.push(ctx, m, m.Method)
+}
+
+func (c *sseConn) sendAnswer(ctx context.Context, m *mcp.Message) {
+	if err := c.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
+		c.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	}
+}
+
+// push POSTs one message; what it is answered with comes on the stream.
+func (c *sseConn) push(ctx context.Context, m *mcp.Message, what string) error {
+	h := http.Header{}
+	c.mu.Lock()
+	if c.version != "" {
+		h.Set(mcp.HeaderVersion, string(c.version))
+	}
+	c.mu.Unlock()
+	resp, err := c.post(ctx, c.endpoint, h, m)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return c.refused(resp, what).err()
+	}
+	discard(resp)
+	return nil
+}
+
+// read handles what comes on the stream until it ends; then everything that
+// waits fails.
+func (c *sseConn) read(s *eventStream) {
+	err := c.readEvents(s)
+	_ = s.body.Close()
+	closed := c.ctx.Err() != nil
+	if closed {
+		err = errClosed(c.remote.String())
+	} else {
+		err = gone("the server at %s ended its event stream before it answered: %v", c.remote, err)
+		c.log.Info("the session ended", "error", err)
+	}
+	c.flights.fail(err)
+	close(c.done)
+	c.stop()
+	c.asks.stop()
+}
+
+func (c *sseConn) readEvents(s *eventStream) error {
+	for {
+		ev, err := s.events.Next()
+		if errors.Is(err, io.EOF) {
+			return errors.New("end of stream")
+		}
+		if err != nil {
+			return withoutURL(err)
+		}
+		switch {
+		case ev.Name == mcp.EventEndpoint:
+			c.log.Warn("the server named a second endpoint; it is ignored")
+		case ev.Name != mcp.EventMessage || len(ev.Data) == 0:
+		default:
+			if err := c.handle(ev.Data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// handle does what one message of the server asks for. A message that cannot be
+// read and may have been anybody's answer is an error: nobody should wait for an
+// answer that has come and gone.
+func (c *sseConn) handle(data []byte) error {
+	m, err := mcp.Parse(data)
+	if err != nil && c.flights.unreadable(data, err) {
+		c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("it sent something that is not a JSON-RPC message: %w", err)
+	}
+	switch m.Kind() {
+	case mcp.Response:
+		if !c.flights.deliver(m) {
+			c.log.Warn("the server answered a request that does not wait", "id", m.ID.String())
+		}
+	case mcp.Notification:
+		if m.Method == mcp.NotificationCancelled {
+			c.asks.cancel(m)
+		} else if !c.flights.notify(m) {
+			c.session.Notify(m)
+		}
+	case mcp.Request:
+		c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+			return c.flights.ask(ctx, q, c.session)
+		})
+	}
+	return nil
+}
+
+// Close ends the stream, which is what ends the session. What is in flight
+// fails.
+func (c *sseConn) Close() error {
+	c.shut.Do(func() {
+		c.flights.fail(errClosed(c.remote.String()))
+		c.stop()
+		c.asks.close()
+		c.work.wait()
+	})
+	return nil
+}

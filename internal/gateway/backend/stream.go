@@ -1,0 +1,362 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Reconnection of event streams.
+const (
+	firstPause = 200 * time.Millisecond
+	maxPause   = 30 * time.Second
+	// maxAttempts bounds the reconnections in a row that bring nothing new for
+	// a request that waits. The session's own stream is never given up.
+	maxAttempts = 8
+)
+
+// streamState is what must be known to continue a stream that ended.
+type streamState struct {
+	lastID   string
+	retry    time.Duration // as the server wishes, 0 if it does not say
+	attempts int           // in a row, without anything new
+}
+
+// pause is how long to wait before the next attempt.
+func (s *streamState) pause() time.Duration {
+	if s.retry > 0 && s.attempts == 0 {
+		return min(s.retry, maxPause)
+	}
+	return min(max(s.retry, firstPause)<<min(s.attempts, 10), maxPause)
+}
+
+// errNotMessage ends a stream whose server sends what is no message.
+var errNotMessage = errors.New("it sent something that is not a JSON-RPC message")
+
+// play sends out and reads until f has its answer, and a little longer if the
+// server wants to end the stream itself. It returns why there will be no answer;
+// when f has one that does not matter.
+func (c *streamableConn) play(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message, first func(*http.Response) error) error {
+	resp, err := c.post(ctx, c.url, c.header(), out)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return c.playRefusal(f, resp, out.Method)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if first != nil {
+		if err := first(resp); err != nil {
+			return err
+		}
+	}
+	switch t := mediaType(resp); t {
+	case mcp.TypeJSON:
+		return c.playJSON(f, resp, out.Method)
+	case mcp.TypeEventStream:
+		return c.playStream(ctx, cancel, f, resp, out.Method)
+	default:
+		return gone("the server at %s answered %s with content type %q instead of JSON or an event stream; is this the URL of an MCP server?",
+			c.remote, out.Method, printable(t))
+	}
+}
+
+// playRefusal handles a response that is no 200. A JSON-RPC error in it is the
+// server's own answer.
+func (c *streamableConn) playRefusal(f *flight, resp *http.Response, method string) error {
+	if resp.StatusCode/100 == 2 {
+		discard(resp)
+		return gone("the server at %s took %s with HTTP %d but gave no answer", c.remote, method, resp.StatusCode)
+	}
+	refused := c.refused(resp, method)
+	if refused.rpc != nil && !(c.hasSession() && refused.meansSessionGone()) && c.flights.deliverTo(f, refused.rpc) {
+		return nil
+	}
+	return c.refusedHere(refused)
+}
+
+func (c *streamableConn) playJSON(f *flight, resp *http.Response, method string) error {
+	body, err := c.readJSON(resp)
+	if err != nil {
+		return err
+	}
+	messages, err := c.parse(body)
+	if err != nil {
+		return gone("the server at %s answered %s with something that is not a JSON-RPC message: %v", c.remote, method, err)
+	}
+	for _, m := range messages {
+		c.handle(f, m)
+	}
+	return gone("the server at %s answered another request than %s, which it was asked", c.remote, method)
+}
+
+func (c *streamableConn) playStream(ctx context.Context, cancel context.CancelFunc, f *flight, resp *http.Response, method string) error {
+	var state streamState
+	err := c.pump(resp.Body, cancel, f, &state)
+	for c.flights.has(f) {
+		if errors.Is(err, mcp.ErrEventTooLarge) || errors.Is(err, errNotMessage) {
+			return gone("the server at %s cannot be understood answering %s: %v", c.remote, method, err)
+		}
+		if state.lastID == "" || state.attempts >= maxAttempts {
+			return gone("the server at %s ended the stream without answering %s", c.remote, method)
+		}
+		if err := sleep(ctx, state.pause()); err != nil {
+			return err
+		}
+		state.attempts++
+		if err = c.resume(ctx, cancel, f, &state); isFinal(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume continues f's stream by GET with Last-Event-ID (MCP 2025-11-25,
+// Streamable HTTP, Resumability and Redelivery).
+func (c *streamableConn) resume(ctx context.Context, cancel context.CancelFunc, f *flight, state *streamState) error {
+	resp, err := c.get(ctx, c.header(), state.lastID)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream {
+		defer func() { _ = resp.Body.Close() }()
+		return c.pump(resp.Body, cancel, f, state)
+	}
+	method := f.exchange.Request.Method
+	if resp.StatusCode/100 == 2 {
+		discard(resp)
+		return final(gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, method))
+	}
+	err = c.refusedHere(c.refused(resp, "to continue the answer to "+method))
+	if isTransient(resp.StatusCode) {
+		return err
+	}
+	return final(err)
+}
+
+// finalError marks an error that another attempt will not change.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+func final(err error) error { return finalError{err} }
+
+func isFinal(err error) bool {
+	var f finalError
+	return errors.As(err, &f)
+}
+
+func isTransient(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
+// pump handles the messages of one stream of events until it ends, and returns
+// how it ended. f is the request the stream belongs to, nil for the session's.
+// Once f is answered the server has drainTime to end the stream.
+func (c *streamableConn) pump(body io.Reader, cancel context.CancelFunc, f *flight, state *streamState) error {
+	r := mcp.NewEventReader(body, mcp.MaxEvent)
+	var drain *time.Timer
+	defer func() {
+		if drain != nil {
+			drain.Stop()
+		}
+	}()
+	for {
+		ev, err := r.Next()
+		if id := r.LastEventID(); id != "" && id != state.lastID {
+			state.lastID, state.attempts = id, 0
+		}
+		if r.Retry() > 0 {
+			state.retry = r.Retry()
+		}
+		if err != nil {
+			return err
+		}
+		if ev.Name != mcp.EventMessage || len(ev.Data) == 0 {
+			continue
+		}
+		messages, err := c.parse(ev.Data)
+		if err != nil {
+			c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
+			if !c.flights.unreadable(ev.Data, err) && f != nil && c.flights.has(f) {
+				return errNotMessage
+			}
+			continue
+		}
+		state.attempts = 0
+		for _, m := range messages {
+			c.handle(f, m)
+		}
+		if f != nil && drain == nil && !c.flights.has(f) {
+			drain = time.AfterFunc(drainTime, cancel)
+		}
+	}
+}
+
+// parse reads one message, or several where the version has batches.
+func (c *streamableConn) parse(b []byte) ([]*mcp.Message, error) {
+	c.mu.Lock()
+	version := c.version
+	c.mu.Unlock()
+	if version == mcp.V20250326 {
+		messages, _, err := mcp.ParseBatch(b)
+		return messages, err
+	}
+	m, err := mcp.Parse(b)
+	return []*mcp.Message{m}, err
+}
+
+// handle does what one message of the server asks for. f is the request on
+// whose stream it came, nil for the session's stream.
+func (c *streamableConn) handle(f *flight, m *mcp.Message) {
+	live := f != nil && c.flights.has(f)
+	switch m.Kind() {
+	case mcp.Response:
+		if live && c.flights.deliverTo(f, m) || f == nil && c.flights.deliver(m) {
+			return
+		}
+		c.log.Warn("the server answered a request that does not wait here", "id", m.ID.String())
+	case mcp.Notification:
+		switch {
+		case m.Method == mcp.NotificationCancelled:
+			c.asks.cancel(m)
+		case live:
+			f.peer.Notify(m)
+		case !c.flights.notify(m):
+			c.session.Notify(m)
+		}
+	case mcp.Request:
+		c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+			if live {
+				return f.peer.Ask(ctx, q)
+			}
+			return c.flights.ask(ctx, q, c.session)
+		})
+	}
+}
+
+// listen opens the session's own stream (MCP, Streamable HTTP, Listening for
+// Messages from the Server) and keeps it open; a server need not offer it. It
+// returns when the server has accepted or refused, or after listenTime.
+func (c *streamableConn) listen(ctx context.Context) {
+	settled := make(chan struct{})
+	started := c.work.start(func() {
+		accepted := false
+		c.keepListening(func() {
+			if !accepted {
+				accepted = true
+				close(settled)
+			}
+		})
+		if !accepted {
+			close(settled)
+		}
+	})
+	if !started {
+		return
+	}
+	timer := time.NewTimer(listenTime)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+func (c *streamableConn) keepListening(accepted func()) {
+	var state streamState
+	opened := false
+	for {
+		again := false
+		resp, err := c.get(c.ctx, c.header(), state.lastID)
+		switch {
+		case err != nil:
+			again = true
+		case resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream:
+			opened, again = true, true
+			accepted()
+			began := time.Now()
+			err = c.pump(resp.Body, func() {}, nil, &state)
+			_ = resp.Body.Close()
+			if time.Since(began) > maxPause {
+				state.attempts = 0
+			}
+		case isTransient(resp.StatusCode):
+			again = true
+			err = c.refused(resp, "a stream for the session").err()
+		default:
+			again = c.streamRefused(resp, opened)
+		}
+		if !again || c.ctx.Err() != nil {
+			return
+		}
+		c.log.Debug("the session's stream ended; it will be opened again", "error", err, "after", state.pause())
+		if sleep(c.ctx, state.pause()) != nil {
+			return
+		}
+		state.attempts++
+	}
+}
+
+// streamRefused handles a refusal of the session's stream. At first it means
+// that there is none; later, when it says so, that there is no session. It
+// reports whether to try again.
+func (c *streamableConn) streamRefused(resp *http.Response, opened bool) bool {
+	if resp.StatusCode/100 == 2 {
+		discard(resp)
+		return false
+	}
+	refused := c.refused(resp, "a stream for the session")
+	if opened {
+		_ = c.refusedHere(refused)
+	}
+	if resp.StatusCode != http.StatusMethodNotAllowed {
+		c.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
+	}
+	return false
+}
+
+// meansSessionGone tells a lost session from another refusal. It is 404 (MCP,
+// Streamable HTTP, Session Management, 3), but many servers say 400 with words,
+// since an example of the TypeScript SDK does.
+func (f *refusal) meansSessionGone() bool {
+	if f.rpc != nil && f.rpc.Error.Code == mcp.CodeMethodNotFound && !f.rpc.ID.IsZero() {
+		return false
+	}
+	switch f.status {
+	case http.StatusNotFound:
+		return true
+	case http.StatusBadRequest:
+		if f.rpc != nil && f.rpc.Error.Code == mcp.CodeSessionNotFound {
+			return true
+		}
+		text := strings.ToLower(f.text)
+		if !strings.Contains(text, "session") {
+			return false
+		}
+		for _, word := range []string{"not found", "no valid", "invalid", "unknown", "expired", "terminated", "does not exist"} {
+			if strings.Contains(text, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

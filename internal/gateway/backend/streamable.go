@@ -1,0 +1,324 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Bounds on what is done for a server without a client waiting.
+const (
+	// partingTime bounds a cancellation notice and the DELETE of a session.
+	partingTime = 5 * time.Second
+	// drainTime is how long a response stream may stay open after the answer; a
+	// server that ends it in time has its connection used again.
+	drainTime = time.Second
+	// listenTime is how long Open waits for the server to accept the stream of
+	// the session, so that nothing sent right after the handshake is lost.
+	listenTime = 250 * time.Millisecond
+)
+
+// StreamableConfig says how to reach a streamable HTTP server.
+type StreamableConfig struct {
+	// URL is the server's endpoint.
+	URL string
+	// Transport carries the requests, and the credentials if there are any; nil
+	// means a plain one.
+	Transport http.RoundTripper
+	// Stateless forbids the standalone GET stream. Without it a server that
+	// does not offer the stream is found out.
+	Stateless bool
+	// ClientInfo (an Implementation object) is what a client is called that
+	// does not name itself; nil means a name of ours.
+	ClientInfo json.RawMessage
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// NewStreamable is the backend for servers of the streamable HTTP transport, in
+// versions 2025-03-26 to 2025-11-25 (MCP, Transports, Streamable HTTP). Every
+// Open is a session of its own at the server.
+func NewStreamable(cfg StreamableConfig) gateway.Backend {
+	if cfg.Transport == nil {
+		cfg.Transport = newTransport()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &streamable{cfg: cfg}
+}
+
+type streamable struct {
+	cfg StreamableConfig
+	connections
+}
+
+func (b *streamable) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
+	if err != nil {
+		return nil, err
+	}
+	c := newStreamableConn(r, session, b.cfg.Log)
+	if err := c.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	if !b.cfg.Stateless {
+		c.listen(ctx)
+	}
+	if err := b.track(c); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends every session.
+func (b *streamable) Close() error {
+	b.closeAll()
+	(&http.Client{Transport: b.cfg.Transport}).CloseIdleConnections()
+	return nil
+}
+
+// streamableConn is one session at a streamable HTTP server.
+type streamableConn struct {
+	*remote
+	log     *slog.Logger
+	session gateway.Peer
+	flights *inflight
+	asks    *questions
+
+	info json.RawMessage // set by the handshake, then constant
+
+	// Set by the handshake; a server may speak before it is over.
+	mu      sync.Mutex
+	id      string
+	version mcp.Version
+
+	// ctx lives as long as the connection; what runs for it is in work.
+	ctx  context.Context
+	stop context.CancelFunc
+	work workers
+	done chan struct{}
+	end  sync.Once // closes done
+	shut sync.Once // Close
+}
+
+func newStreamableConn(r *remote, session gateway.Peer, log *slog.Logger) *streamableConn {
+	c := &streamableConn{
+		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
+		flights: newInflight(false), done: make(chan struct{}),
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.asks = newQuestions(c.sendAnswer)
+	return c
+}
+
+// ServerInfo is the server's InitializeResult, raw.
+func (c *streamableConn) ServerInfo() json.RawMessage { return c.info }
+
+// Done is closed when the server no longer knows the session, and by Close.
+func (c *streamableConn) Done() <-chan struct{} { return c.done }
+
+func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
+	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+	if err != nil {
+		return err
+	}
+	// The header is read off the response before its body, where a stream of
+	// events may already need it.
+	answer, err := c.request(ctx, &gateway.Exchange{Client: client, Request: init, Peer: c.session}, func(resp *http.Response) error {
+		id := resp.Header.Get(mcp.HeaderSessionID)
+		if id == "" {
+			return nil
+		}
+		if !isVisibleASCII(id) {
+			return gone("the server at %s gave a session id that is not visible ASCII", c.remote)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.id = id
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	version, err := negotiated("the server at "+c.remote.String(), answer)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.version = version
+	c.mu.Unlock()
+	c.info = answer.Result
+	return c.Notify(ctx, initializedNotification())
+}
+
+// header is what every request of the session carries; it is the caller's.
+func (c *streamableConn) header() http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := http.Header{}
+	if c.id != "" {
+		h.Set(mcp.HeaderSessionID, c.id)
+	}
+	if c.version != "" {
+		h.Set(mcp.HeaderVersion, string(c.version))
+	}
+	return h
+}
+
+func (c *streamableConn) hasSession() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id != ""
+}
+
+// isVisibleASCII is the rule for session ids (MCP, Streamable HTTP, Session
+// Management, 1).
+func isVisibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x21 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// Do plays out one exchange.
+func (c *streamableConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	return c.request(ctx, x, nil)
+}
+
+// request sends x and waits for its answer, which may come on the response, on
+// the stream that continues it, or on the session's stream. first, if there is
+// one, sees the successful response before it is read.
+func (c *streamableConn) request(ctx context.Context, x *gateway.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
+	f, out, err := c.flights.add(x)
+	if err != nil {
+		return nil, err
+	}
+	defer c.flights.remove(f)
+	// The HTTP request outlives Do by the time its stream takes to end, but not
+	// a cancellation, and not the connection.
+	reqCtx, cancel := context.WithCancel(c.ctx)
+	started := c.work.start(func() {
+		defer cancel()
+		c.flights.settle(f, c.play(reqCtx, cancel, f, out, first))
+	})
+	if !started {
+		cancel()
+		return nil, errClosed(c.remote.String())
+	}
+	answer, err := f.wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		cancel()
+		c.work.start(func() { c.tellCancelled(f) })
+	}
+	return answer, err
+}
+
+func (c *streamableConn) tellCancelled(f *flight) {
+	if f.exchange.Request.Method == mcp.MethodInitialize {
+		return // must not be cancelled (MCP, Cancellation)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, partingTime)
+	defer cancel()
+	if err := c.Notify(ctx, f.cancelled()); err != nil {
+		c.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+	}
+}
+
+// Notify passes a client's notification to the server.
+func (c *streamableConn) Notify(ctx context.Context, m *mcp.Message) error {
+	return c.push(ctx, m, m.Method)
+}
+
+// sendAnswer sends a client's answer to a question of the server.
+func (c *streamableConn) sendAnswer(ctx context.Context, m *mcp.Message) {
+	if err := c.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
+		c.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	}
+}
+
+// push sends a message that has no answer of its own.
+func (c *streamableConn) push(ctx context.Context, m *mcp.Message, what string) error {
+	resp, err := c.post(ctx, c.url, c.header(), m)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return c.refusedHere(c.refused(resp, what))
+	}
+	discard(resp)
+	return nil
+}
+
+// refusedHere turns a refusal into an error, and ends the session if that is
+// what the refusal means.
+func (c *streamableConn) refusedHere(f *refusal) error {
+	if c.hasSession() && f.meansSessionGone() {
+		err := sessionGone(c.remote.String())
+		c.lose(err)
+		return err
+	}
+	return f.err()
+}
+
+// lose ends the session from the server's side.
+func (c *streamableConn) lose(err error) {
+	c.flights.fail(err)
+	c.end.Do(func() {
+		c.log.Info("the session ended", "error", err)
+		close(c.done)
+	})
+	c.stop()
+	c.asks.stop()
+}
+
+// Close ends the session at the server (DELETE) and everything that runs for
+// it. What is in flight fails.
+func (c *streamableConn) Close() error {
+	c.shut.Do(func() {
+		lost := c.ctx.Err() != nil
+		c.flights.fail(errClosed(c.remote.String()))
+		c.end.Do(func() { close(c.done) })
+		c.stop()
+		c.asks.close()
+		c.work.wait()
+		if !lost && c.hasSession() {
+			c.delete()
+		}
+	})
+	return nil
+}
+
+// delete tells the server that the session is over; it may answer 405 (MCP,
+// Streamable HTTP, Session Management, 5).
+func (c *streamableConn) delete() {
+	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+	defer cancel()
+	resp, err := c.do(ctx, http.MethodDelete, c.url, c.header(), nil)
+	if err != nil {
+		c.log.Info("the server was not told that the session is over", "error", err)
+		return
+	}
+	discard(resp)
+}
+
+// sessionGone is what fronts turn into HTTP 404, so that the client starts a
+// new session (MCP, Streamable HTTP, Session Management, 3 and 4).
+func sessionGone(server string) error {
+	return &mcp.Error{Code: mcp.CodeSessionNotFound,
+		Message: "the server at " + server + " no longer knows the session; initialize again"}
+}
+
+func errClosed(server string) error {
+	return gone("the connection to the server at %s is closed", server)
+}

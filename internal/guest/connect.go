@@ -1,0 +1,176 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// Line is the gateway's end of the line to one guest. It implements [Host].
+type Line struct {
+	session *yamux.Session
+}
+
+var _ Host = (*Line)(nil)
+
+// ErrLineLost: the guest is gone, and with it every process of its container.
+var ErrLineLost = errors.New("the connection to the container was lost")
+
+// Connect speaks to a guest over its standard input and output. close releases
+// both: it must make a blocked read of stdout return. Connect does not wait for
+// the guest; the first call does.
+func Connect(stdin io.WriteCloser, stdout io.Reader, close func() error) (*Line, error) {
+	// 30 seconds without an answer to a ping, or without progress of a write:
+	// the engine, or the container, hangs.
+	cfg := lineConfig(30 * time.Second)
+	session, err := yamux.Client(&pair{Reader: stdout, WriteCloser: stdin, close: close}, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the line to the container: %w", err)
+	}
+	return &Line{session: session}, nil
+}
+
+// lineConfig is how both ends use yamux. timeout is how long the other end may
+// be silent.
+func lineConfig(timeout time.Duration) *yamux.Config {
+	cfg := yamux.DefaultConfig()
+	cfg.Logger = log.New(io.Discard, "", 0)
+	cfg.LogOutput = nil
+	cfg.KeepAliveInterval = 20 * time.Second
+	cfg.ConnectionWriteTimeout = timeout
+	// A process whose input is closed may go on for as long as it likes.
+	cfg.StreamCloseTimeout = 0
+	return cfg
+}
+
+// pair makes one connection of a guest's two standard streams.
+type pair struct {
+	io.Reader
+	io.WriteCloser
+	close func() error
+}
+
+func (p *pair) Close() error {
+	return errors.Join(p.WriteCloser.Close(), p.close())
+}
+
+// Done is closed when the guest has gone away.
+func (l *Line) Done() <-chan struct{} { return l.session.CloseChan() }
+
+// Close ends the line. The guest ends every process, which takes it a few
+// seconds at most, and exits.
+func (l *Line) Close() error { return l.session.Close() }
+
+// Spawn starts a server process. When ctx ends before the guest has answered,
+// a process that was started all the same is killed.
+func (l *Line) Spawn(ctx context.Context, argv []string) (Process, error) {
+	stream, resp, err := l.ask(ctx, request{Op: opSpawn, Argv: argv})
+	if err != nil {
+		return nil, fmt.Errorf("start a process in the container: %w", err)
+	}
+	p := &remoteProcess{line: l, id: resp.Process, stream: stream, ended: make(chan struct{})}
+	go p.watch()
+	return p, nil
+}
+
+// Dial connects to a TCP address as seen from inside the container.
+func (l *Line) Dial(ctx context.Context, address string) (net.Conn, error) {
+	stream, _, err := l.ask(ctx, request{Op: opDial, Address: address})
+	if err != nil {
+		return nil, err
+	}
+	return &dialled{Stream: stream}, nil
+}
+
+// answer is what came of one request.
+type answer struct {
+	stream *yamux.Stream
+	resp   response
+	err    error
+}
+
+// ask opens a stream for req and reads the guest's answer. The stream is nil
+// when there is an error. The wait goes on in the background when ctx ends, so
+// that a process nobody waits for any more can be ended.
+func (l *Line) ask(ctx context.Context, req request) (*yamux.Stream, response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, response{}, err
+	}
+	got := make(chan answer)
+	go func() {
+		a := l.exchange(req)
+		select {
+		case got <- a:
+		case <-ctx.Done():
+			l.disown(a)
+		}
+	}()
+	select {
+	case a := <-got:
+		return a.stream, a.resp, a.err
+	case <-ctx.Done():
+		return nil, response{}, context.Cause(ctx)
+	}
+}
+
+func (l *Line) exchange(req request) answer {
+	stream, err := l.session.OpenStream()
+	if err != nil {
+		return answer{err: l.fault(err)}
+	}
+	resp, err := converse(stream, req)
+	if err != nil {
+		stream.Close()
+		return answer{err: l.fault(err)}
+	}
+	if resp.Error != "" {
+		stream.Close()
+		return answer{err: errors.New(resp.Error)}
+	}
+	return answer{stream: stream, resp: resp}
+}
+
+func converse(stream *yamux.Stream, req request) (response, error) {
+	if err := writeLine(stream, req); err != nil {
+		return response{}, err
+	}
+	line, err := readLine(stream)
+	if err != nil {
+		return response{}, err
+	}
+	var resp response
+	if err := json.Unmarshal(line, &resp); err != nil {
+		return response{}, fmt.Errorf("the container's guest answered something else: %w", err)
+	}
+	return resp, nil
+}
+
+// disown ends what a request has brought about that nobody waits for any more.
+func (l *Line) disown(a answer) {
+	if a.stream == nil {
+		return
+	}
+	a.stream.Close()
+	if a.resp.Process != 0 {
+		killed := l.exchange(request{Op: opKill, Process: a.resp.Process})
+		if killed.stream != nil {
+			killed.stream.Close()
+		}
+		_, _ = io.Copy(io.Discard, a.stream) // lets the guest finish writing
+	}
+}
+
+// fault turns an error of the line into one a person understands.
+func (l *Line) fault(err error) error {
+	if l.session.IsClosed() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrLineLost
+	}
+	return err
+}

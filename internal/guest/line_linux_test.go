@@ -1,0 +1,322 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// family starts a process that cannot be ended politely, with a daemon.
+func family(t *testing.T, g *running) (pids []string) {
+	t.Helper()
+	p := g.spawn(t, "sh", "-c", `trap '' TERM; setsid sleep 1000 & echo $!; read x; sleep 1000`)
+	return []string{readWord(t, p)}
+}
+
+func TestEverythingEndsWithTheLine(t *testing.T) {
+	tests := []struct {
+		name string
+		cut  func(*running)
+	}{
+		{"the gateway closes it", func(g *running) { g.Close() }},
+		{"the gateway is killed", func(g *running) { g.stdin.Close() }},
+		{"the engine stops the container", func(g *running) { g.cmd.Process.Signal(syscall.SIGTERM) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g := startGuest(t)
+			pids := family(t, g)
+			polite := g.spawn(t, "cat")
+			stubborn := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+			readWord(t, stubborn)
+			if n := len(g.processes(t)); n < 4 {
+				t.Fatalf("only %d processes run", n)
+			}
+			tt.cut(g)
+			g.mustExit(t, 9*time.Second)
+			if left := g.processes(t); len(left) > 0 {
+				t.Errorf("processes left: %v", left)
+			}
+			for _, pid := range pids {
+				if alive(t, pid) {
+					t.Errorf("%s lives", pid)
+				}
+			}
+			within(t, 5*time.Second, "noticing it", func() {
+				<-g.Done()
+				for _, p := range []Process{polite, stubborn} {
+					// Either how it ended was still said, or that nobody can say.
+					if err := p.Wait(); err == nil && p == stubborn {
+						t.Error("a killed process is said to have ended well")
+					}
+				}
+			})
+			if _, err := g.Spawn(t.Context(), []string{"true"}); err == nil {
+				t.Error("a process started after the end")
+			}
+		})
+	}
+}
+
+func TestCallsHonourTheirContext(t *testing.T) {
+	g := startGuest(t)
+	g.cmd.Process.Signal(syscall.SIGSTOP) // a guest that does not answer
+	ctx := short(t, 100*time.Millisecond)
+	within(t, 5*time.Second, "a spawn", func() {
+		if _, err := g.Spawn(ctx, []string{"sleep", "1000"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("spawn: %v", err)
+		}
+	})
+	within(t, 5*time.Second, "a dial", func() {
+		if _, err := g.Dial(ctx, "127.0.0.1:1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("dial: %v", err)
+		}
+	})
+	g.cmd.Process.Signal(syscall.SIGCONT)
+	// It is started now, for nobody, and must not stay.
+	if got, err := g.output(t, "echo", "there"); got != "there" || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	eventually(t, "no process that nobody waits for", func() bool { return len(g.processes(t)) == 0 })
+}
+
+func TestDial(t *testing.T) {
+	g := startGuest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	serverDone := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, err = io.Copy(c, c)
+			c.Close()
+		}
+		serverDone <- err
+	}()
+	c, err := g.Dial(t.Context(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 5)
+	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "hello" {
+		t.Fatalf("%q, %v", buf, err)
+	}
+	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	var timeout net.Error
+	if _, err := c.Read(buf); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a read past its deadline: %v", err)
+	}
+	c.SetReadDeadline(time.Time{})
+	woken := make(chan error, 1)
+	go func() { _, err := c.Read(make([]byte, 1)); woken <- err }()
+	c.Close()
+	within(t, 5*time.Second, "closing", func() {
+		if err := <-woken; err == nil {
+			t.Error("a read of a closed connection succeeded")
+		}
+		<-serverDone // the server sees the end too
+	})
+	if _, err := c.Read(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read after close: %v", err)
+	}
+	if _, err := c.Write(buf); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write after close: %v", err)
+	}
+	eventually(t, "no stream left", func() bool { return g.session.NumStreams() == 0 })
+}
+
+// A connection closed while the server still has much to say must not keep the
+// guest writing.
+func TestDialClosedUnread(t *testing.T) {
+	g := startGuest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := l.Accept()
+		for err == nil {
+			_, err = c.Write(make([]byte, 64<<10))
+		}
+	}()
+	c, err := g.Dial(t.Context(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.ReadFull(c, make([]byte, 1<<20))
+	c.Close()
+	within(t, 5*time.Second, "the server's notice", func() { <-ended })
+	eventually(t, "no stream left", func() bool { return g.session.NumStreams() == 0 })
+}
+
+func TestServerEndsConnection(t *testing.T) {
+	g := startGuest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			io.WriteString(c, "bye")
+			c.Close()
+		}
+	}()
+	c, err := g.Dial(t.Context(), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := io.ReadAll(c); string(got) != "bye" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestDialRefused(t *testing.T) {
+	g := startGuest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, err = g.Dial(t.Context(), address)
+	want := "nothing listens on " + address + " in the container (connection refused)"
+	if err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+	if _, err = g.Dial(t.Context(), "not an address"); err == nil || !strings.Contains(err.Error(), "not an address") {
+		t.Errorf("a bad address: %v", err)
+	}
+}
+
+// Whatever a stream starts with, it is answered with an error or not at all,
+// and everybody else goes on.
+func TestHostileRequests(t *testing.T) {
+	g := startGuest(t)
+	tests := []struct{ name, line, want string }{
+		{"unknown operation", `{"op":"reboot"}`, `unknown operation "reboot"`},
+		{"no operation", `{}`, "unknown operation"},
+		{"no JSON", `hello`, "not understood"},
+		{"empty", ``, "not understood"},
+		{"two values", `{"op":"wait"} {"op":"wait"}`, "more than one value"},
+		{"unknown key", `{"op":"wait","shell":true}`, "unknown field"},
+		{"wrong type", `{"op":"spawn","argv":"sh -c id"}`, "not understood"},
+		{"no such process", `{"op":"wait","process":12345}`, "there is no process 12345"},
+		{"negative process", `{"op":"kill","process":-1}`, "there is no process -1"},
+		{"grace without end", `{"op":"kill","process":1,"graceMs":9000000000}`, "grace"},
+		{"empty program", `{"op":"spawn","argv":[""]}`, "needs a program"},
+		{"a line without end", strings.Repeat("x", maxLine+1), "longer than"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := g.session.OpenStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := io.WriteString(s, tt.line+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			line, err := readLine(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var resp response
+			if err := json.Unmarshal(line, &resp); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(resp.Error, tt.want) {
+				t.Errorf("answer is %q, want %q", resp.Error, tt.want)
+			}
+		})
+	}
+	for range 500 { // opened and left
+		s, err := g.session.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	if got, err := g.output(t, "echo", "fine"); got != "fine" || err != nil {
+		t.Errorf("afterwards: %q, %v", got, err)
+	}
+}
+
+func TestGuestThatIsNoGuest(t *testing.T) {
+	theirs, ours := net.Pipe()
+	line, err := Connect(ours, ours, ours.Close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	go func() {
+		go io.Copy(io.Discard, theirs)
+		io.WriteString(theirs, "standard_init_linux.go:228: exec user process caused: exec format error\n")
+	}()
+	within(t, 5*time.Second, "noticing", func() {
+		if _, err := line.Spawn(t.Context(), []string{"true"}); !errors.Is(err, ErrLineLost) {
+			t.Errorf("spawn: %v", err)
+		}
+		<-line.Done()
+	})
+}
+
+func TestGuestThatAnswersNonsense(t *testing.T) {
+	theirs, ours := net.Pipe()
+	line, err := Connect(ours, ours, ours.Close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer line.Close()
+	session, err := yamux.Server(theirs, lineConfig(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	go func() {
+		for {
+			s, err := session.AcceptStream()
+			if err != nil {
+				return
+			}
+			go func() {
+				readLine(s)
+				io.WriteString(s, "pardon?\n")
+			}()
+		}
+	}()
+	if _, err := line.Spawn(t.Context(), []string{"true"}); err == nil || !strings.Contains(err.Error(), "answered something else") {
+		t.Errorf("spawn: %v", err)
+	}
+}
+
+func TestGuestDoesNotRunAtATerminal(t *testing.T) {
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Fatal("this test needs script(1) for a terminal:", err)
+	}
+	out, err := exec.CommandContext(short(t, 10*time.Second), "script", "-qec", guestProgram, "/dev/null").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "started by thv inside the containers") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

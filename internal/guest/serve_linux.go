@@ -1,0 +1,185 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
+)
+
+// How long the guest waits, before it goes on to the next, harsher step. All of
+// them together stay below the ten seconds an engine gives a container to stop.
+const (
+	lineLostGrace = 2 * time.Second // after the input of every process was closed
+	termGrace     = 2 * time.Second // after SIGTERM
+	stopSigGrace  = 5 * time.Second // after SIGTERM, when the engine stops the container
+	killGrace     = 2 * time.Second // after SIGKILL, for the kernel
+	dialTimeout   = 10 * time.Second
+	// gatewaySilence is how long a gateway may not answer a ping before the
+	// guest takes it for dead. Generous: somebody may be debugging it.
+	gatewaySilence = 2 * time.Minute
+)
+
+// Serve is the guest. It speaks to the gateway over line, starts processes
+// whose standard error is stderr, and returns when the line has ended, when it
+// is sent SIGTERM or SIGINT, or when ctx ends; every process has ended by then.
+//
+// It is meant to be all that its process does: it reaps every child.
+func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error {
+	// Orphans come to PID 1 by themselves, and to us also when an engine's own
+	// init is PID 1 (prctl(2), PR_SET_CHILD_SUBREAPER).
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	// Processes run as the guest's user. Without this they could open the line
+	// through /proc/1/fd, or trace the guest (ptrace(2), access mode checking).
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide the line from the processes: %w", err)
+	}
+	// A broken standard output must not kill us (os/signal, SIGPIPE); handled,
+	// not ignored, because processes would inherit that.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, unix.SIGPIPE, unix.SIGHUP)
+	defer signal.Stop(broken)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, unix.SIGTERM, unix.SIGINT)
+	defer signal.Stop(stop)
+
+	s := newSupervisor(stderr)
+	go s.reap(ctx)
+	session, err := yamux.Server(line, lineConfig(gatewaySilence))
+	if err != nil {
+		return err
+	}
+	go accept(session, s)
+	select {
+	case <-session.CloseChan():
+		s.end(lineLostGrace, termGrace)
+		return nil
+	case <-stop:
+		s.end(0, stopSigGrace)
+	case <-ctx.Done():
+		s.end(0, stopSigGrace)
+	}
+	go session.Close() // may wait for a read that nothing ends
+	return nil
+}
+
+func accept(session *yamux.Session, s *supervisor) {
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer stream.Close()
+			handle(stream, s)
+		}()
+	}
+}
+
+// handle reads what a stream is for and does it. The stream is closed when it
+// returns.
+func handle(stream *yamux.Stream, s *supervisor) {
+	line, err := readLine(stream)
+	if err != nil {
+		refuse(stream, err)
+		return
+	}
+	req, err := parseRequest(line)
+	if err != nil {
+		refuse(stream, err)
+		return
+	}
+	switch req.Op {
+	case opSpawn:
+		handleSpawn(stream, s, req.Argv)
+	case opDial:
+		handleDial(stream, req.Address)
+	default:
+		p := s.find(req.Process)
+		if p == nil {
+			refuse(stream, fmt.Errorf("there is no process %d", req.Process))
+			return
+		}
+		if req.Op == opKill {
+			p.end(time.Duration(req.GraceMillis) * time.Millisecond)
+		}
+		<-p.done
+		_ = writeLine(stream, response{Code: p.code, Signal: p.signal})
+	}
+}
+
+// refuse answers with a failure. When that does not arrive, the line is gone
+// and the process ends anyway.
+func refuse(stream *yamux.Stream, err error) {
+	_ = writeLine(stream, response{Error: err.Error()})
+}
+
+func handleSpawn(stream *yamux.Stream, s *supervisor, argv []string) {
+	p, err := s.start(argv)
+	if err != nil {
+		refuse(stream, err)
+		return
+	}
+	if err := writeLine(stream, response{Process: p.id}); err != nil {
+		p.end(0)
+		return
+	}
+	go func() {
+		_, _ = io.Copy(p.stdin, stream)
+		p.stdin.Close()
+		// A process that has closed its input must not stall the gateway.
+		_, _ = io.Copy(io.Discard, stream)
+	}()
+	p.copyStdout(stream)
+	p.stdout.Close()
+}
+
+func handleDial(stream *yamux.Stream, address string) {
+	conn, err := net.DialTimeout("tcp", address, dialTimeout)
+	if err != nil {
+		refuse(stream, dialError(address, err))
+		return
+	}
+	defer conn.Close()
+	if err := writeLine(stream, response{}); err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(conn, stream)
+		// The gateway has closed its connection: both directions end.
+		conn.Close()
+		stream.Close()
+	}()
+	_, _ = io.Copy(stream, conn)
+	// The server has ended its side. The gateway sees that, closes its
+	// connection, and the copy above ends.
+	stream.Close()
+	_, _ = io.Copy(io.Discard, stream)
+}
+
+// dialError names the address once and the cause in the kernel's words.
+func dialError(address string, err error) error {
+	var errno syscall.Errno
+	if op, ok := err.(*net.OpError); ok {
+		err = op.Err
+		if sys, ok := op.Err.(*os.SyscallError); ok {
+			err = sys.Err
+		}
+	}
+	if e, ok := err.(syscall.Errno); ok {
+		errno = e
+	}
+	if errno == unix.ECONNREFUSED {
+		return fmt.Errorf("nothing listens on %s in the container (connection refused)", address)
+	}
+	return fmt.Errorf("connect to %s in the container: %w", address, err)
+}

@@ -1,0 +1,202 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keepEnded is how many processes back the guest can still say how one ended.
+const keepEnded = 1024
+
+// supervisor starts processes and is the only one who waits for children.
+type supervisor struct {
+	stderr *os.File
+	env    []string
+	// mark is what the environment of everything we start carries, before the
+	// process's number.
+	mark string
+
+	// mu is held over a fork until the child is known, and over a wait until
+	// its status is noted: no status comes for a process that is not known.
+	mu     sync.Mutex
+	ending bool
+	lastID int64
+	byID   map[int64]*process
+	byPID  map[int]*process // not yet reaped
+}
+
+func newSupervisor(stderr *os.File) *supervisor {
+	return &supervisor{
+		stderr: stderr,
+		env:    os.Environ(),
+		mark:   fmt.Sprintf("THV_PROCESS=%d-%x-", os.Getpid(), time.Now().UnixNano()),
+		byID:   map[int64]*process{},
+		byPID:  map[int]*process{},
+	}
+}
+
+// start runs argv in a session of its own.
+func (s *supervisor) start(argv []string) (*process, error) {
+	path, err := lookPath(argv[0], s.env)
+	if err != nil {
+		return nil, err
+	}
+	theirStdin, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, theirStdout, err := os.Pipe()
+	if err != nil {
+		theirStdin.Close()
+		stdin.Close()
+		return nil, err
+	}
+	defer theirStdin.Close()
+	defer theirStdout.Close()
+	p, err := s.fork(path, argv, theirStdin, theirStdout)
+	if err != nil {
+		stdin.Close()
+		stdout.Close()
+		return nil, err
+	}
+	p.stdin, p.stdout = stdin, stdout
+	close(p.ready)
+	return p, nil
+}
+
+func (s *supervisor) fork(path string, argv []string, stdin, stdout *os.File) (*process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		return nil, errors.New("the container is being stopped")
+	}
+	id := s.lastID + 1
+	pid, err := forkExec(path, argv, append(s.env[:len(s.env):len(s.env)], s.markOf(id)), stdin, stdout, s.stderr)
+	if err != nil {
+		return nil, execError(path, err)
+	}
+	s.lastID = id
+	p := &process{supervisor: s, id: id, pid: pid, ready: make(chan struct{}), done: make(chan struct{})}
+	s.byID[id], s.byPID[pid] = p, p
+	s.forget(id - keepEnded)
+	return p, nil
+}
+
+func (s *supervisor) markOf(id int64) string { return s.mark + strconv.FormatInt(id, 10) }
+
+// find returns the process with that number, nil when there was none or it
+// ended long ago.
+func (s *supervisor) find(id int64) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id]
+}
+
+// forget drops a process that has ended. The caller holds mu.
+func (s *supervisor) forget(id int64) {
+	if p := s.byID[id]; p != nil && p.reaped {
+		delete(s.byID, id)
+	}
+}
+
+// reap waits for children, our own and orphans, until ctx ends.
+func (s *supervisor) reap(ctx context.Context) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	defer signal.Stop(died)
+	for {
+		for s.reapOne() {
+		}
+		select {
+		case <-died:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *supervisor) reapOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var status unix.WaitStatus
+	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+	if err == unix.EINTR {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	p := s.byPID[pid]
+	if p == nil {
+		return true // an orphan
+	}
+	delete(s.byPID, pid)
+	p.reaped = true
+	if status.Signaled() {
+		p.signal = int(status.Signal())
+	} else {
+		p.code = status.ExitStatus()
+	}
+	if p.id <= s.lastID-keepEnded {
+		s.forget(p.id)
+	}
+	// What is left of its group cannot have given the number away: the kernel
+	// does not reuse one that a group still has.
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	go p.finish()
+	return true
+}
+
+// end ends every process, the polite steps first, and everything they started.
+func (s *supervisor) end(grace, afterTerm time.Duration) {
+	s.mu.Lock()
+	s.ending = true
+	all := make([]*process, 0, len(s.byPID))
+	for _, p := range s.byPID {
+		all = append(all, p)
+	}
+	s.mu.Unlock()
+	for _, p := range all {
+		p.closeStdin()
+	}
+	if endedWithin(all, grace) {
+		sweep(s.mark)
+		return
+	}
+	for _, p := range all {
+		p.send(unix.SIGTERM)
+	}
+	endedWithin(all, afterTerm)
+	for _, p := range all {
+		p.send(unix.SIGKILL)
+	}
+	sweep(s.mark)
+	endedWithin(all, killGrace)
+}
+
+// endedWithin reports whether all of them end in that time.
+func endedWithin(all []*process, d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	for _, p := range all {
+		select {
+		case <-p.done:
+			continue
+		default:
+		}
+		select {
+		case <-p.done:
+		case <-timeout.C:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,137 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// What a stream can be for.
+const (
+	opSpawn = "spawn"
+	opWait  = "wait"
+	opKill  = "kill"
+	opDial  = "dial"
+)
+
+const (
+	// maxLine bounds a request and a response, in bytes. A command line may be
+	// long: Linux allows 2 MiB of arguments and environment together.
+	maxLine = 1 << 20
+	// maxGrace bounds what a kill may ask for.
+	maxGrace = time.Minute
+)
+
+// request is the first line of a stream.
+type request struct {
+	Op string `json:"op"`
+	// Argv is the command line of a spawn.
+	Argv []string `json:"argv,omitempty"`
+	// Process is what wait and kill are about: the number spawn answered.
+	Process int64 `json:"process,omitempty"`
+	// GraceMillis is what a kill gives the process to end by itself, and again
+	// after SIGTERM. 0 kills at once.
+	GraceMillis int64 `json:"graceMs,omitempty"`
+	// Address is the host:port of a dial.
+	Address string `json:"address,omitempty"`
+}
+
+// response is the guest's answer to a request.
+type response struct {
+	// Error is a sentence for a person; then nothing else is set.
+	Error string `json:"error,omitempty"`
+	// Process is the number of a spawned process, never used twice.
+	Process int64 `json:"process,omitempty"`
+	// Code is the exit status, and Signal what killed the process, if anything.
+	Code   int `json:"code,omitempty"`
+	Signal int `json:"signal,omitempty"`
+}
+
+// parseRequest reads the first line of a stream strictly.
+func parseRequest(line []byte) (request, error) {
+	var req request
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&req); err != nil {
+		return request{}, fmt.Errorf("the request is not understood: %v", err)
+	}
+	if dec.InputOffset() != int64(len(line)) {
+		return request{}, errors.New("the request is not understood: more than one value")
+	}
+	return req, req.validate()
+}
+
+func (r *request) validate() error {
+	switch r.Op {
+	case opSpawn:
+		if len(r.Argv) == 0 || r.Argv[0] == "" {
+			return errors.New("spawn needs a program to run")
+		}
+		for _, arg := range r.Argv {
+			if strings.ContainsRune(arg, 0) {
+				return errors.New("an argument holds a NUL byte, which no program can receive")
+			}
+		}
+	case opWait:
+	case opKill:
+		if r.GraceMillis < 0 || r.GraceMillis > maxGrace.Milliseconds() {
+			return fmt.Errorf("the grace of a kill must be from 0 to %s", maxGrace)
+		}
+	case opDial:
+		if r.Address == "" {
+			return errors.New("dial needs an address")
+		}
+	default:
+		return fmt.Errorf("unknown operation %.40q", r.Op)
+	}
+	return nil
+}
+
+// how is the error that Process.Wait returns for a process that ended.
+func (r *response) how() error {
+	switch {
+	case r.Error != "":
+		return errors.New(r.Error)
+	case r.Signal != 0:
+		return fmt.Errorf("killed by signal %d", r.Signal)
+	case r.Code != 0:
+		return fmt.Errorf("exit status %d", r.Code)
+	default:
+		return nil
+	}
+}
+
+func writeLine(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(line) > maxLine {
+		return fmt.Errorf("%d bytes are more than the %d the line to a container takes", len(line), maxLine)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// readLine reads up to the line break and not a byte further: what follows
+// belongs to somebody else. The line is returned without its break.
+func readLine(r io.Reader) ([]byte, error) {
+	var line []byte
+	var b [1]byte
+	for {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return nil, err
+		}
+		if b[0] == '\n' {
+			return line, nil
+		}
+		if len(line) == maxLine {
+			return nil, fmt.Errorf("the line is longer than %d bytes", maxLine)
+		}
+		line = append(line, b[0])
+	}
+}
