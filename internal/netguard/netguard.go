@@ -1,0 +1,229 @@
+// Package netguard does outbound HTTP safely: the address that is actually
+// connected to decides, not the name that was asked for, so neither a DNS answer
+// nor a redirect can lead a request into the private network.
+//
+// A guarded transport ignores HTTP proxy settings: a proxy would resolve and
+// connect where nobody looks.
+package netguard
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Options say what a client may do. The zero value is the strictest: HTTPS to
+// public addresses, no redirects.
+type Options struct {
+	// CAFiles are PEM files of authorities trusted beside the system's.
+	CAFiles []string
+	// AllowPrivate permits private and other special addresses.
+	AllowPrivate bool
+	// AllowLoopback permits this machine's own addresses, and plain HTTP there.
+	AllowLoopback bool
+	// AllowHTTP permits plain HTTP everywhere.
+	AllowHTTP bool
+	// Redirects is how many redirects are followed, to the same host only.
+	Redirects int
+	// Timeout bounds a whole request; 0 is DefaultTimeout. A Transport has no
+	// such bound, because streams live long.
+	Timeout time.Duration
+}
+
+// DefaultTimeout bounds a request with its answer.
+const DefaultTimeout = 10 * time.Second
+
+// ErrForbidden: the address must not be connected to.
+var ErrForbidden = errors.New("the address is not a public one")
+
+// ErrTooLarge: an answer exceeds its bound.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// Client makes a guarded client.
+func Client(opt Options) (*http.Client, error) {
+	transport, err := Transport(opt)
+	if err != nil {
+		return nil, err
+	}
+	timeout := opt.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	return &http.Client{
+		Transport: transport,
+		Timeout:   timeout,
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > opt.Redirects {
+				return http.ErrUseLastResponse
+			}
+			if first := via[0].URL; req.URL.Host != first.Host || req.URL.Scheme != first.Scheme {
+				return fmt.Errorf("a redirect to another host (%s) is not followed", req.URL.Host)
+			}
+			return nil
+		},
+	}, nil
+}
+
+// Transport makes a guarded transport, for streams that live long.
+func Transport(opt Options) (http.RoundTripper, error) {
+	pool, err := roots(opt.CAFiles)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{
+		Timeout:   10 * time.Second,
+		KeepAlive: 30 * time.Second,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			return opt.check(address)
+		},
+	}
+	return &schemes{opt: opt, next: &http.Transport{
+		Proxy:                  nil,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}}, nil
+}
+
+// schemes refuses what is not HTTPS before anything is looked up.
+type schemes struct {
+	opt  Options
+	next *http.Transport
+}
+
+func (s *schemes) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.URL.Scheme == "https", r.URL.Scheme == "http" && s.opt.AllowHTTP,
+		r.URL.Scheme == "http" && s.opt.AllowLoopback && isLoopbackName(r.URL.Hostname()):
+		return s.next.RoundTrip(r)
+	}
+	if r.Body != nil {
+		r.Body.Close() // a RoundTripper must
+	}
+	return nil, fmt.Errorf("%s://%s: only HTTPS is allowed", r.URL.Scheme, r.URL.Host)
+}
+
+// CloseIdleConnections lets an http.Client pass the call on.
+func (s *schemes) CloseIdleConnections() { s.next.CloseIdleConnections() }
+
+func isLoopbackName(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+func roots(files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil // the system's
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	for _, file := range files {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("CA certificate: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA certificate: %s holds no PEM certificate", file)
+		}
+	}
+	return pool, nil
+}
+
+// check decides on the address a connection is about to be made to.
+func (o Options) check(address string) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("connect to %q: %w", address, ErrForbidden)
+	}
+	addr := embedded(ap.Addr().Unmap().WithZone(""))
+	switch {
+	case addr.IsLoopback():
+		if o.AllowLoopback {
+			return nil
+		}
+	case o.AllowPrivate || isPublic(addr):
+		return nil
+	}
+	return fmt.Errorf("connect to %s: %w", ap.Addr(), ErrForbidden)
+}
+
+// special are blocks that are not the public internet (IANA special-purpose
+// address registries, RFC 6890 and updates).
+var special = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+	"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
+	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32",
+	"3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(texts))
+	for i, t := range texts {
+		out[i] = netip.MustParsePrefix(t)
+	}
+	return out
+}
+
+func isPublic(addr netip.Addr) bool {
+	if !addr.IsValid() {
+		return false
+	}
+	for _, p := range special {
+		if p.Contains(addr) {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96") // RFC 6052
+	sixToFour = netip.MustParsePrefix("2002::/16")    // RFC 3056
+	v4compat  = netip.MustParsePrefix("::/96")        // RFC 4291 section 2.5.5.1
+)
+
+// embedded is the IPv4 address that an IPv6 address stands for, when it does.
+func embedded(addr netip.Addr) netip.Addr {
+	if !addr.Is6() {
+		return addr
+	}
+	b := addr.As16()
+	switch {
+	case nat64.Contains(addr), v4compat.Contains(addr) && addr != netip.IPv6Loopback() && addr != netip.IPv6Unspecified():
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixToFour.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return addr
+}
+
+// ReadBounded reads r to its end, or fails with ErrTooLarge after max bytes.
+func ReadBounded(r io.Reader, max int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, max+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > max {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, max)
+	}
+	return b, nil
+}

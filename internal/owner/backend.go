@@ -1,0 +1,118 @@
+package owner
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// backend makes the way to the server that the Spec describes. For a container
+// it prepares the site; nothing runs yet.
+func (o *owner) backend(ctx context.Context, serverLog io.Writer) (gateway.Backend, error) {
+	if o.spec.Remote != nil {
+		return o.remote()
+	}
+	engine, err := o.cfg.Engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	words := []io.Writer{serverLog, &o.last}
+	if o.cfg.Console != nil {
+		words = append(words, o.cfg.Console)
+	}
+	o.site = &site{
+		spec: o.spec, store: o.cfg.Store, engine: engine, secrets: o.cfg.Secrets,
+		stderr: io.MultiWriter(words...), log: o.log,
+		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
+	}
+	if o.spec.Transport == workload.Stdio {
+		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Log: o.log}), nil
+	}
+	// Whatever the URL says, the transport dials the server's port inside its
+	// container. Servers that guard against DNS rebinding see their own address.
+	target := url.URL{
+		Scheme: "http",
+		Host:   net.JoinHostPort(o.spec.TargetHost, strconv.Itoa(o.spec.TargetPort)),
+		Path:   o.spec.TargetPath,
+	}
+	return o.overHTTP(target.String(), &http.Transport{
+		DialContext:           o.site.dial,
+		MaxIdleConnsPerHost:   64,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true,
+		ResponseHeaderTimeout: 0, // a tool may take its time
+	}), nil
+}
+
+// remote reaches the server at the URL that the person gave. A private address
+// is theirs to name.
+func (o *owner) remote() (gateway.Backend, error) {
+	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
+	if err != nil {
+		return nil, err
+	}
+	headers := http.Header{}
+	for name, value := range o.spec.Remote.Headers {
+		headers.Set(name, value)
+	}
+	for name, ref := range o.spec.Remote.SecretHeaders {
+		value, err := o.cfg.Secrets(ref)
+		if err != nil {
+			return nil, err
+		}
+		headers.Set(name, value)
+	}
+	var rt http.RoundTripper = transport
+	if len(headers) > 0 {
+		rt = &withHeaders{headers: headers, next: transport}
+	}
+	return o.overHTTP(o.spec.Remote.URL, rt), nil
+}
+
+func (o *owner) overHTTP(target string, rt http.RoundTripper) gateway.Backend {
+	if o.spec.Transport == workload.SSE {
+		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log})
+	}
+	return backend.NewStreamable(backend.StreamableConfig{URL: target, Transport: rt, Stateless: o.spec.Proxy.Stateless, Log: o.log})
+}
+
+// withHeaders adds fixed headers to every request.
+type withHeaders struct {
+	headers http.Header
+	next    http.RoundTripper
+}
+
+func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context()) // a RoundTripper must not change its request
+	for name, values := range w.headers {
+		r.Header[name] = values
+	}
+	return w.next.RoundTrip(r)
+}
+
+func (o *owner) gatewayConfig(b gateway.Backend) gateway.Config {
+	return gateway.Config{
+		Backend:        b,
+		Name:           o.spec.Name,
+		Mode:           o.spec.Proxy.Mode,
+		AllowedHosts:   o.spec.Proxy.AllowedHosts,
+		EndpointPrefix: o.spec.Proxy.EndpointPrefix,
+		SessionTTL:     time.Duration(o.spec.Proxy.SessionTTL),
+		Stateless:      o.spec.Proxy.Stateless,
+		Status: func() (string, string) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return string(o.state), o.reason
+		},
+		Log: o.log,
+	}
+}

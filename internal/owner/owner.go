@@ -1,0 +1,344 @@
+// Package owner is the process that owns a running workload: it holds the
+// workload's lock, answers on its control socket, keeps its container (or its
+// connection to a remote server) and serves its gateway. There is one for each
+// running workload, started by workload.Manager or, for `run -f`, in the
+// command's own process.
+//
+// Its life is one function, [Main], read from top to bottom: own, listen, raise,
+// wait for the server's first answer, say so, watch, take down.
+package owner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// DefaultStartTimeout is how long a server may take to its first answer.
+const DefaultStartTimeout = 60 * time.Second
+
+// DefaultPingEvery is how often a server is asked whether it is still there.
+const DefaultPingEvery = 30 * time.Second
+
+// drainTimeout is how long calls in flight may take to end at a stop.
+const drainTimeout = 10 * time.Second
+
+// Config is what an owner works with.
+type Config struct {
+	Name    string
+	Store   *workload.Store
+	Engine  func(ctx context.Context) (container.Engine, error)
+	Secrets func(ref string) (string, error)
+	// Notices receives the way to readiness: progress, then ready or failed.
+	Notices func(workload.Notice)
+	// Starter, when not nil, is read until workload.Detach arrives; an end of
+	// input before that stops the start.
+	Starter io.Reader
+	// Console, when not nil, also receives the server's standard error.
+	Console      io.Writer
+	StartTimeout time.Duration // 0 is DefaultStartTimeout
+	PingEvery    time.Duration // 0 is DefaultPingEvery
+	Log          *slog.Logger
+}
+
+// owner is the state of a running Main.
+type owner struct {
+	cfg  Config
+	spec *workload.Spec
+	log  *slog.Logger
+	last tail // the server's last words
+	site *site
+
+	mu       sync.Mutex
+	state    workload.State
+	reason   string
+	server   string
+	started  time.Time
+	restarts int
+	gateway  *gateway.Gateway
+}
+
+// Main runs the workload until ctx ends or a stop is asked for. It reports
+// readiness through cfg.Notices and returns nil after a stop that was asked for;
+// otherwise what went wrong, with the server's last output when that is where
+// the cause is. In either case nothing of the workload runs any more.
+func Main(ctx context.Context, cfg Config) error {
+	if cfg.StartTimeout == 0 {
+		cfg.StartTimeout = DefaultStartTimeout
+	}
+	if cfg.PingEvery == 0 {
+		cfg.PingEvery = DefaultPingEvery
+	}
+	if cfg.Notices == nil {
+		cfg.Notices = func(workload.Notice) {}
+	}
+	err := run(ctx, cfg)
+	if err != nil {
+		cfg.Log.Error("workload failed", "workload", cfg.Name, "error", err)
+		cfg.Notices(workload.Notice{Failed: err.Error()})
+	}
+	return err
+}
+
+func run(ctx context.Context, cfg Config) (err error) {
+	hold, err := cfg.Store.Own(ctx, cfg.Name)
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+	spec, err := cfg.Store.Get(cfg.Name)
+	if err != nil {
+		return err
+	}
+	if err := workload.Validate(spec); err != nil {
+		return err
+	}
+	o := &owner{cfg: cfg, spec: spec, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
+
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	control := &http.Server{
+		Handler:           workload.ControlHandler(hold.Nonce, spec, o.status, func() { stop(errStopped) }),
+		ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
+	}
+	go control.Serve(hold.Socket)
+	defer control.Close()
+	detached := o.watchStarter(cfg.Starter, stop)
+
+	// Noted before anything runs: if we are killed, this is what remains, and
+	// it means that nobody said how it ended.
+	if err := cfg.Store.SetLast(cfg.Name, workload.Running, ""); err != nil {
+		return fmt.Errorf("note that workload %q starts: %w", cfg.Name, err)
+	}
+	defer func() {
+		state, reason := workload.Stopped, ""
+		if err != nil {
+			state, reason = workload.Failed, err.Error()
+		}
+		// On a full disk there is nothing more to do than to say so.
+		if noteErr := cfg.Store.SetLast(cfg.Name, state, reason); noteErr != nil {
+			o.log.Error("cannot note how the workload ended", "error", noteErr)
+		}
+	}()
+
+	err = o.serve(ctx, detached)
+	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
+		return nil
+	} else if errors.Is(cause, errStarterGone) {
+		return cause
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // a signal: asked for
+	}
+	return err
+}
+
+// Why a workload was told to end.
+var (
+	errStopped     = errors.New("stopped")
+	errStarterGone = errors.New("interrupted while starting")
+)
+
+// watchStarter stops the workload when whoever started it goes away before it
+// was ready. The returned function tells that it is ready and waits until the
+// starter has seen that.
+func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func()) {
+	if starter == nil {
+		return func() { o.cfg.Notices(workload.Notice{Ready: true}) }
+	}
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		word, _ := io.ReadAll(io.LimitReader(starter, 64))
+		if string(word) != workload.Detach {
+			stop(errStarterGone)
+		}
+	}()
+	return func() {
+		o.cfg.Notices(workload.Notice{Ready: true})
+		<-seen
+	}
+}
+
+// serve listens, raises the server and keeps it until ctx ends.
+func (o *owner) serve(ctx context.Context, ready func()) error {
+	listener, err := o.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	serverLog, err := openLog(o.cfg.Store.ServerLog(o.spec.Name))
+	if err != nil {
+		return err
+	}
+	defer serverLog.Close()
+
+	backend, err := o.backend(ctx, serverLog)
+	if err != nil {
+		return err
+	}
+	defer o.raze()
+	front, err := gateway.New(o.gatewayConfig(backend))
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.gateway = front
+	o.mu.Unlock()
+	server := &http.Server{
+		Handler:           front,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    mcp.MaxHeader,
+		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
+	}
+	defer server.Close()
+	defer func() {
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		o.set(workload.Stopping, "")
+		if err := front.Close(drain); err != nil {
+			o.log.Warn("calls were cut off at the stop", "error", err)
+		}
+	}()
+
+	watch := &watch{owner: o, backend: backend}
+	if err := watch.first(ctx); err != nil {
+		return o.explain(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	o.log.Info("ready", "url", o.spec.URL(), "server", o.status().Server)
+	ready()
+	watchCtx, endWatch := context.WithCancel(ctx)
+	watching := make(chan struct{})
+	go func() { watch.keep(watchCtx); close(watching) }()
+	// The watch ends first: it must raise nothing while the rest is taken down.
+	defer func() { endWatch(); <-watching }()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
+}
+
+// explain adds the server's last output to an error of starting it. All of that
+// output has come in only when the container is gone.
+func (o *owner) explain(err error) error {
+	o.raze()
+	if words := o.last.lines(15); words != "" {
+		return fmt.Errorf("%w; its last output:%s", err, words)
+	}
+	return err
+}
+
+func (o *owner) listen(ctx context.Context) (net.Listener, error) {
+	address := net.JoinHostPort(o.spec.Proxy.Host, strconv.Itoa(o.spec.Proxy.Port))
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		holder := portHolder(o.spec.Proxy.Port)
+		if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
+			holder = "workload " + strconv.Quote(w)
+		}
+		return nil, fmt.Errorf("port %d is in use by %s; free it, or choose another with --proxy-port", o.spec.Proxy.Port, holder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// workloadAt names another workload of this store that has the port, if one
+// runs there.
+func (o *owner) workloadAt(port int) string {
+	names, err := o.cfg.Store.Names()
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		if name == o.spec.Name {
+			continue
+		}
+		if spec, err := o.cfg.Store.Get(name); err == nil && spec.Proxy.Port == port {
+			if holder, err := o.cfg.Store.Owner(name); err == nil && holder != nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func (o *owner) set(state workload.State, reason string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.state, o.reason = state, reason
+}
+
+// status is what the control socket answers.
+func (o *owner) status() *workload.Status {
+	st := o.spec.Status()
+	st.Created = o.cfg.Store.Created(o.spec.Name)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	st.State, st.Reason, st.Server, st.Restarts = o.state, o.reason, o.server, o.restarts
+	if !o.started.IsZero() {
+		started := o.started
+		st.Started = &started
+	}
+	if o.gateway != nil {
+		st.Sessions = o.gateway.Sessions()
+	}
+	return st
+}
+
+// raze takes the container down, whatever state it is in.
+func (o *owner) raze() {
+	if o.site == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := o.site.raze(ctx); err != nil {
+		o.log.Error("cannot remove the container", "error", err)
+	}
+}
+
+// Detached runs Main for a process started by workload.Manager: notices go to
+// stdout as lines of JSON, stdin tells whether the starter is still there.
+func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File) error {
+	var mu sync.Mutex
+	enc := json.NewEncoder(stdout)
+	open := true
+	cfg.Starter = stdin
+	cfg.Notices = func(n workload.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !open {
+			return
+		}
+		_ = enc.Encode(n) // the starter may be gone; stdin tells
+		if n.Ready || n.Failed != "" {
+			open = false
+			stdout.Close()
+		}
+	}
+	return Main(ctx, cfg)
+}

@@ -1,0 +1,65 @@
+package owner
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// maxLog is the size at which a log file is put aside; one old file is kept, so
+// a workload's log takes at most twice this.
+const maxLog = 10 << 20
+
+// logFile is a file that is appended to and put aside when it grows too large.
+// It may be written to concurrently.
+type logFile struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+func openLog(path string) (*logFile, error) {
+	l := &logFile{path: path}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("open log: %w", err)
+	}
+	l.file, l.size = f, info.Size()
+	return nil
+}
+
+// Write appends p. A log that cannot be written (a full disk) loses lines; it
+// never stops the server whose words they are, so Write reports success.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(p)) > maxLog && l.size > 0 {
+		old := l.file
+		if err := os.Rename(l.path, l.path+".1"); err == nil && l.open() == nil {
+			old.Close()
+		}
+	}
+	n, _ := l.file.Write(p)
+	l.size += int64(n)
+	return len(p), nil
+}
+
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}

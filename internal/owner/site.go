@@ -1,0 +1,350 @@
+package owner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/guest/program"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// networkName is the one network of containers that may reach out. Containers
+// on it cannot reach each other.
+const networkName = "thv"
+
+// site is the container a workload's server lives in. At most one container
+// exists at any time; when it goes away, raise makes another.
+type site struct {
+	spec    *workload.Spec
+	store   *workload.Store
+	engine  container.Engine
+	secrets func(ref string) (string, error)
+	stderr  io.Writer // the server's log
+	notify  func(workload.Event)
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	line guest.Host // nil while there is no container
+	id   string
+	argv []string // the server's command line
+	// http is the one server process of an HTTP transport.
+	http guest.Process
+	// heard is closed when all standard error of the container has been logged.
+	heard chan struct{}
+}
+
+// errNoContainer: the container is being made again.
+var errNoContainer = errors.New("the server's container is not running; it is being restarted")
+
+// raise makes the container, starts our guest in it and connects to it; for
+// HTTP transports it starts the server too. The caller holds the workload, so
+// whatever container carries its labels is a leftover and is removed first.
+func (s *site) raise(ctx context.Context) (err error) {
+	image, err := s.image(ctx)
+	if err != nil {
+		return err
+	}
+	if err := workload.RemoveContainers(ctx, s.engine, s.store, s.spec.Name); err != nil {
+		return err
+	}
+	cfg, argv, err := s.config(image)
+	if err != nil {
+		return err
+	}
+	if cfg.Network == networkName {
+		if err := s.engine.EnsureNetwork(ctx, networkName); err != nil {
+			return err
+		}
+	}
+	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.spec.Image})
+	guestTar, err := program.Tar(image.Arch)
+	if err != nil {
+		return err
+	}
+	id, err := s.engine.Create(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+			defer cancel()
+			err = errors.Join(err, s.engine.Remove(clean, id))
+		}
+	}()
+	if err := s.engine.CopyTo(ctx, id, "/", guestTar); err != nil {
+		return err
+	}
+	streams, err := s.engine.Attach(ctx, id)
+	if err != nil {
+		return err
+	}
+	heard := make(chan struct{})
+	go func() {
+		io.Copy(s.stderr, streams.Stderr) // ends with the container
+		close(heard)
+	}()
+	if err := s.engine.Start(ctx, id); err != nil {
+		streams.Close()
+		return err
+	}
+	line, err := guest.Connect(streams.Stdin, streams.Stdout, streams.Close)
+	if err != nil {
+		streams.Close()
+		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
+	}
+	var server guest.Process
+	if s.spec.Transport != workload.Stdio {
+		if server, err = line.Spawn(ctx, argv); err != nil {
+			line.Close()
+			return fmt.Errorf("start the server: %w", err)
+		}
+		go io.Copy(s.stderr, server.Stdout()) // an HTTP server's standard output is log
+	}
+	s.mu.Lock()
+	s.line, s.id, s.argv, s.http, s.heard = line, id, argv, server, heard
+	s.mu.Unlock()
+	return nil
+}
+
+// image finds the image, pulling it if the engine has lost it.
+func (s *site) image(ctx context.Context) (container.Image, error) {
+	image, err := s.engine.Image(ctx, s.spec.Image)
+	if !errors.Is(err, container.ErrNotFound) {
+		return image, err
+	}
+	if p := s.spec.Package; p != nil {
+		return image, fmt.Errorf("the image built from %s://%s is no longer on this engine; remove the workload with `thv rm %s` and run it again", p.Scheme, p.Name, s.spec.Name)
+	}
+	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.spec.Image})
+	err = s.engine.Pull(ctx, s.spec.Image, func(p container.Progress) {
+		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
+	})
+	if err != nil {
+		return image, err
+	}
+	return s.engine.Image(ctx, s.spec.Image)
+}
+
+// config is the container's configuration and the server's command line.
+func (s *site) config(image container.Image) (container.Config, []string, error) {
+	var none container.Config
+	command := image.Cmd
+	if len(s.spec.Args) > 0 || len(image.Entrypoint) == 0 && len(image.Cmd) == 0 {
+		command = s.spec.Args
+	}
+	argv := slices.Concat(image.Entrypoint, command)
+	if len(argv) == 0 {
+		return none, nil, fmt.Errorf("the image %s names no program to run; give one after --", s.spec.Image)
+	}
+	env, err := s.env()
+	if err != nil {
+		return none, nil, err
+	}
+	suffix := make([]byte, 3)
+	rand.Read(suffix) // never fails (crypto/rand)
+	c := s.spec.Container
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[workload.LabelWorkload] = s.spec.Name
+	labels[workload.LabelStore] = s.store.ID()
+	labels[workload.LabelGroup] = s.spec.Group
+	cfg := container.Config{
+		// A name of its own for each container: one that the engine is slow
+		// to forget is not in the way.
+		Name:       "thv-" + s.spec.Name + "-" + hex.EncodeToString(suffix),
+		Image:      image.ID,
+		Entrypoint: []string{guest.Path},
+		Env:        env,
+		Labels:     labels,
+		Network:    network(s.spec),
+		Privileged: c.Permissions.Privileged,
+	}
+	for _, m := range c.Mounts {
+		cfg.Mounts = append(cfg.Mounts, container.Mount{Source: m.Host, Target: m.Container, ReadOnly: m.ReadOnly, Relabel: m.Relabel})
+	}
+	for _, p := range c.Publish {
+		cfg.Publish = append(cfg.Publish, container.Port{HostPort: p.Host, ContainerPort: p.Container})
+	}
+	return cfg, argv, nil
+}
+
+// network is the engine's name of the network the Spec asks for.
+func network(spec *workload.Spec) string {
+	mode := spec.Container.Network
+	perms := spec.Container.Permissions.Network
+	if mode == "" && perms != nil {
+		mode = perms.Mode
+	}
+	switch mode {
+	case "", "bridge", "default":
+	default:
+		return mode
+	}
+	out := (*workload.Outbound)(nil)
+	if perms != nil {
+		out = perms.Outbound
+	}
+	if out == nil || !out.InsecureAllowAll && len(out.AllowHost) == 0 && len(out.AllowPort) == 0 {
+		// Nothing may be reached: no network is the one that cannot fail open.
+		// Published ports need one all the same.
+		if len(spec.Container.Publish) == 0 {
+			return "none"
+		}
+	}
+	return networkName
+}
+
+// env is the server's environment beside the image's own. The well-known
+// variables of HTTP servers are set first, so that a person can override them.
+func (s *site) env() ([]string, error) {
+	vars := map[string]string{"MCP_TRANSPORT": string(s.spec.Transport)}
+	if s.spec.Transport != workload.Stdio {
+		port := strconv.Itoa(s.spec.TargetPort)
+		vars["MCP_PORT"], vars["FASTMCP_PORT"] = port, port
+		vars["MCP_HOST"], vars["FASTMCP_HOST"] = s.spec.TargetHost, s.spec.TargetHost
+	}
+	maps.Copy(vars, s.spec.Env)
+	for name, ref := range s.spec.SecretEnv {
+		value, err := s.secrets(ref)
+		if err != nil {
+			return nil, fmt.Errorf("secret for %s: %w", name, err)
+		}
+		vars[name] = value
+	}
+	env := make([]string, 0, len(vars))
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, name+"="+vars[name])
+	}
+	return env, nil
+}
+
+// current is the line into the container, if there is one that is alive.
+func (s *site) current() (guest.Host, []string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil {
+		return nil, nil, errNoContainer
+	}
+	select {
+	case <-s.line.Done():
+		return nil, nil, errNoContainer
+	default:
+		return s.line, s.argv, nil
+	}
+}
+
+// spawn starts one more server process, for a stdio backend.
+func (s *site) spawn(ctx context.Context) (guest.Process, error) {
+	line, argv, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	return line.Spawn(ctx, argv)
+}
+
+// dial reaches the server's port inside the container, for an HTTP backend.
+func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	line, _, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	return line.Dial(ctx, net.JoinHostPort(s.spec.TargetHost, strconv.Itoa(s.spec.TargetPort)))
+}
+
+// ended is closed when the container, or its one HTTP server, has ended.
+func (s *site) ended() <-chan struct{} {
+	s.mu.Lock()
+	line, server := s.line, s.http
+	s.mu.Unlock()
+	done := make(chan struct{})
+	if line == nil {
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		if server == nil {
+			<-line.Done()
+			return
+		}
+		_ = server.Wait() // it returns too when the line ends
+	}()
+	return done
+}
+
+// why says how the container or its server ended, for a person.
+func (s *site) why(ctx context.Context) string {
+	s.mu.Lock()
+	id, server, line := s.id, s.http, s.line
+	s.mu.Unlock()
+	if server != nil && line != nil {
+		select {
+		case <-line.Done():
+		default:
+			if err := server.Wait(); err != nil {
+				return "the server ended: " + err.Error()
+			}
+			return "the server ended: exit status 0"
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if exit, err := s.engine.Wait(ctx, id); err == nil {
+		if exit.OOMKilled {
+			return "the container ran out of memory and was killed"
+		}
+		return fmt.Sprintf("the container ended with status %d", exit.Code)
+	}
+	return "the container engine no longer answers"
+}
+
+// raze ends the server and removes the container.
+func (s *site) raze(ctx context.Context) error {
+	s.mu.Lock()
+	line, id, heard := s.line, s.id, s.heard
+	s.line, s.http, s.id = nil, nil, ""
+	s.mu.Unlock()
+	if line == nil {
+		return nil
+	}
+	line.Close() // the guest ends the server as MCP asks, and then itself
+	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, _ = s.engine.Wait(wait, id) // Remove kills what is left
+	err := s.engine.Remove(ctx, id)
+	select {
+	case <-heard:
+	case <-wait.Done():
+	}
+	return err
+}
+
+// alive tells whether the container, and its one HTTP server if it has one, is
+// there.
+func (s *site) alive() bool {
+	if _, _, err := s.current(); err != nil {
+		return false
+	}
+	select {
+	case <-s.ended():
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,231 @@
+package owner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// How a watch paces itself.
+const (
+	pingTimeout = 15 * time.Second
+	minBackoff  = 250 * time.Millisecond
+	maxBackoff  = 30 * time.Second
+)
+
+// watch keeps one connection of the owner's own to the server. That the server
+// answered it is what "running" means; when the connection is lost the workload
+// is degraded until the server answers again. It never ends the workload.
+type watch struct {
+	owner   *owner
+	backend gateway.Backend
+	conn    gateway.Conn
+}
+
+// self is the client the owner is toward the server. It declares nothing, so
+// the server can ask it nothing.
+func self() *gateway.Client {
+	return &gateway.Client{
+		Version:      mcp.LatestSession,
+		Capabilities: json.RawMessage(`{}`),
+		Info:         json.RawMessage(`{"name":"thv","version":"1"}`),
+	}
+}
+
+// deaf is the Peer of a client that listens to nothing.
+type deaf struct{}
+
+func (deaf) Notify(*mcp.Message) {}
+func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the health check answers no questions"}
+}
+
+// first raises the server and waits for its first answer. A server that has
+// ended cannot answer any more; one that refuses the connection may still be
+// starting.
+func (w *watch) first(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout,
+		fmt.Errorf("the server did not answer within %s", w.owner.cfg.StartTimeout))
+	defer cancel()
+	if s := w.owner.site; s != nil {
+		if err := s.raise(ctx); err != nil {
+			return err
+		}
+	}
+	w.owner.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: "server", Message: "waiting for the server to answer"}})
+	ended := make(<-chan struct{})
+	if s := w.owner.site; s != nil {
+		ended = s.ended()
+	}
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := w.open(ctx)
+		if err == nil {
+			return nil
+		}
+		if !w.owner.mayStillStart() && ctx.Err() == nil {
+			return fmt.Errorf("the server did not answer: %w", err)
+		}
+		select {
+		case <-ended:
+			return errors.New(w.owner.site.why(ctx) + " before it answered")
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				return fmt.Errorf("%w (%v)", cause, err)
+			}
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// mayStillStart: only a server that listens on a port can be too early to ask.
+// A stdio process is there or has failed, and a remote server is up or is not.
+func (o *owner) mayStillStart() bool {
+	return o.site != nil && o.spec.Transport != workload.Stdio
+}
+
+// open performs the handshake and notes who answered.
+func (w *watch) open(ctx context.Context) error {
+	conn, err := w.backend.Open(ctx, self(), deaf{})
+	if err != nil {
+		return err
+	}
+	w.conn = conn
+	o := w.owner
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.state, o.reason, o.server = workload.Running, "", serverName(conn.ServerInfo())
+	if o.started.IsZero() {
+		o.started = time.Now().UTC()
+	}
+	return nil
+}
+
+// serverName is "name version" out of an InitializeResult.
+func serverName(result json.RawMessage) string {
+	name, _, _ := mcp.LookupString(result, "serverInfo", "name")
+	version, _, _ := mcp.LookupString(result, "serverInfo", "version")
+	if version != "" {
+		name += " " + version
+	}
+	return name
+}
+
+// keep watches until ctx ends, raising the server again whenever it is lost.
+func (w *watch) keep(ctx context.Context) {
+	defer func() {
+		if w.conn != nil {
+			w.conn.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		reason := w.lost(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.owner.log.Warn("server lost", "reason", reason)
+		w.owner.set(workload.Degraded, reason)
+		w.conn.Close()
+		w.recover(ctx)
+	}
+}
+
+// lost waits until the server is no longer there and says why it thinks so.
+func (w *watch) lost(ctx context.Context) string {
+	ended := make(<-chan struct{})
+	if s := w.owner.site; s != nil {
+		ended = s.ended()
+	}
+	ping := time.NewTicker(w.owner.cfg.PingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-ended:
+			return w.owner.site.why(ctx)
+		case <-w.conn.Done():
+			return "the server ended its connection"
+		case <-ping.C:
+			if err := w.ping(ctx); err != nil {
+				return err.Error()
+			}
+		}
+	}
+}
+
+// ping asks for a sign of life (MCP basic/utilities/ping). Any answer is one,
+// also a refusal.
+func (w *watch) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	_, err := w.conn.Do(ctx, &gateway.Exchange{
+		Client:  self(),
+		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
+		Peer:    deaf{},
+	})
+	if err != nil {
+		return fmt.Errorf("the server does not answer: %w", err)
+	}
+	return nil
+}
+
+// recover tries until the server answers again or ctx ends.
+func (w *watch) recover(ctx context.Context) {
+	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if err := w.again(ctx); err != nil {
+			w.owner.log.Warn("server not back yet", "error", err)
+			w.owner.set(workload.Degraded, err.Error())
+			continue
+		}
+		w.owner.mu.Lock()
+		w.owner.restarts++
+		w.owner.mu.Unlock()
+		w.owner.log.Info("server is back")
+		return
+	}
+}
+
+// again raises the container if that is what is missing, and connects.
+func (w *watch) again(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.owner.cfg.StartTimeout)
+	defer cancel()
+	s := w.owner.site
+	if s == nil {
+		return w.open(ctx)
+	}
+	if s.alive() {
+		return w.open(ctx)
+	}
+	if err := s.raze(ctx); err != nil {
+		return err
+	}
+	if err := s.raise(ctx); err != nil {
+		return err
+	}
+	ended := s.ended()
+	for {
+		err := w.open(ctx)
+		if err == nil || !w.owner.mayStillStart() {
+			return err
+		}
+		select {
+		case <-ended:
+			return errors.New(s.why(ctx) + " before it answered")
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

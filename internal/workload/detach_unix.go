@@ -1,0 +1,9 @@
+//go:build unix
+
+package workload
+
+import "syscall"
+
+// detached gives a process a session of its own, so that the terminal's signals
+// and its end do not reach it.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -1,0 +1,303 @@
+package workload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+)
+
+func contains(s, part string) bool { return strings.Contains(s, part) }
+
+// The test program run as `PROGRAM owner NAME` is an owner without a gateway:
+// it holds the lock, listens on the port and answers on the control socket.
+// What is tested here is who owns what, and what a Manager makes of it.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "owner" {
+		os.Exit(testOwner(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+func testOwner(name string) int {
+	say := func(n Notice) { json.NewEncoder(os.Stdout).Encode(n) }
+	switch os.Getenv("TEST_OWNER") {
+	case "silent":
+		return 1
+	case "fails":
+		say(Notice{Failed: "the server exploded"})
+		return 1
+	case "slow":
+		io.Copy(io.Discard, os.Stdin) // until the starter goes
+		os.WriteFile(os.Getenv("TEST_MARK"), nil, 0o600)
+		return 1
+	}
+	store := OpenStore(os.Getenv("TEST_STATE"), os.Getenv("TEST_RUNTIME"))
+	hold, err := store.Own(context.Background(), name)
+	if err != nil {
+		say(Notice{Failed: err.Error()})
+		return 1
+	}
+	defer hold.Release()
+	spec, err := store.Get(name)
+	if err != nil {
+		return 1
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	defer l.Close()
+	store.SetLast(name, Running, "")
+	stop := make(chan struct{}, 1)
+	status := func() *Status { st := spec.Status(); st.State = Running; st.Server = l.Addr().String(); return st }
+	go http.Serve(hold.Socket, ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} }))
+	say(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
+	say(Notice{Ready: true})
+	<-stop
+	store.SetLast(name, Stopped, "")
+	return 0
+}
+
+func testManager(t *testing.T) (*Manager, *Store) {
+	t.Helper()
+	s := testStore(t)
+	t.Setenv("TEST_STATE", s.state)
+	t.Setenv("TEST_RUNTIME", s.runtime)
+	t.Setenv("TEST_OWNER", "")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewManager(ManagerConfig{
+		Store: s, Executable: exe, Log: slog.New(slog.DiscardHandler),
+		Engine: func(context.Context) (container.Engine, error) { return nil, container.ErrUnavailable },
+	})
+	t.Cleanup(func() {
+		names, _ := s.owned()
+		for _, name := range names {
+			if o, _ := s.Owner(name); o != nil {
+				s.kill(o)
+			}
+		}
+	})
+	return m, s
+}
+
+func mustRun(t *testing.T, m *Manager, name string) *Status {
+	t.Helper()
+	st, err := m.Run(t.Context(), remoteSpec(name), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.State != Running || st.PID == 0 {
+		t.Fatalf("after run: %+v", st)
+	}
+	return st
+}
+
+func portIsFree(t *testing.T, address string) bool {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+func TestLifecycle(t *testing.T) {
+	m, _ := testManager(t)
+	st := mustRun(t, m, "a")
+	if _, err := m.Run(t.Context(), remoteSpec("a"), nil); !errors.Is(err, ErrExists) {
+		t.Errorf("a second run: %v", err)
+	}
+	if _, err := m.Start(t.Context(), "a", nil); !errors.Is(err, ErrAlreadyRunning) {
+		t.Errorf("start of a running workload: %v", err)
+	}
+	if err := m.Stop(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if !portIsFree(t, st.Server) {
+		t.Error("stop returned while the port was held")
+	}
+	if err := m.Stop(t.Context(), "a"); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("a second stop: %v", err)
+	}
+	if st, err := m.Status(t.Context(), "a"); err != nil || st.State != Stopped {
+		t.Errorf("after stop: %+v, %v", st, err)
+	}
+	again, err := m.Restart(t.Context(), "a", nil)
+	if err != nil || again.URL != st.URL {
+		t.Errorf("restart: %+v, %v; want URL %s", again, err, st.URL)
+	}
+	if err := m.Remove(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove(t.Context(), "a"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a second rm: %v", err)
+	}
+	if all, err := m.List(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("after rm: %v, %v", all, err)
+	}
+}
+
+func TestAKilledGatewayIsReportedAndCanBeStartedAgain(t *testing.T) {
+	m, _ := testManager(t)
+	st := mustRun(t, m, "a")
+	kill(t, st.PID)
+	waitState(t, m, "a", Failed)
+	if err := m.Stop(t.Context(), "a"); err != nil {
+		t.Errorf("stop after a crash: %v", err)
+	}
+	if _, err := m.Start(t.Context(), "a", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func waitState(t *testing.T, m *Manager, name string, want State) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		st, err := m.Status(t.Context(), name)
+		if err == nil && st.State == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("state of %s is %+v (%v), want %s", name, st, err, want)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestALostSpecHidesNobody(t *testing.T) {
+	for name, lose := range map[string]func(s *Store) error{
+		"the Spec":      func(s *Store) error { return os.Remove(s.specPath("a")) },
+		"the directory": func(s *Store) error { return os.RemoveAll(s.Dir("a")) },
+		"owner's note":  func(s *Store) error { return os.Remove(s.infoPath("a")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s := testManager(t)
+			st := mustRun(t, m, "a")
+			if err := lose(s); err != nil {
+				t.Fatal(err)
+			}
+			all, err := m.List(t.Context())
+			if err != nil || len(all) != 1 || all[0].State != Running {
+				t.Fatalf("list: %v, %v", all, err)
+			}
+			if name != "the directory" {
+				if _, err := m.Restart(t.Context(), "a", nil); err != nil {
+					t.Fatalf("restart: %v", err)
+				}
+			}
+			if err := m.Remove(t.Context(), "a"); err != nil {
+				t.Fatalf("rm: %v", err)
+			}
+			if !portIsFree(t, st.Server) {
+				t.Error("rm left the port held")
+			}
+		})
+	}
+}
+
+func TestAnotherProgramUnderTheOldPIDIsNeverTouched(t *testing.T) {
+	m, s := testManager(t)
+	st := mustRun(t, m, "a")
+	kill(t, st.PID)
+	waitState(t, m, "a", Failed)
+	// The dead owner's note now names a stranger.
+	stranger := exec.Command("sleep", "60")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stranger.Process.Kill(); stranger.Wait() })
+	note, _ := json.Marshal(ownerInfo{Nonce: "x", Socket: s.socketPath("a", "x"), PID: stranger.Process.Pid})
+	if err := os.WriteFile(s.infoPath("a"), note, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if !processAlive(stranger.Process) {
+		t.Error("rm killed a stranger")
+	}
+}
+
+func TestAStartThatFailsLeavesNothing(t *testing.T) {
+	m, s := testManager(t)
+	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended at once"} {
+		t.Setenv("TEST_OWNER", mode)
+		_, err := m.Run(t.Context(), remoteSpec("a"), nil)
+		if err == nil || !contains(err.Error(), want) {
+			t.Errorf("%s: got %v", mode, err)
+		}
+		if names, _ := s.Names(); len(names) != 0 {
+			t.Errorf("%s: left %v", mode, names)
+		}
+	}
+}
+
+func TestAnInterruptedStartTellsTheOwner(t *testing.T) {
+	m, s := testManager(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	t.Setenv("TEST_OWNER", "slow")
+	t.Setenv("TEST_MARK", mark)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := m.Run(ctx, remoteSpec("a"), nil); err == nil {
+		t.Fatal("an interrupted run succeeded")
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Error("the owner was not told")
+	}
+	if names, _ := s.Names(); len(names) != 0 {
+		t.Errorf("left %v", names)
+	}
+}
+
+func TestLogsOfATail(t *testing.T) {
+	m, s := testManager(t)
+	if err := s.Create(remoteSpec("a")); err != nil {
+		t.Fatal(err)
+	}
+	log := "one\ntwo\nthree\n"
+	if err := os.WriteFile(s.ServerLog("a"), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for tail, want := range map[int]string{0: log, 1: "three\n", 2: "two\nthree\n", 9: log} {
+		var out bytes.Buffer
+		if err := m.Logs(t.Context(), "a", LogOptions{Tail: tail}, &out); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != want {
+			t.Errorf("tail %d: got %q", tail, out.String())
+		}
+	}
+	if err := m.Logs(t.Context(), "b", LogOptions{}, io.Discard); !errors.Is(err, ErrNotFound) {
+		t.Errorf("logs of nobody: %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// ParseMount reads a value of -v, host-path:container-path[:options]. The options,
+// separated by commas, are ro, rw, and z or Z (SELinux labels). A relative host
+// path is taken from cwd, and ~/ from the home directory; it must exist. On
+// Windows the host path may have a drive.
+func ParseMount(value, cwd string) (Mount, error) {
+	m, err := parseMount(value, cwd, runtime.GOOS == "windows")
+	if err != nil {
+		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
+	}
+	if _, err := os.Stat(m.Host); err != nil {
+		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
+	}
+	return m, nil
+}
+
+func parseMount(value, cwd string, windows bool) (Mount, error) {
+	if strings.ContainsRune(value, 0) {
+		return Mount{}, errors.New("a path cannot hold a NUL byte")
+	}
+	rest, drive := value, ""
+	if windows && len(value) > 2 && value[1] == ':' && (value[2] == '\\' || value[2] == '/') {
+		drive, rest = value[:2], value[2:]
+	}
+	parts := strings.Split(rest, ":")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+		return Mount{}, errors.New("write host-path:container-path or host-path:container-path:ro")
+	}
+	m := Mount{Host: drive + parts[0], Container: parts[1]}
+	if home, ok := strings.CutPrefix(m.Host, "~/"); ok {
+		dir, err := os.UserHomeDir()
+		if err != nil {
+			return Mount{}, err
+		}
+		m.Host = filepath.Join(dir, home)
+	}
+	if drive == "" && !filepath.IsAbs(m.Host) {
+		m.Host = filepath.Join(cwd, m.Host)
+	}
+	m.Host = filepath.Clean(m.Host)
+	if !path.IsAbs(m.Container) {
+		return Mount{}, fmt.Errorf("the container path %q is not absolute", m.Container)
+	}
+	if m.Container = path.Clean(m.Container); m.Container == "/" {
+		return Mount{}, errors.New("the container's root cannot be mounted over")
+	}
+	if m.Container == "/.thv" || strings.HasPrefix(m.Container, "/.thv/") {
+		return Mount{}, errors.New("/.thv in the container is ours")
+	}
+	if len(parts) == 3 {
+		for option := range strings.SplitSeq(parts[2], ",") {
+			switch option {
+			case "ro":
+				m.ReadOnly = true
+			case "rw":
+				m.ReadOnly = false
+			case "z", "Z":
+				m.Relabel = option
+			default:
+				return Mount{}, fmt.Errorf("the option %q is not known; use ro, rw, z or Z", option)
+			}
+		}
+	}
+	return m, nil
+}
+
+// MergeMounts puts the person's mounts over the profile's: at one container path
+// the person's counts.
+func MergeMounts(profile, own []Mount) []Mount {
+	merged := slices.Clone(own)
+	for _, m := range profile {
+		if !slices.ContainsFunc(own, func(o Mount) bool { return o.Container == m.Container }) {
+			merged = append(merged, m)
+		}
+	}
+	return merged
+}

@@ -1,0 +1,105 @@
+package workload
+
+import (
+	"fmt"
+	"hash/fnv"
+	"path/filepath"
+	"slices"
+)
+
+// Ports are given from a range below the ephemeral ports of Linux (32768),
+// macOS and Windows (49152), so that no outgoing connection takes one.
+const (
+	firstPort = 20000
+	portCount = 10000
+)
+
+// Port is the workload's port: derived from its name, and remembered for good,
+// so that a URL survives restart, upgrade, and rm followed by run. Two names
+// never share a remembered port. Whether the port is free on the machine now is
+// not this function's question: a taken port is reported, not moved around.
+func (s *Store) Port(name string) (int, error) {
+	var port int
+	err := update(filepath.Join(s.state, "ports.json"), func(ports *map[string]int) error {
+		if *ports == nil {
+			*ports = map[string]int{}
+		}
+		if p, ok := (*ports)[name]; ok {
+			port = p
+			return nil
+		}
+		taken := make(map[int]bool, len(*ports))
+		for _, p := range *ports {
+			taken[p] = true
+		}
+		h := fnv.New32a()
+		h.Write([]byte(name))
+		for i := range uint32(portCount) {
+			if p := firstPort + int((h.Sum32()+i)%portCount); !taken[p] {
+				port = p
+				(*ports)[name] = p
+				return nil
+			}
+		}
+		return fmt.Errorf("all %d ports are remembered for other workloads; choose one with --proxy-port", portCount)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("choose a port for %q: %w", name, err)
+	}
+	return port, nil
+}
+
+// RememberPort keeps a port that the person chose for name.
+func (s *Store) RememberPort(name string, port int) error {
+	return update(filepath.Join(s.state, "ports.json"), func(ports *map[string]int) error {
+		if *ports == nil {
+			*ports = map[string]int{}
+		}
+		(*ports)[name] = port
+		return nil
+	})
+}
+
+// DefaultGroup is the group of a workload that names none. It always exists.
+const DefaultGroup = "default"
+
+// Groups lists the groups, sorted.
+func (s *Store) Groups() ([]string, error) {
+	var groups []string
+	if err := readJSON(filepath.Join(s.state, "groups.json"), &groups); err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	if !slices.Contains(groups, DefaultGroup) {
+		groups = append(groups, DefaultGroup)
+	}
+	slices.Sort(groups)
+	return groups, nil
+}
+
+// CreateGroup makes a group. ErrGroupExists when there is one.
+func (s *Store) CreateGroup(name string) error {
+	return update(filepath.Join(s.state, "groups.json"), func(groups *[]string) error {
+		if name == DefaultGroup || slices.Contains(*groups, name) {
+			return fmt.Errorf("%w: %q", ErrGroupExists, name)
+		}
+		*groups = append(*groups, name)
+		slices.Sort(*groups)
+		return nil
+	})
+}
+
+// RemoveGroup forgets a group; its workloads are the caller's business.
+// ErrGroupNotFound when there is none.
+func (s *Store) RemoveGroup(name string) error {
+	if name == DefaultGroup {
+		return fmt.Errorf("the group %q cannot be removed", DefaultGroup)
+	}
+	return update(filepath.Join(s.state, "groups.json"), func(groups *[]string) error {
+		i := slices.Index(*groups, name)
+		if i < 0 {
+			return fmt.Errorf("%w: %q", ErrGroupNotFound, name)
+		}
+		*groups = slices.Delete(*groups, i, i+1)
+		return nil
+	})
+}

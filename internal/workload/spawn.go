@@ -1,0 +1,130 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// The line between `run` and the owner it starts: the owner's standard output
+// carries one JSON object a line, its standard input tells it that the starter
+// has gone.
+const (
+	// Detach is what the starter writes when it has seen that the owner is
+	// ready. An end of input before that means that the starter was
+	// interrupted: the owner takes everything down again.
+	Detach = "detach\n"
+)
+
+// Notice is one line from an owner that is starting. Exactly one of its fields
+// is set.
+type Notice struct {
+	Progress *Event `json:"progress,omitempty"`
+	Ready    bool   `json:"ready,omitempty"`
+	Failed   string `json:"failed,omitempty"`
+}
+
+// spawn starts the owner of a stored workload as a process of its own and waits
+// until it is ready. When that fails or ctx ends, the owner has ended.
+func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) error {
+	logFile, err := os.OpenFile(m.store.ProxyLog(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("start workload %q: %w", name, err)
+	}
+	defer logFile.Close()
+	cmd := exec.Command(m.exe, "owner", name)
+	cmd.Dir = "/" // hold nobody's directory
+	if os.PathSeparator != '/' {
+		cmd.Dir = ""
+	}
+	cmd.Stderr = logFile
+	cmd.SysProcAttr = detached()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start workload %q: %w", name, err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start workload %q: %w", name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start workload %q: %w", name, err)
+	}
+	notices := make(chan error, 1)
+	go func() { notices <- readNotices(stdout, progress) }()
+
+	select {
+	case err = <-notices:
+	case <-ctx.Done():
+		err = fmt.Errorf("interrupted while workload %q was starting", name)
+	}
+	if err == nil {
+		_, err = io.WriteString(stdin, Detach)
+	}
+	stdin.Close() // without Detach before it: take it down
+	if err == nil {
+		// The owner lives on; nobody waits for it.
+		stdout.Close()
+		return cmd.Process.Release()
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }() // what went wrong is known
+	select {
+	case <-ended:
+	case <-time.After(stopTimeout):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+	if errors.Is(err, errSilent) {
+		return fmt.Errorf("start workload %q: its gateway ended at once; see %s%s", name, m.store.ProxyLog(name), tailOf(m.store.ProxyLog(name), 5))
+	}
+	return err
+}
+
+// errSilent: the owner ended without saying why.
+var errSilent = errors.New("no word from the gateway")
+
+func readNotices(r io.Reader, progress func(Event)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var n Notice
+		if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
+			return fmt.Errorf("unexpected words from the gateway: %q", lines.Text())
+		}
+		switch {
+		case n.Ready:
+			return nil
+		case n.Failed != "":
+			return errors.New(n.Failed)
+		case n.Progress != nil:
+			progress(*n.Progress)
+		}
+	}
+	return errSilent
+}
+
+// tailOf is the last lines of a file, each indented, or "".
+func tailOf(path string, lines int) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	b = bytes.TrimRight(b, "\n")
+	all := bytes.Split(b, []byte("\n"))
+	all = all[max(0, len(all)-lines):]
+	var out bytes.Buffer
+	for _, l := range all {
+		if len(l) > 0 {
+			fmt.Fprintf(&out, "\n  %s", l)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,167 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// namePattern: a name is a directory, a container's name and a label.
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// ValidName says what is wrong with a workload's or group's name, if anything.
+func ValidName(name string) error {
+	if !namePattern.MatchString(name) || strings.Contains(name, "..") {
+		return fmt.Errorf("name %q: use 1 to 63 lower-case letters, digits, dots, dashes and underscores, beginning with a letter or digit", name)
+	}
+	return nil
+}
+
+// Validate reports everything that is wrong with a Spec. It is the one check:
+// `run`, --from-config, and the owner at start use it.
+func Validate(s *Spec) error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Schema != Schema {
+		add("schema is %q; this version of thv reads %q", s.Schema, Schema)
+	}
+	if err := ValidName(s.Name); err != nil {
+		errs = append(errs, err)
+	}
+	if s.Group != "" {
+		if err := ValidName(s.Group); err != nil {
+			add("group: %w", err)
+		}
+	}
+	switch {
+	case s.Image == "" && s.Remote == nil:
+		add("neither an image nor a remote URL is given")
+	case s.Image != "" && s.Remote != nil:
+		add("an image and a remote URL are given; a workload has one of them")
+	}
+	if !slices.Contains([]Transport{Stdio, SSE, StreamableHTTP}, s.Transport) {
+		add("transport %q: choose stdio, sse or streamable-http", s.Transport)
+	}
+	if s.Remote != nil {
+		errs = append(errs, s.validateRemote())
+	} else {
+		errs = append(errs, s.validateContainer())
+	}
+	errs = append(errs, s.Proxy.validate())
+	return errors.Join(errs...)
+}
+
+func (s *Spec) validateRemote() error {
+	var errs []error
+	u, err := url.Parse(s.Remote.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		errs = append(errs, fmt.Errorf("remote URL %q is not an http(s) URL", s.Remote.URL))
+	} else if u.User != nil || u.Fragment != "" {
+		errs = append(errs, errors.New("the remote URL must not have user information or a fragment"))
+	}
+	if s.Transport == Stdio {
+		errs = append(errs, errors.New("transport stdio: a remote server speaks sse or streamable-http"))
+	}
+	if len(s.Args) > 0 || len(s.Env) > 0 || len(s.SecretEnv) > 0 {
+		errs = append(errs, errors.New("arguments and environment variables are for servers that run here, not for a remote URL"))
+	}
+	c := s.Container
+	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" {
+		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
+	}
+	for name := range s.Remote.Headers {
+		if !validHeader(name) {
+			errs = append(errs, fmt.Errorf("header name %q is not valid", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func validHeader(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	}) && http.CanonicalHeaderKey(name) != "Host"
+}
+
+func (s *Spec) validateContainer() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Transport == Stdio {
+		if s.TargetPort != 0 {
+			add("target port: a stdio server has none; choose --transport sse or streamable-http")
+		}
+		if s.Proxy.Stateless {
+			add("stateless: a stdio server is not reached over HTTP, so it cannot be declared stateless")
+		}
+	} else {
+		if s.TargetPort < 1 || s.TargetPort > 65535 {
+			add("target port %d is not a port (1 to 65535)", s.TargetPort)
+		}
+		if s.TargetHost == "" || strings.ContainsAny(s.TargetHost, "/ ") {
+			add("target host %q is not a host name or address", s.TargetHost)
+		}
+	}
+	for name := range s.Env {
+		if err := validEnvName(name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for name := range s.SecretEnv {
+		if err := validEnvName(name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	targets := map[string]bool{}
+	for _, m := range s.Container.Mounts {
+		if !filepath.IsAbs(m.Host) || !path.IsAbs(m.Container) || path.Clean(m.Container) != m.Container || m.Container == "/" {
+			add("mount %s:%s: both paths must be absolute, and the container's must not be /", m.Host, m.Container)
+		}
+		if targets[m.Container] {
+			add("mount: %s is mounted twice", m.Container)
+		}
+		targets[m.Container] = true
+	}
+	for _, p := range s.Container.Publish {
+		if p.Container == s.TargetPort && s.Transport != Stdio {
+			add("publish: port %d is the server's own; it is reached through the gateway only", p.Container)
+		}
+	}
+	for key := range s.Container.Labels {
+		if err := validLabelKey(key); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if n := s.Container.Network; n != "" && !networkPattern.MatchString(n) {
+		add("network %q is not a network's name", n)
+	}
+	return errors.Join(errs...)
+}
+
+var networkPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.:-]{0,127}$`)
+
+func (p Proxy) validate() error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if p.Port < 1 || p.Port > 65535 {
+		add("proxy port %d is not a port (1 to 65535)", p.Port)
+	}
+	if p.Mode != string(SSE) && p.Mode != string(StreamableHTTP) {
+		add("proxy mode %q: choose streamable-http or sse", p.Mode)
+	}
+	if p.Host == "" || strings.ContainsAny(p.Host, "/ ") {
+		add("host %q is not an address to listen on", p.Host)
+	}
+	if p.EndpointPrefix != "" && (!strings.HasPrefix(p.EndpointPrefix, "/") || path.Clean(p.EndpointPrefix) != p.EndpointPrefix || strings.ContainsAny(p.EndpointPrefix, "?#\r\n ")) {
+		add("endpoint prefix %q must be a path that begins with / and does not end with it", p.EndpointPrefix)
+	}
+	if p.SessionTTL < 0 {
+		add("session TTL must not be negative")
+	}
+	return errors.Join(errs...)
+}
