@@ -35,18 +35,26 @@ type Exchange struct {
 	// Peer receives the notifications that belong to this exchange and puts
 	// the server's questions (sampling, elicitation, roots) to the client.
 	Peer Peer
+
+	// How the front wants the exchange to end: by opening a session, when open
+	// is set, otherwise by conn.Do.
+	open func(context.Context) (*mcp.Message, error)
+	conn Conn
 }
 
 // Peer is the way back to a client: of one exchange, or of a whole session for
 // messages that belong to no exchange.
 type Peer interface {
 	// Notify passes a server's notification to the client. It does not block
-	// on a slow client for long; what cannot be delivered is dropped and logged.
+	// on a slow client; what cannot be delivered is dropped and logged. The
+	// message is not kept.
 	Notify(*mcp.Message)
 	// Ask puts a server's request to the client and waits for the answer. The
 	// question's id is the server's; the front uses one of its own toward the
 	// client and the answer carries the server's id again. The error is an
-	// *mcp.Error when the client cannot be asked.
+	// *mcp.Error when the client cannot be asked. Cancelling the context
+	// withdraws the question: the front tells the client, with the id that the
+	// client knows it by.
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 

@@ -1,0 +1,232 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+func launch(t *testing.T, table *inflight, id mcp.ID, params string) (*flight, *mcp.Message, *peer) {
+	t.Helper()
+	p := newPeer()
+	f, out, err := table.add(exchange(request(id, "m", params), p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, out, p
+}
+
+func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
+	table := newInflight(true)
+	one, out1, _ := launch(t, table, mcp.StringID("same"), `{}`)
+	two, out2, _ := launch(t, table, mcp.StringID("same"), `{}`)
+	if out1.ID == out2.ID || out1.ID == mcp.StringID("same") {
+		t.Fatalf("ids toward the server: %s, %s", out1.ID, out2.ID)
+	}
+	if !table.deliver(mcp.NewResult(out2.ID, json.RawMessage(`2`))) || table.deliver(mcp.NewResult(out2.ID, json.RawMessage(`3`))) {
+		t.Error("an answer is taken once")
+	}
+	if table.deliverTo(one, mcp.NewResult(out2.ID, json.RawMessage(`4`))) {
+		t.Error("took the answer to another request")
+	}
+	if m, err := two.wait(t.Context()); err != nil || m.ID != mcp.StringID("same") || string(m.Result) != "2" {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	table.remove(one)
+	if table.deliver(mcp.NewResult(out1.ID, json.RawMessage(`1`))) {
+		t.Error("an answer found a request that was removed")
+	}
+}
+
+func TestFailEndsAllFlights(t *testing.T) {
+	table := newInflight(false)
+	one, _, _ := launch(t, table, mcp.IntID(1), `{}`)
+	two, _, _ := launch(t, table, mcp.IntID(2), `{}`)
+	first := errors.New("first")
+	table.fail(first)
+	table.fail(errors.New("second"))
+	for _, f := range []*flight{one, two} {
+		if _, err := f.wait(t.Context()); err != first {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, _, err := table.add(exchange(request(mcp.IntID(3), "m", `{}`), newPeer())); err != first {
+		t.Errorf("add: %v", err)
+	}
+}
+
+func TestRequestsThatCannotBeUnderstoodAreRefused(t *testing.T) {
+	for _, params := range []string{`[1]`, `{"_meta":1}`, `{"_meta":{"progressToken":1,"ProgressToken":2}}`, `{"_meta":{},"_meta":{}}`} {
+		_, _, err := newInflight(true).add(exchange(request(mcp.IntID(1), "m", params), newPeer()))
+		if codeOf(err) != mcp.CodeInvalidParams {
+			t.Errorf("%s: %v", params, err)
+		}
+	}
+}
+
+// On a shared line two clients' tokens may be the same.
+func TestProgressTokensOnASharedLine(t *testing.T) {
+	table := newInflight(true)
+	_, out1, p1 := launch(t, table, mcp.IntID(1), `{"a":1.0,"_meta":{"progressToken":"t","x":1}}`)
+	f2, out2, p2 := launch(t, table, mcp.IntID(1), `{"_meta":{"progressToken":"t"}}`)
+	launch(t, table, mcp.IntID(1), `{}`)
+	if want := fmt.Sprintf(`{"a":1.0,"_meta":{"progressToken":%s,"x":1}}`, out1.ID); string(out1.Params) != want {
+		t.Errorf("sent %s, want %s", out1.Params, want)
+	}
+	progress := func(token string) bool {
+		return table.notify(&mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progress":1,"progressToken":` + token + `}`)})
+	}
+	if !progress(out2.ID.String()) {
+		t.Error("not delivered")
+	}
+	if len(p1.notes) != 0 || len(p2.notes) != 1 {
+		t.Fatalf("delivered to %d, %d", len(p1.notes), len(p2.notes))
+	}
+	if m := <-p2.notes; string(m.Params) != `{"progress":1,"progressToken":"t"}` {
+		t.Errorf("got %s", m.Params)
+	}
+	table.remove(f2)
+	for _, token := range []string{out2.ID.String(), `"t"`, `3`, `99`, `null`, `1.5`} {
+		if !progress(token) || len(p1.notes)+len(p2.notes) != 0 {
+			t.Errorf("token %s: somebody got it", token)
+		}
+	}
+}
+
+func TestWhoseNotification(t *testing.T) {
+	note := func(method, params string) *mcp.Message {
+		return &mcp.Message{Method: method, Params: json.RawMessage(params)}
+	}
+	log := note(mcp.NotificationMessage, `{}`)
+	tests := []struct {
+		name    string
+		shared  bool
+		flights []string // their params
+		m       *mcp.Message
+		settled bool
+		owner   int // index of the flight that gets it, -1 for none
+	}{
+		{"none in flight: the session's", false, nil, log, false, -1},
+		{"one in flight: its", false, []string{`{}`}, log, true, 0},
+		{"two in flight: the session's", false, []string{`{}`, `{}`}, log, false, -1},
+		{"the token decides", false, []string{`{"_meta":{"progressToken":"a"}}`, `{"_meta":{"progressToken":7}}`},
+			note(mcp.NotificationProgress, `{"progressToken":7}`), true, 1},
+		{"the token, spelt otherwise", false, []string{`{"_meta":{"progressToken":"a"}}`, `{}`},
+			note(mcp.NotificationProgress, `{"progressToken":"\u0061"}`), true, 0},
+		{"the newest of two with one token", false, []string{`{"_meta":{"progressToken":1}}`, `{"_meta":{"progressToken":1}}`},
+			note(mcp.NotificationProgress, `{"progressToken":1}`), true, 1},
+		{"progress of a finished request: the session's", false, []string{`{}`}, note(mcp.NotificationProgress, `{"progressToken":1}`), false, -1},
+		{"news of the server on a shared line: every session's", true, []string{`{}`}, note(mcp.NotificationToolsChanged, ``), false, -1},
+		{"one in flight on a shared line: its", true, []string{`{}`}, log, true, 0},
+		{"two in flight on a shared line: the sessions'", true, []string{`{}`, `{}`}, log, false, -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := newInflight(tt.shared)
+			var peers []*peer
+			for i, params := range tt.flights {
+				_, _, p := launch(t, table, mcp.IntID(int64(i)), params)
+				peers = append(peers, p)
+			}
+			if got := table.notify(tt.m); got != tt.settled {
+				t.Errorf("settled %v, want %v", got, tt.settled)
+			}
+			for i, p := range peers {
+				if got := len(p.notes) == 1; got != (i == tt.owner) {
+					t.Errorf("flight %d got it: %v", i, got)
+				}
+			}
+		})
+	}
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	named := func(name string, err error) *peer {
+		p := newPeer()
+		p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+			return mcp.NewResult(q.ID, json.RawMessage(`"`+name+`"`)), err
+		}
+		return p
+	}
+	cannot := &mcp.Error{Code: -1, Message: "cannot be asked"}
+	tests := []struct {
+		name       string
+		shared     bool
+		flights    int
+		sessionErr error
+		want       string // who answered, or what the error says
+	}{
+		{"nothing in flight: the session", false, 0, nil, `"session"`},
+		{"nothing in flight, nobody there", false, 0, cannot, "cannot be asked"},
+		{"one in flight: its client", false, 1, nil, `"flight 0"`},
+		{"several: the session", false, 3, nil, `"session"`},
+		{"several, the session cannot: the newest", false, 3, cannot, `"flight 2"`},
+		{"one on a shared line", true, 1, nil, `"flight 0"`},
+		{"several on a shared line: nobody", true, 2, nil, "cannot tell which client"},
+		{"none on a shared line: nobody", true, 0, nil, "cannot tell which client"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := newInflight(tt.shared)
+			for i := range tt.flights {
+				if _, _, err := table.add(exchange(request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("flight %d", i), nil))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := table.ask(t.Context(), request(mcp.IntID(9), mcp.MethodSampling, `{}`), named("session", tt.sessionErr))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = string(m.Result)
+			}
+			if !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	t.Run("no session", func(t *testing.T) {
+		if _, err := newInflight(false).ask(t.Context(), request(mcp.IntID(1), "m", ``), nil); codeOf(err) != mcp.CodeMethodNotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestQuestionsAreBounded(t *testing.T) {
+	noLeaks(t)
+	sent := make(chan *mcp.Message, 10*maxQuestions)
+	q := newQuestions(func(_ context.Context, m *mcp.Message) { sent <- m })
+	block := func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for i := range maxQuestions {
+		q.put(request(mcp.IntID(int64(i)), "m", ``), block)
+	}
+	q.put(request(mcp.StringID("one too many"), "m", ``), block)
+	if m := <-sent; m.ID != mcp.StringID("one too many") || m.Error == nil {
+		t.Errorf("got %+v", m)
+	}
+	q.put(request(mcp.IntID(0), "m", ``), block)
+	if m := <-sent; m.ID != mcp.IntID(0) || m.Error == nil || !strings.Contains(m.Error.Message, "in use") {
+		t.Errorf("got %+v", m)
+	}
+	if q.cancel(&mcp.Message{Params: json.RawMessage(`{"requestId":"unknown"}`)}) || q.cancel(&mcp.Message{}) {
+		t.Error("took back a question that is not there")
+	}
+	q.close() // takes all back, waits for them, and nothing is sent for them
+	q.put(request(mcp.StringID("late"), mcp.MethodPing, ``), block)
+	if len(sent) != 0 {
+		t.Errorf("sent %+v", <-sent)
+	}
+}

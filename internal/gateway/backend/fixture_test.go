@@ -1,0 +1,402 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// patience bounds every wait of a test for something that must happen.
+const patience = 20 * time.Second
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// noLeaks fails the test if goroutines started after it are left at its end.
+// Call it first.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	now := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, now) })
+}
+
+// peer records what a server sends to a client and answers its questions.
+type peer struct {
+	notes  chan *mcp.Message
+	answer func(context.Context, *mcp.Message) (*mcp.Message, error)
+}
+
+func newPeer() *peer {
+	return &peer{
+		notes: make(chan *mcp.Message, 1000),
+		answer: func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+			return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "this peer answers nothing: " + q.Method}
+		},
+	}
+}
+
+func (p *peer) Notify(m *mcp.Message) { p.notes <- m }
+
+func (p *peer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	return p.answer(ctx, q)
+}
+
+// next is the next notification with the method; others are passed over.
+func (p *peer) next(t *testing.T, method string) *mcp.Message {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case m := <-p.notes:
+			if m.Method == method {
+				return m
+			}
+		case <-deadline:
+			t.Fatalf("no %s arrived", method)
+		}
+	}
+}
+
+// answering is a peer that gives result to every question.
+func answering(results map[string]string) *peer {
+	p := newPeer()
+	p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+		r, ok := results[q.Method]
+		if !ok {
+			return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no answer to " + q.Method}
+		}
+		return mcp.NewResult(q.ID, json.RawMessage(r)), nil
+	}
+	return p
+}
+
+// fullClient can do everything a server may ask for.
+func fullClient() *gateway.Client {
+	return &gateway.Client{
+		Version:      mcp.V20251125,
+		Capabilities: json.RawMessage(`{"sampling":{},"elicitation":{"form":{}},"roots":{"listChanged":true}}`),
+		Info:         json.RawMessage(`{"name":"the client","version":"3"}`),
+	}
+}
+
+func request(id mcp.ID, method, params string) *mcp.Message {
+	return &mcp.Message{ID: id, Method: method, Params: json.RawMessage(params)}
+}
+
+func call(id mcp.ID, tool, arguments string) *mcp.Message {
+	return request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
+}
+
+func exchange(m *mcp.Message, p gateway.Peer) *gateway.Exchange {
+	return &gateway.Exchange{Client: fullClient(), Request: m, Peer: p}
+}
+
+// text is the text of a tool's result, or of an error.
+func text(m *mcp.Message, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if m.Error != nil {
+		return fmt.Sprintf("rpc error %d: %s", m.Error.Code, m.Error.Message)
+	}
+	var r struct {
+		Content []struct{ Text string }
+	}
+	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) != 1 {
+		return "unexpected result " + string(m.Result)
+	}
+	return r.Content[0].Text
+}
+
+func codeOf(err error) int {
+	var rpc *mcp.Error
+	if errors.As(err, &rpc) {
+		return rpc.Code
+	}
+	return 0
+}
+
+// fixture is a server made with the official SDK.
+type fixture struct {
+	server    *sdk.Server
+	cancelled chan string // receives the name of a tool whose call was cancelled
+	started   chan string // receives the name of a tool that waits
+}
+
+func newFixture() *fixture {
+	f := &fixture{cancelled: make(chan string, 100), started: make(chan string, 100)}
+	f.server = sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, &sdk.ServerOptions{
+		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+	})
+	add := func(name string, h func(context.Context, *sdk.CallToolRequest) (string, error)) {
+		f.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				s, err := h(ctx, req)
+				if err != nil {
+					s = "tool error: " + err.Error()
+				}
+				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}, IsError: err != nil}, nil
+			})
+	}
+	add("echo", func(_ context.Context, req *sdk.CallToolRequest) (string, error) {
+		return string(req.Params.Arguments), nil
+	})
+	add("client", func(_ context.Context, req *sdk.CallToolRequest) (string, error) {
+		p := req.Session.InitializeParams()
+		return p.ClientInfo.Name + " " + p.ProtocolVersion, nil
+	})
+	add("progress", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
+		for i := range 3 {
+			err := req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1)})
+			if err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
+	})
+	add("log", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
+		return "logged", req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "error", Data: "careful"})
+	})
+	add("sample", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
+		r, err := req.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 5})
+		if err != nil {
+			return "", err
+		}
+		return "model said " + r.Content.(*sdk.TextContent).Text, nil
+	})
+	add("elicit", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
+		r, err := req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		if err != nil {
+			return "", err
+		}
+		return "user chose " + r.Action, nil
+	})
+	add("roots", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
+		r, err := req.Session.ListRoots(ctx, nil)
+		if err != nil {
+			return "", err
+		}
+		return "root " + r.Roots[0].URI, nil
+	})
+	add("grow", func(context.Context, *sdk.CallToolRequest) (string, error) {
+		f.server.AddTool(&sdk.Tool{Name: "grown", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				return &sdk.CallToolResult{}, nil
+			})
+		return "grown", nil
+	})
+	add("wait", func(ctx context.Context, _ *sdk.CallToolRequest) (string, error) {
+		f.started <- "wait"
+		<-ctx.Done()
+		f.cancelled <- "wait"
+		return "", ctx.Err()
+	})
+	add("polled", func(_ context.Context, req *sdk.CallToolRequest) (string, error) {
+		if req.Extra.CloseSSEStream == nil {
+			return "", errors.New("this transport cannot poll")
+		}
+		req.Extra.CloseSSEStream(sdk.CloseSSEStreamArgs{RetryAfter: 50 * time.Millisecond})
+		return "polled", nil
+	})
+	return f
+}
+
+// serve runs h on loopback until the test ends; connections that streams hold
+// open are cut then.
+func serve(t *testing.T, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// transports are the ways to reach the fixture.
+var transports = []struct {
+	name string
+	// asks: the server can put questions to its client.
+	// streams: what it sends during a request comes with it.
+	asks, streams bool
+	handler       func(*sdk.Server) http.Handler
+	backend       func(url string) gateway.Backend
+}{
+	{"streamable", true, true, streamableHandler(&sdk.StreamableHTTPOptions{}), streamableBackend},
+	{"streamable with event store", true, true, streamableHandler(&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)}), streamableBackend},
+	{"streamable answering JSON", false, false, streamableHandler(&sdk.StreamableHTTPOptions{JSONResponse: true}), streamableBackend},
+	{"streamable stateless", false, true, streamableHandler(&sdk.StreamableHTTPOptions{Stateless: true}), streamableBackend},
+	{"sse", true, true, func(s *sdk.Server) http.Handler {
+		return sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return s }, nil)
+	}, sseBackend},
+}
+
+func streamableHandler(o *sdk.StreamableHTTPOptions) func(*sdk.Server) http.Handler {
+	return func(s *sdk.Server) http.Handler {
+		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
+	}
+}
+
+func streamableBackend(url string) gateway.Backend {
+	return NewStreamable(StreamableConfig{URL: url, Log: testLog()})
+}
+
+func sseBackend(url string) gateway.Backend { return NewSSE(SSEConfig{URL: url, Log: testLog()}) }
+
+func testLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// open connects b to its server for the time of the test.
+func open(t *testing.T, b gateway.Backend, session gateway.Peer) gateway.Conn {
+	t.Helper()
+	conn, err := b.Open(testContext(t), fullClient(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func closeAfter(t *testing.T, b gateway.Backend) gateway.Backend {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// script is a hand-written server of streamable HTTP, for what a well-behaved
+// one does not do. It answers initialize itself and leaves other requests to
+// post; get, if set, takes GET.
+type script struct {
+	post func(w http.ResponseWriter, r *http.Request, m *mcp.Message)
+	get  func(w http.ResponseWriter, r *http.Request)
+	// stateless leaves out the session id.
+	stateless bool
+
+	mu       sync.Mutex
+	requests []string // "POST tools/call", "GET", "DELETE"
+	cancels  []string // params of the cancellations
+	deleted  chan struct{}
+}
+
+func newScript(post func(http.ResponseWriter, *http.Request, *mcp.Message)) *script {
+	return &script{post: post, deleted: make(chan struct{}, 10)}
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet:
+		s.note("GET")
+		if s.get == nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		s.get(w, r)
+	case http.MethodDelete:
+		s.note("DELETE")
+		s.deleted <- struct{}{}
+	case http.MethodPost:
+		body := make([]byte, r.ContentLength)
+		if _, err := readFull(r, body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		m, err := mcp.Parse(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.note("POST " + m.Method)
+		s.serve(w, r, m)
+	}
+}
+
+func readFull(r *http.Request, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var k int
+		k, err = r.Body.Read(b[n:])
+		n += k
+	}
+	if n == len(b) {
+		err = nil
+	}
+	return n, err
+}
+
+func (s *script) serve(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		if !s.stateless {
+			w.Header().Set(mcp.HeaderSessionID, "the-session")
+		}
+		reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"script","version":"1"}}`)
+	case m.Method == mcp.NotificationCancelled:
+		s.mu.Lock()
+		s.cancels = append(s.cancels, string(m.Params))
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusAccepted)
+	case m.Kind() == mcp.Notification:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		s.post(w, r, m)
+	}
+}
+
+func (s *script) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, what)
+}
+
+func (s *script) seen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.requests, ", ")
+}
+
+func reply(w http.ResponseWriter, id mcp.ID, result string) {
+	w.Header().Set("Content-Type", mcp.TypeJSON)
+	_, _ = w.Write(mcp.NewResult(id, json.RawMessage(result)).Encode())
+}
+
+// events writes events as a stream and flushes them.
+func events(w http.ResponseWriter, all ...mcp.Event) {
+	w.Header().Set("Content-Type", mcp.TypeEventStream)
+	for _, ev := range all {
+		_, _ = w.Write(mcp.AppendEvent(nil, ev))
+	}
+	_ = http.NewResponseController(w).Flush()
+}
+
+func event(m *mcp.Message) mcp.Event { return mcp.Event{Data: m.Encode()} }
+
+// eventually polls until ok holds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}

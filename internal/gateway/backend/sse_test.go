@@ -1,0 +1,248 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// sseScript is a hand-written HTTP+SSE server with one stream. It answers
+// initialize itself; say gets every other message and a function that writes
+// to the stream.
+type sseScript struct {
+	endpoint string
+	post     int // status of POSTs, 202 if 0
+	stream   chan []byte
+	say      func(m *mcp.Message, write func(string))
+}
+
+func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		events(w, mcp.Event{Data: []byte("before its time")}, mcp.Event{Name: mcp.EventEndpoint, Data: []byte(s.endpoint)})
+		for {
+			select {
+			case b := <-s.stream:
+				if b == nil {
+					return // the stream ends
+				}
+				_, _ = w.Write(b)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	body, _ := io.ReadAll(r.Body)
+	m, err := mcp.Parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	write := func(data string) { s.stream <- mcp.AppendEvent(nil, mcp.Event{Data: []byte(data)}) }
+	switch {
+	case m.Method == mcp.MethodInitialize:
+		write(string(mcp.NewResult(m.ID, json.RawMessage(`{"protocolVersion":"2024-11-05"}`)).Encode()))
+	case m.Kind() == mcp.Notification:
+	default:
+		if s.post != 0 {
+			http.Error(w, "not today", s.post)
+			return
+		}
+		s.say(m, write)
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func newSSEScript(say func(m *mcp.Message, write func(string))) *sseScript {
+	return &sseScript{endpoint: "messages?session=1", stream: make(chan []byte, 100), say: say}
+}
+
+func TestSSEEndpointOfAnotherOriginIsRefused(t *testing.T) {
+	for _, endpoint := range []string{
+		"http://169.254.169.254/latest/meta-data", "//evil.example/m", "https://127.0.0.1/m", "http://127.0.0.1:1/m",
+		"http://user:pw@HOST/m", "http://localhost:PORT/m", "file:///etc/passwd", "javascript:alert(1)", "http://[::1", "",
+	} {
+		t.Run(endpoint, func(t *testing.T) {
+			noLeaks(t)
+			s := newSSEScript(nil)
+			srv := serve(t, s)
+			host := strings.TrimPrefix(srv.URL, "http://")
+			s.endpoint = strings.NewReplacer("HOST", host, "PORT", host[strings.IndexByte(host, ':')+1:]).Replace(endpoint)
+			conn, err := closeAfter(t, sseBackend(srv.URL+"/sse")).Open(testContext(t), fullClient(), newPeer())
+			if endpoint == "" { // the stream's own URL, which takes no POST here but is no other origin
+				if err == nil {
+					_ = conn.Close()
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "endpoint") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestSSEEndpointMayBeRelativeOrWhole(t *testing.T) {
+	r, err := newRemote("http://Example.com:80/a/sse?x=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"/m?s=1": "http://Example.com:80/m?s=1", "m": "http://Example.com:80/a/m", "?s=2": "http://Example.com:80/a/sse?s=2",
+		" http://example.com/m#f ": "http://example.com/m",
+	} {
+		if got, err := r.sameOrigin(ref); err != nil || got.String() != want {
+			t.Errorf("%q: got %v, %v; want %s", ref, got, err, want)
+		}
+	}
+}
+
+func TestSSEStreamThatOpensWrong(t *testing.T) {
+	tests := map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"refused":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "wants authentication"},
+		"no stream":     {func(w http.ResponseWriter, _ *http.Request) { reply(w, mcp.IntID(1), `{}`) }, "content type"},
+		"no endpoint":   {func(w http.ResponseWriter, _ *http.Request) { events(w, mcp.Event{Name: "hello"}) }, "before it named an endpoint"},
+		"endless event": {func(w http.ResponseWriter, _ *http.Request) { events(w); flood(w, "data: ") }, "larger than the limit"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", 302) },
+			"redirects are not followed"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			_, err := closeAfter(t, sseBackend(serve(t, tt.handler).URL)).Open(testContext(t), fullClient(), newPeer())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want it to say %q", err, tt.want)
+			}
+		})
+	}
+	t.Run("silent", func(t *testing.T) {
+		noLeaks(t)
+		srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			events(w)
+			<-r.Context().Done()
+		}))
+		ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+		defer cancel()
+		_, err := closeAfter(t, sseBackend(srv.URL)).Open(ctx, fullClient(), newPeer())
+		if err == nil || !strings.Contains(err.Error(), "in time") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestSSEBadAnswersAreErrors(t *testing.T) {
+	tests := map[string]struct {
+		say   func(s *sseScript) func(m *mcp.Message, write func(string))
+		want  string
+		ended bool // the session has ended with it
+	}{
+		"the stream ends": {func(s *sseScript) func(*mcp.Message, func(string)) {
+			return func(*mcp.Message, func(string)) { s.stream <- nil }
+		}, "ended its event stream", true},
+		"the stream ends in the answer": {func(s *sseScript) func(*mcp.Message, func(string)) {
+			return func(m *mcp.Message, _ func(string)) {
+				s.stream <- fmt.Appendf(nil, `data: {"jsonrpc":"2.0","id":%s,"result":`, m.ID)
+				s.stream <- nil
+			}
+		}, "ended its event stream", true},
+		"an answer that cannot be read": {func(*sseScript) func(*mcp.Message, func(string)) {
+			return func(m *mcp.Message, write func(string)) {
+				write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{},"RESULT":{}}`, m.ID))
+			}
+		}, "cannot be understood", false},
+		"what may have been an answer": {func(*sseScript) func(*mcp.Message, func(string)) {
+			return func(_ *mcp.Message, write func(string)) { write(`{"jsonrpc":"2.0","id":1,`) }
+		}, "not a JSON-RPC message", true},
+		"an error to an unreadable request": {func(*sseScript) func(*mcp.Message, func(string)) {
+			return func(_ *mcp.Message, write func(string)) {
+				write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot read that"}}`)
+			}
+		}, "cannot read that", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			s := newSSEScript(nil)
+			s.say = tt.say(s)
+			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+			got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer())))
+			if !strings.Contains(got, tt.want) || !strings.Contains(got, "error") {
+				t.Errorf("got %s", got)
+			}
+			if !tt.ended {
+				return
+			}
+			<-conn.Done()
+			if m, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil {
+				t.Errorf("after the end: %s", text(m, err))
+			}
+		})
+	}
+	t.Run("a refused POST", func(t *testing.T) {
+		noLeaks(t)
+		s := newSSEScript(nil)
+		s.post = 503
+		conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+		_, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "503 Service Unavailable: not today") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// Lines that are no messages at all, answers to nobody and second endpoints
+// disturb nothing.
+func TestSSENoiseIsPassedOver(t *testing.T) {
+	noLeaks(t)
+	s := newSSEScript(nil)
+	s.say = func(m *mcp.Message, write func(string)) {
+		write("ping")
+		write(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
+		s.stream <- mcp.AppendEvent(nil, mcp.Event{Name: mcp.EventEndpoint, Data: []byte("http://evil.example/")})
+		s.stream <- mcp.AppendComment(nil, "keep alive")
+		write(string(mcp.NewResult(m.ID, json.RawMessage(`{"content":[{"type":"text","text":"fine"}]}`)).Encode()))
+	}
+	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+	for range 2 {
+		if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "fine" {
+			t.Error(got)
+		}
+	}
+}
+
+func TestSSECloseFailsWhatIsInFlight(t *testing.T) {
+	noLeaks(t)
+	asked := make(chan struct{})
+	s := newSSEScript(func(*mcp.Message, func(string)) { close(asked) })
+	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := conn.Do(context.Background(), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		failed <- err
+	}()
+	<-asked
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-failed; codeOf(err) != mcp.CodeServerGone || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-conn.Done()
+}
+
+var _ gateway.Conn = (*sseConn)(nil)

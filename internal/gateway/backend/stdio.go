@@ -1,0 +1,231 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/guest"
+)
+
+// Defaults of [StdioConfig].
+const (
+	defaultMaxProcesses = 32
+	defaultQueueTimeout = 30 * time.Second
+	defaultLinger       = time.Second
+	// maxQueue bounds how many sessions may wait for a process.
+	maxQueue = 256
+)
+
+// StdioConfig says how to run a stdio server.
+type StdioConfig struct {
+	// Spawn starts one process of the server.
+	Spawn func(ctx context.Context) (guest.Process, error)
+	// MaxProcesses bounds the processes that exist at any time; 0 means 32.
+	MaxProcesses int
+	// QueueTimeout is how long a session waits for a process when all are in
+	// use; 0 means 30 seconds.
+	QueueTimeout time.Duration
+	// Linger is how long a shared process stays after its last session; 0 means
+	// one second.
+	Linger time.Duration
+	// ClientInfo (an Implementation object) is what a client is called that
+	// does not name itself; nil means a name of ours.
+	ClientInfo json.RawMessage
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// NewStdio is the backend for servers that speak newline-delimited JSON-RPC on
+// their standard input and output (MCP, Transports, stdio), in the versions of
+// the session era.
+//
+// Such a server knows one client: the one that initialized it. A process is
+// therefore shared only by sessions it could not tell apart and could not ask
+// anything (see [sharingOf]); every other session has one of its own, and a
+// session that asks for something only its own process may do is moved to one
+// at that moment.
+func NewStdio(cfg StdioConfig) gateway.Backend {
+	if cfg.MaxProcesses <= 0 {
+		cfg.MaxProcesses = defaultMaxProcesses
+	}
+	if cfg.QueueTimeout <= 0 {
+		cfg.QueueTimeout = defaultQueueTimeout
+	}
+	if cfg.Linger <= 0 {
+		cfg.Linger = defaultLinger
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &stdio{
+		cfg:       cfg,
+		slots:     make(chan struct{}, cfg.MaxProcesses),
+		shared:    map[sharing]*common{},
+		processes: map[*stdioProcess]struct{}{},
+	}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	return b
+}
+
+// stdio keeps the processes of one server.
+type stdio struct {
+	cfg StdioConfig
+	// slots holds a token for every process, from before it is started until it
+	// has ended.
+	slots   chan struct{}
+	waiting atomic.Int64
+
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+	work workers // one for each process, and for each start of a shared one
+
+	// mu also guards the processes' users and sessions.
+	mu        sync.Mutex
+	closed    bool
+	shared    map[sharing]*common
+	processes map[*stdioProcess]struct{}
+}
+
+// errStopped is the reason of everything that fails because of Close.
+var errStopped = gone("the workload is stopping")
+
+func (b *stdio) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	key, mayShare, err := sharingOf(client)
+	if err != nil {
+		return nil, err
+	}
+	c := newStdioConn(b, client, session)
+	var p *stdioProcess
+	if mayShare {
+		p, err = b.join(ctx, key, c)
+	} else {
+		p, err = b.begin(ctx, c)
+	}
+	if err != nil {
+		c.cancel(err)
+		return nil, err
+	}
+	c.settle(p)
+	return c, nil
+}
+
+// begin starts a process of c's own.
+func (b *stdio) begin(ctx context.Context, c *stdioConn) (*stdioProcess, error) {
+	p, err := b.start(ctx, c.client, c.session, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.over() {
+		return nil, p.why
+	}
+	p.admit(c)
+	return p, nil
+}
+
+// start starts a process and performs the handshake on behalf of client. com is
+// nil for a process of one session, whose Peer is then session.
+func (b *stdio) start(ctx context.Context, client *gateway.Client, session gateway.Peer, com *common) (*stdioProcess, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.ctx, func() { cancel(errStopped) })()
+	if err := b.takeSlot(ctx); err != nil {
+		return nil, err
+	}
+	server, err := b.cfg.Spawn(ctx)
+	if err != nil {
+		<-b.slots
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, gone("the server could not be started: %v", err)
+	}
+	p := newStdioProcess(b, server, session, com)
+	if !b.work.start(p.run) {
+		p.asks.close()
+		_ = server.Stop(ctx) // ctx has ended, so this is quick
+		<-b.slots
+		return nil, errStopped
+	}
+	b.mu.Lock()
+	b.processes[p] = struct{}{}
+	closed := b.closed
+	b.mu.Unlock()
+	if closed {
+		p.end(errStopped)
+		return nil, errStopped
+	}
+	if err := p.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+		p.end(err)
+		return nil, err
+	}
+	return p, nil
+}
+
+// takeSlot waits until there may be one more process.
+func (b *stdio) takeSlot(ctx context.Context) error {
+	select {
+	case b.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	defer b.waiting.Add(-1)
+	if b.waiting.Add(1) > maxQueue {
+		return gone("all %d server processes of this workload are in use and %d sessions wait for one already; try again later", b.cfg.MaxProcesses, maxQueue)
+	}
+	timeout := time.NewTimer(b.cfg.QueueTimeout)
+	defer timeout.Stop()
+	select {
+	case b.slots <- struct{}{}:
+		return nil
+	case <-timeout.C:
+		return gone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lost forgets a process that is ending and tells its sessions.
+func (b *stdio) lost(p *stdioProcess) {
+	b.mu.Lock()
+	sessions := p.sessions
+	p.sessions = nil
+	if com := p.common; com != nil && b.shared[com.key] == com {
+		delete(b.shared, com.key)
+	}
+	b.mu.Unlock()
+	for c := range sessions {
+		c.lose(p)
+	}
+}
+
+// ended frees the place of a process that exists no more.
+func (b *stdio) ended(p *stdioProcess) {
+	b.mu.Lock()
+	delete(b.processes, p)
+	b.mu.Unlock()
+	<-b.slots
+}
+
+// Close ends every process and waits for it.
+func (b *stdio) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	all := make([]*stdioProcess, 0, len(b.processes))
+	for p := range b.processes {
+		all = append(all, p)
+	}
+	b.mu.Unlock()
+	b.stop(errStopped)
+	for _, p := range all {
+		p.end(errStopped)
+	}
+	b.work.wait()
+	return nil
+}

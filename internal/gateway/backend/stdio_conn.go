@@ -1,0 +1,182 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// stdioConn is one session on a process of the server.
+type stdioConn struct {
+	backend *stdio
+	client  *gateway.Client
+	session gateway.Peer
+	info    json.RawMessage
+
+	// ctx ends when the session does, and with it what it has in flight.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+
+	// moving is held while a process of its own is started for the session.
+	moving chan struct{}
+
+	mu      sync.Mutex
+	over    bool
+	process *stdioProcess
+}
+
+func newStdioConn(b *stdio, client *gateway.Client, session gateway.Peer) *stdioConn {
+	c := &stdioConn{
+		backend: b, client: client, session: session,
+		done: make(chan struct{}), moving: make(chan struct{}, 1),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// settle makes p the process of a new session.
+func (c *stdioConn) settle(p *stdioProcess) {
+	c.info = p.info
+	c.mu.Lock()
+	c.process = p
+	c.mu.Unlock()
+	if p.over() { // it ended before it was the session's
+		c.lose(p)
+	}
+}
+
+// errSessionClosed is what a request gets whose session was closed meanwhile.
+var errSessionClosed = gone("the session was closed before the server answered")
+
+// ServerInfo is the server's InitializeResult, raw.
+func (c *stdioConn) ServerInfo() json.RawMessage { return c.info }
+
+// Done is closed when the session's process has ended, and by Close.
+func (c *stdioConn) Done() <-chan struct{} { return c.done }
+
+// Do plays out one exchange.
+func (c *stdioConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	if needsOwnProcess(x.Request) {
+		if err := c.move(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, err := c.use()
+	if err != nil {
+		return nil, err
+	}
+	defer c.backend.release(p)
+	return p.do(ctx, x)
+}
+
+// Notify passes a client's notification to the server.
+func (c *stdioConn) Notify(ctx context.Context, m *mcp.Message) error {
+	p, err := c.use()
+	if err != nil {
+		return err
+	}
+	defer c.backend.release(p)
+	return p.send(ctx, m)
+}
+
+// use returns the session's process, which stays until it is released.
+func (c *stdioConn) use() (*stdioProcess, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil, context.Cause(c.ctx)
+	}
+	c.backend.mu.Lock()
+	defer c.backend.mu.Unlock()
+	c.process.users++
+	return c.process, nil
+}
+
+// move gives the session a process of its own, unless it has one. Requests in
+// flight are answered by the process they were sent to.
+func (c *stdioConn) move(ctx context.Context) error {
+	select {
+	case c.moving <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.moving }()
+	c.mu.Lock()
+	alone := c.process.common == nil
+	c.mu.Unlock()
+	if alone {
+		return nil
+	}
+	own, err := c.backend.begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before, over := c.process, c.over
+	if !over {
+		c.process = own
+	}
+	c.mu.Unlock()
+	if over {
+		own.end(errSessionClosed)
+		return context.Cause(c.ctx)
+	}
+	c.leave(before)
+	if own.over() { // lose came before own was the session's
+		c.lose(own)
+		return own.why
+	}
+	return nil
+}
+
+// leave takes the session off p.
+func (c *stdioConn) leave(p *stdioProcess) {
+	c.backend.mu.Lock()
+	delete(p.sessions, c)
+	c.backend.mu.Unlock()
+	c.backend.release(p)
+}
+
+// lose ends the session because p, if it still is its process, has ended.
+func (c *stdioConn) lose(p *stdioProcess) { c.finish(p, p.why) }
+
+// finish ends the session once and returns the process it was on. only, if not
+// nil, is the one it must be on.
+func (c *stdioConn) finish(only *stdioProcess, why error) *stdioProcess {
+	c.mu.Lock()
+	if c.over || only != nil && c.process != only {
+		c.mu.Unlock()
+		return nil
+	}
+	c.over = true
+	p := c.process
+	c.mu.Unlock()
+	c.cancel(why)
+	close(c.done)
+	return p
+}
+
+// Close ends the session and what it has in flight, and its process if it has
+// one of its own; then it returns when that has ended.
+func (c *stdioConn) Close() error {
+	p := c.finish(nil, errSessionClosed)
+	if p == nil {
+		c.mu.Lock()
+		p = c.process
+		c.mu.Unlock()
+	} else {
+		c.leave(p)
+	}
+	if p.common == nil {
+		p.end(errSessionClosed)
+		<-p.ended
+	}
+	return nil
+}

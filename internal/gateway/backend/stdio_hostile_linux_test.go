@@ -1,0 +1,347 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Whatever ends a process, everything in flight on it ends with the reason, and
+// the next session gets another one.
+func TestStdioServerThatFails(t *testing.T) {
+	tests := []struct{ tool, want string }{
+		{"die", "the server's process ended: exit status 3"},
+		{"crash", "the server's process ended: killed by signal 9"},
+		{"close output", "closed its output"},
+		{"endless line", "a line of more than 16 MiB"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.tool, func(t *testing.T) {
+			s, b := crudeBackend(t, StdioConfig{})
+			a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
+			bystander := begin(testContext(t), c, exchange(tool("hold", "x"), newPeer()))
+			ask(t, c, "echo", "")
+			culprit := begin(testContext(t), a, exchange(tool(tt.tool, ""), newPeer()))
+			for _, done := range []<-chan outcome{bystander, culprit} {
+				if _, err := wait(t, done); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("ended with %v, want %s", err, tt.want)
+				}
+			}
+			mustEnd(t, a)
+			mustEnd(t, c)
+			if got := ask(t, a, "echo", ""); !strings.Contains(got, tt.want) {
+				t.Errorf("a call afterwards: %s", got)
+			}
+			if err := a.Notify(testContext(t), initializedNotification()); err == nil {
+				t.Error("a notification to nobody succeeded")
+			}
+			if got := ask(t, openAs(t, b, plain(), newPeer()), "echo", "alive"); got != "alive" {
+				t.Error(got)
+			}
+			s.eventually(t, 1)
+		})
+	}
+}
+
+func TestStdioServerThatMisbehaves(t *testing.T) {
+	tests := []struct{ tool, want string }{
+		{"garbage", "sober"},
+		{"wrong ids", "right"},
+		{"twice", "first"},
+		{"split", "joined"},
+		{"unreadable", "error: the server's answer to tools/call cannot be understood: a message must have a method, or a result, or an error, and only one of them"},
+		{"without id", "rpc error -32700: I could not read that"},
+	}
+	for _, tt := range tests {
+		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+			t.Run(tt.tool+" "+name, func(t *testing.T) {
+				_, b := crudeBackend(t, StdioConfig{})
+				conn := openAs(t, b, client, newPeer())
+				p := &peer{notes: make(chan *mcp.Message, 10000)}
+				if got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), p))); got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+				if got := ask(t, conn, "echo", "well"); got != "well" {
+					t.Errorf("afterwards: %s", got)
+				}
+			})
+		}
+	}
+}
+
+func TestStdioServerThatFloods(t *testing.T) {
+	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		t.Run(name, func(t *testing.T) {
+			_, b := crudeBackend(t, StdioConfig{})
+			conn := openAs(t, b, client, newPeer())
+			before := runtime.NumGoroutine()
+			done := begin(testContext(t), conn, exchange(tool("flood", ""), &peer{
+				notes:  make(chan *mcp.Message, 100000),
+				answer: func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) { <-ctx.Done(); return nil, ctx.Err() },
+			}))
+			most := 0
+			for {
+				select {
+				case o := <-done:
+					if got := text(o.m, o.err); got != "after the flood" {
+						t.Error(got)
+					}
+					if most > before+4*maxQuestions {
+						t.Errorf("%d goroutines, and %d before", most, before)
+					}
+					return
+				case <-time.After(time.Millisecond):
+					most = max(most, runtime.NumGoroutine())
+				}
+			}
+		})
+	}
+}
+
+// A server that does not read any more stalls its clients for as long as they
+// care to wait, and can be ended.
+func TestStdioServerThatStopsReading(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{})
+	conn := openAs(t, b, plain(), newPeer())
+	if got := ask(t, conn, "stop reading", ""); got != "stopped" {
+		t.Fatal(got)
+	}
+	big := strings.Repeat("x", 4<<20)
+	ctx, cancel := context.WithTimeout(testContext(t), 200*time.Millisecond)
+	defer cancel()
+	var calls []<-chan outcome
+	for range 5 {
+		calls = append(calls, begin(ctx, conn, exchange(tool("echo", big), newPeer())))
+	}
+	for _, c := range calls {
+		if _, err := wait(t, c); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+	conn.Close()
+	s.eventually(t, 0)
+}
+
+func TestStdioServerThatDoesNotStart(t *testing.T) {
+	tests := []struct {
+		name string
+		argv []string
+		want string
+	}{
+		{"not there", []string{"no-such-server"}, `executable "no-such-server" not found in the image`},
+		{"ends at once", role(t, "stillborn"), "the server's process ended: exit status 78"},
+		{"speaks something else", role(t, "babbling"), "1000 lines in a row that are not JSON-RPC messages"},
+		{"says nothing", role(t, "mute"), "too slow"},
+	}
+	for _, tt := range tests {
+		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+			t.Run(tt.name+" "+name, func(t *testing.T) {
+				noLeaks(t)
+				s := newSite(t)
+				b := s.backend(t, StdioConfig{}, tt.argv...)
+				ctx, cancel := context.WithTimeoutCause(testContext(t), 2*time.Second, errors.New("too slow"))
+				defer cancel()
+				_, err := b.Open(ctx, client, newPeer())
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("open: %v, want %s", err, tt.want)
+				}
+				s.eventually(t, 0)
+			})
+		}
+	}
+}
+
+func TestStdioContainerGoesAway(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{})
+	conn := openAs(t, b, plain(), newPeer())
+	held := begin(testContext(t), conn, exchange(tool("hold", "x"), newPeer()))
+	ask(t, conn, "echo", "")
+	for _, pid := range s.processes(t) { // as the kernel does when PID 1 of a container is killed
+		defer syscall.Kill(pid, syscall.SIGKILL)
+	}
+	s.cmd.Process.Kill()
+	if _, err := wait(t, held); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), guest.ErrLineLost.Error()) {
+		t.Errorf("ended with %v", err)
+	}
+	mustEnd(t, conn)
+	if _, err := b.Open(testContext(t), plain(), newPeer()); !strings.Contains(fmt.Sprint(err), guest.ErrLineLost.Error()) {
+		t.Errorf("open: %v", err)
+	}
+	for _, pid := range s.processes(t) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestStdioProcessesAreLimited(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
+	first, second := openAs(t, b, fullClient(), newPeer()), openAs(t, b, plain(), newPeer())
+	_, err := b.Open(testContext(t), fullClient(), newPeer())
+	if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes of this workload are in use, and none became free within 300ms") {
+		t.Errorf("a third: %v", err)
+	}
+	// Who shares needs no place, and who must move needs one.
+	third := openAs(t, b, plain(), newPeer())
+	_, err = third.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), newPeer()))
+	if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes") {
+		t.Errorf("moving: %v", err)
+	}
+	if got := ask(t, third, "echo", "stays"); got != "stays" {
+		t.Error(got)
+	}
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	cancel(errors.New("the client left"))
+	if _, err = b.Open(ctx, fullClient(), newPeer()); fmt.Sprint(err) != "the client left" {
+		t.Errorf("a client that left: %v", err)
+	}
+	first.Close()
+	openAs(t, b, fullClient(), newPeer())
+	mustLive(t, second)
+	s.eventually(t, 2)
+}
+
+func TestStdioWaitsForAPlace(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2})
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			conn, err := b.Open(testContext(t), fullClient(), newPeer())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got := ask(t, conn, "echo", "x"); got != "x" {
+				t.Error(got)
+			}
+			if n := len(s.processes(t)); n > 2 {
+				t.Errorf("%d processes", n)
+			}
+			conn.Close()
+		})
+	}
+	wg.Wait()
+	s.eventually(t, 0)
+}
+
+func TestStdioQueueIsBounded(t *testing.T) {
+	_, b := crudeBackend(t, StdioConfig{MaxProcesses: 1, QueueTimeout: time.Minute})
+	openAs(t, b, fullClient(), newPeer())
+	ctx, cancel := context.WithCancel(testContext(t))
+	var wg sync.WaitGroup
+	for range maxQueue {
+		wg.Go(func() {
+			if conn, err := b.Open(ctx, fullClient(), newPeer()); err == nil {
+				t.Error("opened")
+				conn.Close()
+			}
+		})
+	}
+	for b.(*stdio).waiting.Load() < maxQueue {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := b.Open(testContext(t), fullClient(), newPeer()); !strings.Contains(fmt.Sprint(err), "wait for one already") {
+		t.Errorf("one more: %v", err)
+	}
+	cancel()
+	wg.Wait()
+}
+
+func TestStdioCloseEndsEverything(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: time.Minute})
+	shared, own := openAs(t, b, plain(), newPeer()), openAs(t, b, fullClient(), newPeer())
+	var calls []<-chan outcome
+	for _, conn := range []gateway.Conn{shared, own} {
+		calls = append(calls, begin(testContext(t), conn, exchange(tool("hold", "x"), newPeer())))
+		ask(t, conn, "echo", "")
+	}
+	queued := make(chan error, 1)
+	go func() {
+		_, err := b.Open(testContext(t), fullClient(), newPeer())
+		queued <- err
+	}()
+	for b.(*stdio).waiting.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.processes(t); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+	for _, done := range calls {
+		if got := text(wait(t, done)); got != "error: the workload is stopping" {
+			t.Error(got)
+		}
+	}
+	if err := <-queued; fmt.Sprint(err) != "the workload is stopping" {
+		t.Errorf("one that waited: %v", err)
+	}
+	for _, client := range []*gateway.Client{plain(), fullClient()} {
+		if _, err := b.Open(testContext(t), client, newPeer()); fmt.Sprint(err) != "the workload is stopping" {
+			t.Errorf("open afterwards: %v", err)
+		}
+	}
+}
+
+// Fifty sessions, two hundred calls each, all with the same ids; half of the
+// sessions go away in the middle (user pain 4, CVE-2026-25536).
+func TestStdioStorm(t *testing.T) {
+	const sessions, calls = 50, 200
+	file := program(t, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
+	noLeaks(t)
+	s := newSite(t)
+	b := s.backend(t, StdioConfig{MaxProcesses: 8, QueueTimeout: time.Minute}, file)
+	warm := openAs(t, b, plain(), newPeer()) // as the owner of a workload has one
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range sessions {
+		wg.Go(func() {
+			client := plain()
+			if n%10 == 0 {
+				client = fullClient()
+			}
+			conn, err := b.Open(ctx, client, newPeer())
+			if err != nil {
+				t.Errorf("session %d: %v", n, err)
+				return
+			}
+			abrupt := n%2 == 1 || n%20 == 0
+			left := rand.IntN(calls)
+			var inSession sync.WaitGroup
+			for id := range calls {
+				if abrupt && id == left {
+					inSession.Go(func() { conn.Close() })
+				}
+				inSession.Go(func() {
+					name := fmt.Sprintf("session %d call %d", n, id)
+					m, err := conn.Do(ctx, exchange(call(mcp.IntID(int64(id)), "greet", fmt.Sprintf(`{"name":%q}`, name)), newPeer()))
+					switch {
+					case err != nil && abrupt && codeOf(err) == mcp.CodeServerGone:
+					case err == nil && m.ID != mcp.IntID(int64(id)):
+						t.Errorf("%s: answered with id %s", name, m.ID)
+					case text(m, err) != "Hi "+name:
+						t.Errorf("%s: %s", name, text(m, err))
+					}
+				})
+			}
+			inSession.Wait()
+			conn.Close()
+		})
+	}
+	wg.Wait()
+	s.eventually(t, 1)
+	if got := text(warm.Do(testContext(t), exchange(call(mcp.IntID(1), "greet", `{"name":"me"}`), newPeer()))); got != "Hi me" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,222 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// The tests of the stdio backend run real server processes below a real guest,
+// as in a container but without one.
+
+// programs are built once and kept in a directory that the next run reuses.
+var programs = struct {
+	sync.Mutex
+	built map[string]string
+}{built: map[string]string{}}
+
+// program builds a main package.
+func program(t *testing.T, pkg string) string {
+	t.Helper()
+	programs.Lock()
+	defer programs.Unlock()
+	if file, ok := programs.built[pkg]; ok {
+		return file
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(cache, "thv-test", filepath.Base(filepath.Dir(pkg))+"-"+filepath.Base(pkg))
+	build := exec.Command("go", "build", "-o", file, pkg)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+	programs.built[pkg] = file
+	return file
+}
+
+// site is a guest at work.
+type site struct {
+	line *guest.Line
+	cmd  *exec.Cmd
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{cmd: exec.Command(program(t, "github.com/toolhaven/toolhaven/cmd/thv-guest"))}
+	s.cmd.Stdin, s.cmd.Stdout = theirIn, theirOut
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	if s.line, err = guest.Connect(in, out, out.Close); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.line.Close()
+		s.cmd.Wait()
+		if left := s.processes(t); len(left) > 0 {
+			t.Errorf("processes left: %v", left)
+		}
+	})
+	return s
+}
+
+// processes lists the server processes that exist.
+func (s *site) processes(t *testing.T) (pids []int) {
+	t.Helper()
+	mark := []byte(fmt.Sprintf("THV_PROCESS=%d-", s.cmd.Process.Pid))
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if env, err := os.ReadFile("/proc/" + e.Name() + "/environ"); err == nil && bytes.Contains(env, mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (s *site) eventually(t *testing.T, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got := s.processes(t)
+		if len(got) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after five seconds there are %d processes, want %d", len(got), want)
+		}
+	}
+}
+
+// role is the command line of the test binary in a role.
+func role(t *testing.T, name string) []string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"env", serverRole + "=" + name, self}
+}
+
+// backend runs argv as a stdio server until the test ends.
+func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) gateway.Backend {
+	t.Helper()
+	cfg.Spawn = func(ctx context.Context) (guest.Process, error) { return s.line.Spawn(ctx, argv) }
+	b := NewStdio(cfg)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := s.processes(t); len(left) > 0 {
+			t.Errorf("processes left by a closed backend: %v", left)
+		}
+	})
+	return b
+}
+
+// crudeBackend is a backend of the crude server.
+func crudeBackend(t *testing.T, cfg StdioConfig) (*site, gateway.Backend) {
+	t.Helper()
+	noLeaks(t)
+	s := newSite(t)
+	return s, s.backend(t, cfg, role(t, "crude")...)
+}
+
+// plain is a client that cannot be asked.
+func plain() *gateway.Client {
+	return &gateway.Client{Version: mcp.V20251125, Capabilities: json.RawMessage(`{}`), Info: json.RawMessage(`{"name":"plain","version":"1"}`)}
+}
+
+func openAs(t *testing.T, b gateway.Backend, c *gateway.Client, session gateway.Peer) gateway.Conn {
+	t.Helper()
+	conn, err := b.Open(testContext(t), c, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func tool(name, arg string) *mcp.Message {
+	return call(mcp.IntID(1), name, fmt.Sprintf(`{"is":%q}`, arg))
+}
+
+// ask calls a tool of the crude server.
+func ask(t *testing.T, c gateway.Conn, name, arg string) string {
+	t.Helper()
+	return text(c.Do(testContext(t), exchange(tool(name, arg), newPeer())))
+}
+
+// outcome is what a call that goes on meanwhile comes to.
+type outcome struct {
+	m   *mcp.Message
+	err error
+}
+
+func begin(ctx context.Context, c gateway.Conn, x *gateway.Exchange) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		m, err := c.Do(ctx, x)
+		done <- outcome{m, err}
+	}()
+	return done
+}
+
+func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {
+	t.Helper()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-time.After(patience):
+		t.Fatal("the call has no outcome")
+		return nil, nil
+	}
+}
+
+func mustEnd(t *testing.T, c gateway.Conn) {
+	t.Helper()
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatal("the session does not end")
+	}
+}
+
+func mustLive(t *testing.T, c gateway.Conn) {
+	t.Helper()
+	select {
+	case <-c.Done():
+		t.Fatal("the session has ended")
+	default:
+	}
+}

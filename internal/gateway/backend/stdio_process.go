@@ -1,0 +1,314 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const (
+	// stopTime bounds the end of a process, which takes its own grace, SIGTERM
+	// and SIGKILL.
+	stopTime = 10 * time.Second
+	// exitTime is how long a process whose output has ended may take to end
+	// itself, so that we can say how it ended.
+	exitTime = time.Second
+	// maxAbandoned bounds the cancelled requests of a shared process whose
+	// answers are still minded, and abandonTime for how long each is.
+	maxAbandoned = 256
+	abandonTime  = time.Minute
+)
+
+// stdioProcess is one process of a stdio server, after or in its handshake.
+type stdioProcess struct {
+	backend *stdio
+	server  guest.Process
+	log     *slog.Logger
+	common  *common      // nil for a process of one session
+	session gateway.Peer // that session's
+
+	info    json.RawMessage // the InitializeResult; set by the handshake
+	version atomic.Pointer[mcp.Version]
+
+	flights   *inflight
+	asks      *questions
+	outbox    chan []byte
+	work      workers
+	abandoned atomic.Int64
+
+	once    sync.Once
+	why     error         // set before closing is closed
+	closing chan struct{} // nothing is sent or received any more
+	stopped chan struct{} // the process has ended
+	exited  chan struct{} // ... and exit says how
+	exit    error
+	ended   chan struct{} // nothing of it is left
+
+	// Guarded by backend.mu. A session counts as a user, and so does each of its
+	// requests: a session that moved away may still wait for an answer here.
+	users    int
+	sessions map[*stdioConn]struct{}
+}
+
+func newStdioProcess(b *stdio, server guest.Process, session gateway.Peer, com *common) *stdioProcess {
+	p := &stdioProcess{
+		backend: b, server: server, common: com, session: session, log: b.cfg.Log,
+		flights: newInflight(com != nil), outbox: make(chan []byte),
+		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+		sessions: map[*stdioConn]struct{}{},
+	}
+	p.asks = newQuestions(p.sendAnswer)
+	return p
+}
+
+// admit makes c one of p's sessions. The caller holds backend.mu and knows that
+// p is not over.
+func (p *stdioProcess) admit(c *stdioConn) {
+	p.sessions[c] = struct{}{}
+	p.users++
+}
+
+// over reports whether p is ending or has ended; why says why.
+func (p *stdioProcess) over() bool {
+	select {
+	case <-p.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// run is the process's life.
+func (p *stdioProcess) run() {
+	go func() {
+		p.exit = p.server.Wait()
+		close(p.exited)
+	}()
+	p.work.start(p.write)
+	p.end(p.diagnose(p.read()))
+	<-p.stopped
+	p.asks.close()
+	p.work.wait()
+	p.backend.ended(p)
+	close(p.ended)
+}
+
+// end ends the process; why is what everybody who waits for it is told. It does
+// not wait.
+func (p *stdioProcess) end(why error) {
+	p.once.Do(func() {
+		p.why = why
+		close(p.closing)
+		p.flights.fail(why)
+		p.asks.stop()
+		p.backend.lost(p)
+		go func() {
+			defer close(p.stopped)
+			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+			defer cancel()
+			if err := p.server.Stop(ctx); err != nil {
+				p.log.Error("the server's process could not be stopped", "error", err)
+				return
+			}
+			<-p.exited
+		}()
+	})
+}
+
+// diagnose turns the end of a stream into the reason a person needs: a process
+// that ended is one for both streams.
+func (p *stdioProcess) diagnose(err error) error {
+	var rpc *mcp.Error
+	if errors.As(err, &rpc) {
+		return err // the reason already
+	}
+	timeout := time.NewTimer(exitTime)
+	defer timeout.Stop()
+	select {
+	case <-p.exited:
+	case <-p.closing:
+		return p.why
+	case <-timeout.C:
+		return gone("the server's process was ended because it closed its output (%v)", err)
+	}
+	switch {
+	case errors.Is(p.exit, guest.ErrLineLost):
+		return gone("the server is gone: %v", p.exit)
+	case p.exit != nil:
+		return gone("the server's process ended: %v", p.exit)
+	default:
+		return gone("the server's process ended: exit status 0")
+	}
+}
+
+// handshake initializes the server on behalf of client (MCP, Lifecycle,
+// Initialization).
+func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
+	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+	if err != nil {
+		return err
+	}
+	f, out, err := p.flights.add(&gateway.Exchange{Client: client, Request: init, Peer: p.session})
+	if err != nil {
+		return err
+	}
+	defer p.flights.remove(f)
+	if err := p.send(ctx, out); err != nil {
+		return err
+	}
+	answer, err := f.wait(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	version, err := negotiated("the server", answer)
+	if err != nil {
+		return err
+	}
+	p.version.Store(&version)
+	p.info = answer.Result
+	return p.send(ctx, initializedNotification())
+}
+
+// do plays x out. ctx ends when the client cancels or goes away.
+func (p *stdioProcess) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	line := &leash{peer: x.Peer}
+	defer line.drop()
+	f, out, err := p.flights.add(&gateway.Exchange{Client: x.Client, Request: x.Request, Peer: line})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.send(ctx, out); err != nil {
+		p.flights.remove(f)
+		return nil, err
+	}
+	answer, err := f.wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		if p.flights.has(f) {
+			p.abandon(f)
+		}
+		return nil, context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// abandon tells the server that nobody waits for f any more. In a shared
+// process f stays in the table for a while, without its client: what the server
+// still says about it must not look as if it were about the one other request
+// in flight.
+func (p *stdioProcess) abandon(f *flight) {
+	if p.common == nil || p.abandoned.Add(1) > maxAbandoned {
+		if p.common != nil {
+			p.abandoned.Add(-1)
+		}
+		p.flights.remove(f)
+	} else {
+		time.AfterFunc(abandonTime, func() {
+			p.abandoned.Add(-1)
+			p.flights.remove(f)
+		})
+	}
+	p.work.start(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+		defer cancel()
+		if err := p.send(ctx, f.cancelled()); err != nil && !p.over() {
+			p.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+		}
+	})
+}
+
+// handle is what the reader does with each message. It must not wait.
+func (p *stdioProcess) handle(m *mcp.Message) {
+	if p.over() {
+		return
+	}
+	switch m.Kind() {
+	case mcp.Response:
+		if !p.flights.deliver(m) {
+			p.log.Debug("an answer of the server is for no request, or came too late", "id", m.ID.String())
+		}
+	case mcp.Request:
+		p.asks.put(m, p.ask)
+	case mcp.Notification:
+		p.notify(m)
+	}
+}
+
+func (p *stdioProcess) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	if p.common != nil {
+		return nil, notDeclared(q)
+	}
+	return p.flights.ask(ctx, q, p.session)
+}
+
+func (p *stdioProcess) notify(m *mcp.Message) {
+	switch {
+	case m.Method == mcp.NotificationCancelled:
+		p.asks.cancel(m)
+	case p.flights.notify(m):
+	case p.common == nil:
+		p.session.Notify(m)
+	case strings.HasSuffix(m.Method, "/list_changed"):
+		p.backend.mu.Lock()
+		sessions := make([]*stdioConn, 0, len(p.sessions))
+		for c := range p.sessions {
+			sessions = append(sessions, c)
+		}
+		p.backend.mu.Unlock()
+		for _, c := range sessions {
+			c.session.Notify(m)
+		}
+	default:
+		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told", "method", printable(m.Method))
+	}
+}
+
+// sendAnswer sends what came of a question of the server.
+func (p *stdioProcess) sendAnswer(ctx context.Context, m *mcp.Message) {
+	if err := p.send(ctx, m); err != nil && !p.over() {
+		p.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	}
+}
+
+// leash is the way back to a client for as long as it waits.
+type leash struct {
+	mu   sync.RWMutex
+	peer gateway.Peer
+}
+
+func (l *leash) Notify(m *mcp.Message) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.peer != nil {
+		l.peer.Notify(m)
+	}
+}
+
+func (l *leash) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	l.mu.RLock()
+	peer := l.peer
+	l.mu.RUnlock()
+	if peer == nil {
+		return nil, fmt.Errorf("the client that %s is for no longer waits", printable(q.Method))
+	}
+	return peer.Ask(ctx, q)
+}
+
+// drop returns when nothing goes to the peer any more.
+func (l *leash) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peer = nil
+}

@@ -1,0 +1,245 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// serverRole names the variable that makes the test binary a stdio server.
+const serverRole = "THV_TEST_STDIO_SERVER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(serverRole) {
+	case "":
+		os.Exit(m.Run())
+	case "fixture":
+		if err := newFixture().server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	case "crude":
+		newCrude().serve()
+	case "mute": // reads, and never says anything
+		signal.Ignore(syscall.SIGTERM)
+		for {
+			time.Sleep(time.Hour)
+		}
+	case "stillborn":
+		fmt.Fprintln(os.Stderr, "no API key")
+		os.Exit(78)
+	case "babbling":
+		for {
+			fmt.Println("Traceback (most recent call last):")
+		}
+	}
+}
+
+// crude is a stdio server written by hand, which does what a tool's name says,
+// however wrong.
+type crude struct {
+	out       *bufio.Writer
+	lines     *bufio.Reader
+	inits     []string
+	cancelled []string
+	held      map[string]*mcp.Message
+	level     string
+	asked     map[string]*mcp.Message // questions to the client: the call to answer
+}
+
+func newCrude() *crude {
+	return &crude{
+		out: bufio.NewWriter(os.Stdout), lines: bufio.NewReaderSize(os.Stdin, 1<<20),
+		held: map[string]*mcp.Message{}, asked: map[string]*mcp.Message{},
+	}
+}
+
+func (c *crude) serve() {
+	for {
+		line, err := c.lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		m, err := mcp.Parse(line)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "the gateway wrote", err)
+			os.Exit(99)
+		}
+		c.take(m)
+		c.out.Flush()
+	}
+}
+
+func (c *crude) take(m *mcp.Message) {
+	switch {
+	case m.Kind() == mcp.Response:
+		call := c.asked[m.ID.String()]
+		if call == nil {
+			os.Exit(98) // an answer to something that was never asked
+		}
+		delete(c.asked, m.ID.String())
+		c.answer(call, string(m.Encode()))
+	case m.Method == mcp.NotificationCancelled:
+		c.cancelled = append(c.cancelled, string(m.Params))
+	case m.Method == mcp.MethodInitialize:
+		c.inits = append(c.inits, string(m.Params))
+		version, _, _ := mcp.LookupString(m.Params, "protocolVersion")
+		c.write(mcp.NewResult(m.ID, json.RawMessage(fmt.Sprintf(
+			`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"crude","version":"1"}}`, version))))
+	case m.Method == mcp.MethodSetLevel:
+		c.level, _, _ = mcp.LookupString(m.Params, "level")
+		c.write(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
+	case m.Method == mcp.MethodToolsCall:
+		tool, _, _ := mcp.LookupString(m.Params, "name")
+		args, _, _ := mcp.LookupString(m.Params, "arguments", "is")
+		c.call(m, tool, args)
+	case m.Kind() == mcp.Request:
+		c.write(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
+	}
+}
+
+func (c *crude) call(m *mcp.Message, tool, args string) {
+	switch tool {
+	case "echo":
+		c.answer(m, args)
+	case "pid":
+		c.answer(m, fmt.Sprint(os.Getpid()))
+	case "inits":
+		c.answer(m, strings.Join(c.inits, "\n"))
+	case "id":
+		c.answer(m, m.ID.String())
+	case "token":
+		token, _, _ := mcp.Lookup(m.Params, "_meta", "progressToken")
+		c.answer(m, string(token))
+	case "level":
+		c.answer(m, c.level)
+	case "cancelled":
+		c.answer(m, strings.Join(c.cancelled, "\n"))
+	case "hold":
+		c.held[args] = m
+	case "release":
+		if held := c.held[args]; held != nil {
+			delete(c.held, args)
+			c.answer(held, args)
+		}
+		c.answer(m, "released")
+	case "progress of":
+		token, _, _ := mcp.Lookup(c.held[args].Params, "_meta", "progressToken")
+		c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":%s,"progress":1,"message":%q}`, token, args))
+		c.answer(m, "said")
+	case "made up progress":
+		for _, token := range []string{`"x"`, `999999`, `1`, `{}`, `null`, `"1"`} {
+			c.note(mcp.NotificationProgress, `{"progressToken":`+token+`,"progress":66}`)
+		}
+		c.answer(m, "said")
+	case "log":
+		c.note(mcp.NotificationMessage, fmt.Sprintf(`{"level":"info","data":%q}`, args))
+		c.answer(m, "logged")
+	case "changed":
+		c.note(mcp.NotificationToolsChanged, `{}`)
+		c.answer(m, "changed")
+	case "updated":
+		c.note(mcp.NotificationResourceUpdated, `{"uri":"a:b"}`)
+		c.answer(m, "updated")
+	case "ask":
+		id := mcp.StringID("question " + args)
+		c.asked[id.String()] = m
+		c.write(&mcp.Message{ID: id, Method: args, Params: json.RawMessage(`{}`)})
+	case "take back":
+		c.write(&mcp.Message{ID: mcp.IntID(77), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})
+		c.note(mcp.NotificationCancelled, `{"requestId":77}`)
+		c.answer(m, "taken back")
+	default:
+		c.misbehave(m, tool, args)
+	}
+}
+
+func (c *crude) misbehave(m *mcp.Message, tool, args string) {
+	switch tool {
+	case "silent":
+	case "die":
+		os.Exit(3)
+	case "crash":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "close output":
+		os.Stdout.Close()
+		time.Sleep(time.Hour)
+	case "stop reading":
+		c.answer(m, "stopped")
+		c.out.Flush()
+		time.Sleep(time.Hour)
+	case "garbage":
+		for range 500 {
+			c.raw("Listening on stdio...", "", "\x00\xff\xfe", `{"level":"info","msg":"structured, and no message"}`, "[]", "null", `{"jsonrpc":"2.0","id":`)
+			c.note(mcp.NotificationMessage, `{"level":"debug","data":"in between"}`)
+		}
+		c.answer(m, "sober")
+	case "endless line":
+		for range 20 {
+			c.out.WriteString(strings.Repeat("x", 1<<20))
+		}
+	case "wrong ids":
+		for _, id := range []string{"0", "424242", `"` + m.ID.String() + `"`, "-1", "1.5", "null"} {
+			c.raw(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"wrong"}]}}`)
+		}
+		c.answer(m, "right")
+	case "twice":
+		c.answer(m, "first")
+		c.answer(m, "second")
+	case "unreadable":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{},"error":{"code":1,"message":"both"}}`)
+	case "without id":
+		c.raw(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"I could not read that"}}`)
+	case "flood":
+		for i := range 20000 {
+			c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"nobody's","progress":%d}`, i))
+			c.write(&mcp.Message{ID: mcp.IntID(int64(i)), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})
+		}
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"content":[{"type":"text","text":"after the flood"}]}}`)
+		c.out.Flush()
+		for { // the refusals are for questions that were never noted down
+			if _, err := c.lines.ReadBytes('\n'); err != nil {
+				os.Exit(0)
+			}
+		}
+	case "split":
+		c.out.WriteString(`{"jsonrpc":"2.0",`)
+		c.out.Flush()
+		time.Sleep(20 * time.Millisecond)
+		c.raw(`"id":` + m.ID.String() + `,"result":{"content":[{"type":"text","text":"joined"}]}}` + "\r")
+	default:
+		c.write(mcp.NewError(m.ID, mcp.CodeInvalidParams, "no such tool: "+tool+" "+args))
+	}
+}
+
+func (c *crude) answer(m *mcp.Message, text string) {
+	raw, err := json.Marshal(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
+	if err != nil {
+		panic(err)
+	}
+	c.write(mcp.NewResult(m.ID, raw))
+}
+
+func (c *crude) note(method, params string) {
+	c.write(&mcp.Message{Method: method, Params: json.RawMessage(params)})
+}
+
+func (c *crude) write(m *mcp.Message) { c.raw(string(m.Encode())) }
+
+func (c *crude) raw(lines ...string) {
+	for _, l := range lines {
+		c.out.WriteString(l + "\n")
+	}
+}

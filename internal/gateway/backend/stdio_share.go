@@ -1,0 +1,225 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// sharing is what sessions must have in common to share a process.
+type sharing struct {
+	principal    string
+	version      mcp.Version
+	capabilities string // canonical JSON
+}
+
+// questionCapabilities are the client capabilities that let a server ask (MCP,
+// Client Features). Whom would a shared process ask?
+var questionCapabilities = []string{"sampling", "elicitation", "roots"}
+
+// sharingOf says whether a session of client may share a process, and with
+// whom: clients of the same principal that declared the same version and
+// capabilities, none of which lets the server ask. Their names may differ; the
+// server is told the first one's. The error is an *mcp.Error for capabilities
+// that two readers could read differently.
+func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
+	for _, name := range questionCapabilities {
+		_, found, err := mcp.Lookup(client.Capabilities, name)
+		if err != nil {
+			return sharing{}, false, err
+		}
+		if found {
+			return sharing{}, false, nil
+		}
+	}
+	capabilities, err := canonical(client.Capabilities)
+	if err != nil {
+		return sharing{}, false, err
+	}
+	return sharing{principal: client.Principal, version: client.Version, capabilities: capabilities}, true, nil
+}
+
+// canonical writes a JSON object so that equal ones are equal text.
+func canonical(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 {
+		return "{}", nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // 1 and 1.0 may differ to a server
+	var object map[string]any
+	if err := dec.Decode(&object); err != nil || object == nil {
+		return "", &mcp.Error{Code: mcp.CodeInvalidParams, Message: "capabilities must be an object"}
+	}
+	out, err := json.Marshal(object) // sorts keys
+	return string(out), err
+}
+
+// needsOwnProcess reports whether a request changes what the server keeps for
+// its one client, or asks for that: a log level, subscriptions, tasks (MCP
+// 2025-11-25, Tasks: a request with params.task, and tasks/...).
+func needsOwnProcess(m *mcp.Message) bool {
+	switch m.Method {
+	case mcp.MethodSetLevel, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		return true
+	}
+	if strings.HasPrefix(m.Method, "tasks/") {
+		return true
+	}
+	_, task, err := mcp.Lookup(m.Params, "task")
+	return task && err == nil
+}
+
+// common is a shared process, or the start of one that sessions wait for. All
+// but ready is guarded by the backend's mu.
+type common struct {
+	key     sharing
+	waiters int
+	cancel  context.CancelFunc
+	timer   *time.Timer
+
+	ready   chan struct{} // closed when process or err is set
+	process *stdioProcess
+	err     error
+}
+
+// joinAttempts bounds how often a session tries to join a process that ends at
+// just that moment.
+const joinAttempts = 3
+
+// join puts c on the process that sessions like it share, which it starts if
+// there is none.
+func (b *stdio) join(ctx context.Context, key sharing, c *stdioConn) (*stdioProcess, error) {
+	var err error
+	for range joinAttempts {
+		com := b.enter(key, c.client)
+		if com == nil {
+			return nil, errStopped
+		}
+		select {
+		case <-com.ready:
+		case <-ctx.Done():
+		}
+		p, again, joinErr := b.settle(ctx, com, c)
+		if !again {
+			return p, joinErr
+		}
+		err = joinErr
+	}
+	return nil, err
+}
+
+// enter makes the caller one of those who wait for a process; nil when the
+// backend is closed.
+func (b *stdio) enter(key sharing, client *gateway.Client) *common {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	com := b.shared[key]
+	if com == nil {
+		// Not the caller's context: others may come to wait for the same start.
+		ctx, cancel := context.WithCancel(b.ctx)
+		com = &common{key: key, cancel: cancel, ready: make(chan struct{})}
+		if !b.work.start(func() { b.startCommon(ctx, com, client) }) {
+			cancel()
+			return nil
+		}
+		b.shared[key] = com
+	}
+	com.waiters++
+	return com
+}
+
+func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Client) {
+	defer com.cancel()
+	p, err := b.start(ctx, client, unheard{}, com)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	com.process, com.err = p, err
+	if (err != nil || p.over()) && b.shared[com.key] == com {
+		delete(b.shared, com.key)
+	}
+	close(com.ready)
+	if p != nil {
+		b.rest(p)
+	}
+}
+
+// settle ends the caller's wait: with the process, or the reason why there is
+// none. again says that another attempt may succeed.
+func (b *stdio) settle(ctx context.Context, com *common, c *stdioConn) (p *stdioProcess, again bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	com.waiters--
+	if ctx.Err() != nil {
+		if com.process != nil {
+			b.rest(com.process)
+		} else if com.waiters == 0 {
+			com.cancel() // nobody is left who wants it
+			if b.shared[com.key] == com {
+				delete(b.shared, com.key)
+			}
+		}
+		return nil, false, context.Cause(ctx)
+	}
+	if com.err != nil {
+		return nil, false, com.err
+	}
+	if com.process.over() {
+		return nil, true, com.process.why
+	}
+	com.process.admit(c)
+	return com.process, false, nil
+}
+
+// release takes one user off p. The caller must not hold mu.
+func (b *stdio) release(p *stdioProcess) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.users--
+	b.rest(p)
+}
+
+// rest lets a shared process that nobody uses end soon. The caller holds mu.
+func (b *stdio) rest(p *stdioProcess) {
+	com := p.common
+	if com == nil || p.users > 0 || com.waiters > 0 || b.closed {
+		return
+	}
+	if com.timer != nil {
+		com.timer.Stop()
+	}
+	com.timer = time.AfterFunc(b.cfg.Linger, func() {
+		b.mu.Lock()
+		idle := p.users == 0 && com.waiters == 0
+		if idle && b.shared[com.key] == com {
+			delete(b.shared, com.key) // nobody joins any more
+		}
+		b.mu.Unlock()
+		if idle {
+			p.end(gone("the server's process was ended because no session used it"))
+		}
+	})
+}
+
+// unheard is the Peer behind a shared process: what its server says that belongs
+// to no exchange is for no session in particular.
+type unheard struct{}
+
+func (unheard) Notify(*mcp.Message) {}
+
+func (unheard) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+	return nil, notDeclared(q)
+}
+
+// notDeclared answers a question that no client said it could be asked (MCP,
+// Lifecycle, Capability Negotiation).
+func notDeclared(q *mcp.Message) error {
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + printable(q.Method)}
+}

@@ -1,0 +1,131 @@
+package backend
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const (
+	// maxGarbage is how many lines in a row may be no message before the process
+	// is ended. Servers print banners and stack traces; none prints a thousand
+	// lines of them without a message.
+	maxGarbage = 1000
+	// loggedGarbage is how many of a process's garbage lines are logged.
+	loggedGarbage = 20
+)
+
+// errLineTooLong: a server's line is over mcp.MaxEvent. It cannot be skipped, it
+// may have no end.
+var errLineTooLong = errors.New("a line is too long")
+
+// send writes m on one line (MCP, Transports, stdio: messages are delimited by
+// newlines and must not contain embedded ones). It returns when the line is
+// handed over for writing, or ctx or the process ends.
+func (p *stdioProcess) send(ctx context.Context, m *mcp.Message) error {
+	line := append(m.Encode(), '\n')
+	select {
+	case <-p.closing: // it must win over a writer that is still there
+		return p.why
+	default:
+	}
+	select {
+	case p.outbox <- line:
+		return nil
+	case <-p.closing:
+		return p.why
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// write writes lines one after the other. A server that does not read stalls
+// its own clients, each for as long as it cares to wait.
+func (p *stdioProcess) write() {
+	stdin := p.server.Stdin()
+	for {
+		select {
+		case line := <-p.outbox:
+			if _, err := stdin.Write(line); err != nil {
+				p.end(p.diagnose(err))
+				return
+			}
+		case <-p.closing:
+			return
+		}
+	}
+}
+
+// read handles messages until the server's output ends. The error is an
+// *mcp.Error when it is a reason to end the process.
+func (p *stdioProcess) read() error {
+	r := bufio.NewReaderSize(p.server.Stdout(), 32<<10)
+	garbage, logged := 0, 0
+	for {
+		line, err := readServerLine(r)
+		if errors.Is(err, errLineTooLong) {
+			return gone("the server's process was ended because it wrote a line of more than %d MiB", mcp.MaxEvent>>20)
+		}
+		if err != nil {
+			return err
+		}
+		messages, err := p.parse(line)
+		if err == nil {
+			garbage = 0
+			for _, m := range messages {
+				p.handle(m)
+			}
+			continue
+		}
+		p.flights.unreadable(line, err)
+		if garbage++; garbage >= maxGarbage {
+			return gone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxGarbage)
+		}
+		if logged++; logged <= loggedGarbage && len(line) > 0 && !p.over() {
+			p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", printable(string(line[:min(len(line), 1024)])), "error", err)
+		}
+	}
+}
+
+// parse reads one line. Only version 2025-03-26 has batches.
+func (p *stdioProcess) parse(line []byte) ([]*mcp.Message, error) {
+	if v := p.version.Load(); v != nil && *v == mcp.V20250326 {
+		messages, _, err := mcp.ParseBatch(line)
+		return messages, err
+	}
+	m, err := mcp.Parse(line)
+	if err != nil {
+		return nil, err
+	}
+	return []*mcp.Message{m}, nil
+}
+
+// readServerLine returns the next line without its end. It is the caller's,
+// because messages are parts of it. A last line without an end is dropped: it
+// was cut off.
+func readServerLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > mcp.MaxEvent {
+			return nil, errLineTooLong
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return bytes.TrimRight(line, "\r\n"), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil, errOutputEnded
+		default:
+			return nil, err
+		}
+	}
+}
+
+// errOutputEnded is io.EOF in words.
+var errOutputEnded = errors.New("end of its standard output")

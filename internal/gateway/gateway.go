@@ -1,0 +1,244 @@
+// Package gateway puts an MCP server on the local network: it turns a client's
+// wire into an [Exchange], passes it through the stages, and plays it out on a
+// [Backend].
+//
+// A front is the part that knows a client's transport: streamable HTTP (MCP
+// 2025-11-25, basic/transports, also for 2025-06-18 and 2025-03-26) or HTTP+SSE
+// (MCP 2024-11-05). It keeps a session per client: the client's declarations,
+// one [Conn], the calls in flight, the questions that wait for an answer, and
+// the stream for what belongs to no call. A session belongs to who knows its
+// id; nothing of it is reachable from another one.
+//
+// A client that disconnects has not cancelled anything (MCP 2025-11-25,
+// basic/transports, "Disconnection"): its call goes on and the answer is
+// dropped. Streams cannot be resumed, so no event has an id.
+//
+// Every request is answered with the server's own response or with an error
+// that says what failed.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// The proxy modes: which front serves the clients.
+const (
+	ModeStreamable = "streamable-http"
+	ModeSSE        = "sse"
+)
+
+// DefaultSessionTTL is how long a session lives without any activity.
+const DefaultSessionTTL = 2 * time.Hour
+
+// Config is what a gateway works with.
+type Config struct {
+	Backend Backend
+	// Name is the workload's, for /health and the log.
+	Name string
+	// Version is Toolhaven's own, for /health; "" leaves it out.
+	Version string
+	// Mode is ModeStreamable or ModeSSE.
+	Mode string
+	// AllowedHosts are Host header values, with or without a port, accepted
+	// beside the loopback names and the address a connection came in on. They
+	// are accepted as the host of an Origin too.
+	AllowedHosts []string
+	// EndpointPrefix goes before the path that the SSE front tells its
+	// clients to POST to, for a reverse proxy that serves us below a path.
+	EndpointPrefix string
+	// SessionTTL is how long a session lives without activity; 0 is
+	// DefaultSessionTTL.
+	SessionTTL time.Duration
+	// Stateless serves POST only, without sessions: all clients of one
+	// protocol version share a connection to the server.
+	Stateless bool
+	// Status tells the workload's state ("running" when all is well) and the
+	// reason for any other; nil means always running. It may be called often.
+	Status func() (state, reason string)
+	// Log receives what went wrong; nil discards it.
+	Log *slog.Logger
+}
+
+// pace is when a gateway does what by itself. Tests make it quicker.
+type pace struct {
+	quiet     time.Duration // a POST without output for so long becomes an event stream
+	keepAlive time.Duration // between comments on an open stream
+	write     time.Duration // how long a client may take to read what was written
+	readBody  time.Duration // how long a client may take to send a body
+	askGrace  time.Duration // how long a session's question waits for a stream
+	settle    time.Duration // how long calls that were cut off may take to notice
+}
+
+// Proxies cut connections that are idle for 30 to 60 seconds.
+func defaultPace() pace {
+	return pace{
+		quiet:     10 * time.Second,
+		keepAlive: 20 * time.Second,
+		write:     60 * time.Second,
+		readBody:  30 * time.Second,
+		askGrace:  10 * time.Second,
+		settle:    2 * time.Second,
+	}
+}
+
+// Gateway serves one workload's clients. It is an http.Handler for the whole
+// host: mount it as it is, not behind a mux.
+type Gateway struct {
+	cfg     Config
+	log     *slog.Logger
+	pace    pace
+	http    http.Handler // the stages that look at HTTP, then the front
+	handler Handler      // the stages that look at exchanges, then the backend
+	buffers *buffers
+
+	sessions table
+	shared   shared
+	// calls counts the exchanges under way; closers the connections that are
+	// being closed behind a client's back.
+	calls, closers tally
+
+	ctx   context.Context // ends when the gateway cuts off what is left
+	cut   context.CancelCauseFunc
+	sweep sync.WaitGroup
+}
+
+// New builds a gateway and puts its stages in order. This is the only place
+// that knows the order; later stages go where their name stands:
+//
+//	recover              a panic is the error of the one request that met it
+//	host/origin guard    guard.go
+//	limits               limits.go
+//	(telemetry)
+//	(authenticate)
+//	parse MCP            the fronts: streamable.go, sse.go
+//	(audit)
+//	(tool name)          filter and override
+//	(authorize)
+//	(webhooks)
+//	session/bridge       the fronts choose the connection; deliver
+//	(credential)         a http.RoundTripper of the backend
+//	backend              package gateway/backend
+//
+// What stands before "parse MCP" looks at HTTP requests, what stands after it
+// is a [Stage]. A stage that is not configured is not in the chain.
+//
+// Errors are faults of the configuration, all of them at once.
+func New(cfg Config) (*Gateway, error) {
+	guard, err := newGuard(cfg.AllowedHosts)
+	cfg, cfgErr := complete(cfg)
+	if err := errors.Join(cfgErr, err); err != nil {
+		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
+	}
+	g := &Gateway{cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers()}
+	g.ctx, g.cut = context.WithCancelCause(context.Background())
+	g.sessions.init(maxSessions)
+
+	front := g.streamable
+	if cfg.Mode == ModeSSE {
+		front = g.sse
+	}
+	g.http = guard.wrap(g.routes(front))
+	g.handler = chain(deliver, g.recovered)
+
+	g.sweep.Go(g.sweeper)
+	return g, nil
+}
+
+// chain puts stages around last, the first one outermost.
+func chain(last Handler, stages ...Stage) Handler {
+	for i := len(stages) - 1; i >= 0; i-- {
+		last = stages[i](last)
+	}
+	return last
+}
+
+// complete fills defaults in and checks the rest.
+func complete(cfg Config) (Config, error) {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if cfg.Backend == nil {
+		fault("there is no backend")
+	}
+	if cfg.Mode != ModeStreamable && cfg.Mode != ModeSSE {
+		fault("the proxy mode is %q; it must be %s or %s", cfg.Mode, ModeStreamable, ModeSSE)
+	}
+	if cfg.Stateless && cfg.Mode == ModeSSE {
+		fault("the proxy mode sse needs sessions; it does not go with stateless")
+	}
+	if cfg.SessionTTL < 0 {
+		fault("the session TTL is %s; it must not be negative", cfg.SessionTTL)
+	}
+	if cfg.SessionTTL == 0 {
+		cfg.SessionTTL = DefaultSessionTTL
+	}
+	// A second slash would make the prefix a host of the attacker's choice,
+	// line breaks an event of theirs.
+	if p := cfg.EndpointPrefix; p != "" && !plainPath(p) {
+		fault("the endpoint prefix is %q; it must be a path such as /tools/x", p)
+	}
+	cfg.EndpointPrefix = strings.TrimRight(cfg.EndpointPrefix, "/")
+	if cfg.Status == nil {
+		cfg.Status = func() (string, string) { return "running", "" }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg, errors.Join(faults...)
+}
+
+func plainPath(p string) bool {
+	if p[0] != '/' || strings.Contains(p, "//") {
+		return false
+	}
+	for _, c := range []byte(p) {
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`?#\"<>`, c) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ServeHTTP serves every path of the host.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.http.ServeHTTP(w, r) }
+
+// Sessions is the number of open sessions.
+func (g *Gateway) Sessions() int { return g.sessions.len() }
+
+// errStopping is the answer to requests that come while the gateway closes.
+var errStopping = &mcp.Error{Code: mcp.CodeServerGone, Message: "the workload is stopping; connect again when it runs"}
+
+// Close drains the gateway: it takes no new request, waits for those in flight
+// until ctx ends, then ends all sessions and their streams and closes the
+// backend. The error says how many requests were cut off, or what the backend
+// reported. A second Close does nothing.
+func (g *Gateway) Close(ctx context.Context) error {
+	if !g.calls.shut() {
+		return nil
+	}
+	var cutOff error
+	if left := g.calls.wait(ctx); left > 0 {
+		cutOff = fmt.Errorf("%d requests of workload %q were cut off: %w", left, g.cfg.Name, context.Cause(ctx))
+	}
+	g.cut(errStopping)
+	for _, s := range append(g.sessions.close(), g.shared.close()...) {
+		s.end(errStopping)
+	}
+	err := g.cfg.Backend.Close()
+	g.sweep.Wait()
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.pace.settle)
+	defer cancel()
+	g.closers.wait(settle)
+	if left := g.calls.wait(settle); left > 0 {
+		g.log.Error("requests did not end when their server was closed", "requests", left)
+	}
+	return errors.Join(cutOff, err)
+}

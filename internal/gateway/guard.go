@@ -1,0 +1,140 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// guard admits only requests that were meant for us, on every path.
+//
+// The Host header must be a loopback name (localhost, 127.0.0.0/8, ::1), the
+// address that the connection came in on, or an allowed host. A web page that
+// rebinds its own name to our address has its own name there (DNS rebinding).
+// Any port will do for the first two: a forwarded port is another one, and no
+// page gains anything by it.
+//
+// The Origin, when there is one, must have such a host too (MCP 2025-11-25,
+// basic/transports, Security Warning), with any port, so that a page served
+// from this machine (the MCP Inspector on localhost:6274) works. Whoever can
+// serve a page on this machine's loopback already runs code on it.
+type guard struct {
+	hosts map[string]bool // lower case; "host" or "host:port"
+}
+
+func newGuard(allowed []string) (*guard, error) {
+	g := &guard{hosts: map[string]bool{}}
+	var faults []error
+	for _, h := range allowed {
+		name, port, ok := splitHost(h)
+		if !ok {
+			faults = append(faults, fmt.Errorf("the allowed host %q is not a host name or host:port", h))
+			continue
+		}
+		if port != "" {
+			name += ":" + port
+		}
+		g.hosts[name] = true
+	}
+	return g, errors.Join(faults...)
+}
+
+func (g *guard) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if !g.ours(r.Host, local) {
+			refuse(w, http.StatusForbidden, "forbidden_host", "this address is not served under the name in the Host header; allow the name with --allowed-hosts if it is yours")
+			return
+		}
+		if !g.fromUs(w, r, local) {
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fromUs checks the Origin and, for a good one, adds what a browser needs to
+// let its page read the answer (Fetch standard, 3.3 CORS protocol).
+func (g *guard) fromUs(w http.ResponseWriter, r *http.Request, local net.Addr) bool {
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		// A browser leaves the Origin out of some requests that a page makes it
+		// send (an image's address); it still says where they come from.
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+			refuse(w, http.StatusForbidden, "forbidden_origin", "requests from web pages of other sites are not served")
+			return false
+		}
+		return true
+	}
+	u, err := url.Parse(origins[0])
+	if len(origins) > 1 || err != nil || (u.Scheme != "http" && u.Scheme != "https") || !g.ours(u.Host, local) {
+		refuse(w, http.StatusForbidden, "forbidden_origin", "requests from web pages of this origin are not served; allow its host with --allowed-hosts if it is yours")
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origins[0])
+	h.Set("Access-Control-Expose-Headers", mcp.HeaderSessionID)
+	h.Add("Vary", "Origin")
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		h.Set("Access-Control-Allow-Headers", strings.Join([]string{
+			"Accept", "Authorization", "Content-Type", mcp.HeaderSessionID, mcp.HeaderVersion,
+			mcp.HeaderLastEventID, mcp.HeaderMethod, mcp.HeaderName,
+		}, ", "))
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+		return false
+	}
+	return true
+}
+
+// ours reports whether hostport names this gateway.
+func (g *guard) ours(hostport string, local net.Addr) bool {
+	name, port, ok := splitHost(hostport)
+	if !ok {
+		return false
+	}
+	if name == "localhost" || name == "127.0.0.1" || g.hosts[name] || (port != "" && g.hosts[name+":"+port]) {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	if ip.Unmap().IsLoopback() {
+		return true
+	}
+	tcp, ok := local.(*net.TCPAddr)
+	return ok && tcp.AddrPort().Addr().Unmap() == ip.Unmap()
+}
+
+// splitHost takes "host", "host:port" or "[v6]:port" apart. The name comes back
+// in lower case, without brackets and without the root's dot.
+func splitHost(s string) (name, port string, ok bool) {
+	name = s
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		name, port = s[:i], s[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "", "", false
+		}
+	}
+	if strings.HasPrefix(name, "[") {
+		v6 := strings.TrimSuffix(name[1:], "]")
+		if ip, err := netip.ParseAddr(v6); err != nil || !ip.Is6() || len(v6) != len(name)-2 {
+			return "", "", false
+		}
+		return strings.ToLower(v6), port, true
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if name == "" || len(name) > 253 || strings.ContainsAny(name, ":/@[]%?#\\ ") {
+		return "", "", false
+	}
+	return name, port, true
+}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// initialize begins a session. A session id that the client still has from
+// another one does not matter: it is what a client does that lost its session.
+func (g *Gateway) initialize(p *post, m *mcp.Message) {
+	if p.batch {
+		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "initialize must not be part of a batch"})
+		return
+	}
+	client, err := declare(m)
+	if err != nil {
+		g.fail(p.w, http.StatusBadRequest, m.ID, err)
+		return
+	}
+	if !g.calls.enter() {
+		g.fail(p.w, http.StatusServiceUnavailable, m.ID, errStopping)
+		return
+	}
+	defer g.calls.leave()
+
+	s := newSession("", g.log, &g.pace)
+	status := http.StatusOK
+	x := &Exchange{Client: client, Request: m, Peer: s}
+	reply := p.reply(g, s)
+	if g.cfg.Stateless {
+		x.open = func(ctx context.Context) (*mcp.Message, error) {
+			common, err := g.anonymous(ctx, client.Version)
+			if err != nil {
+				status = g.openStatus(err)
+				return nil, err
+			}
+			return mcp.NewResult(m.ID, common.conn.ServerInfo()), nil
+		}
+	} else {
+		s.id = newSessionID()
+		reply.announce = s.id
+		x.open = func(ctx context.Context) (_ *mcp.Message, err error) {
+			defer func() { status = g.openStatus(err) }()
+			if err := g.open(ctx, s, client); err != nil {
+				return nil, err
+			}
+			return mcp.NewResult(m.ID, s.conn.ServerInfo()), nil
+		}
+	}
+	reply.start()
+	// Nobody else knows the session yet, so its client's leaving ends it.
+	response := g.outcome(p.r.Context(), x)
+	switch {
+	case g.cfg.Stateless:
+	case response.Error != nil: // by the server, or by a stage after it
+		g.release(s.end(errDeleted))
+	default:
+		if err := g.enroll(s); err != nil {
+			status, response = http.StatusServiceUnavailable, mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
+		}
+	}
+	reply.finish(status, []*mcp.Message{response}, false)
+}
+
+// enroll puts s into the table, or ends it.
+func (g *Gateway) enroll(s *session) error {
+	evicted, ok := g.sessions.add(s)
+	for _, old := range evicted {
+		g.release(old.end(errExpired))
+	}
+	if !ok {
+		g.release(s.end(errStopping))
+		return &mcp.Error{Code: mcp.CodeServerGone, Message: "there are too many sessions, or the workload is stopping; try again later"}
+	}
+	return nil
+}
+
+// openStatus is the HTTP status for a connection that could not be opened. The
+// server's own refusal is an answer like any other.
+func (g *Gateway) openStatus(err error) int {
+	var rpc *mcp.Error
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.Is(err, errStopping):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone:
+		return http.StatusOK
+	}
+	if state, _ := g.cfg.Status(); state != "running" {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadGateway
+}

@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// newSessionID returns 130 random bits in visible ASCII (MCP 2025-11-25,
+// basic/transports, Session Management).
+func newSessionID() string { return rand.Text() }
+
+// find returns the session with the id, nil when there is none or its server is
+// gone.
+func (g *Gateway) find(id string) *session {
+	if id == "" {
+		return nil
+	}
+	s := g.sessions.get(id)
+	if s == nil {
+		return nil
+	}
+	if !s.alive() {
+		g.end(s, errServerLost)
+		return nil
+	}
+	return s
+}
+
+// end takes s out of the table and ends it. Its connection is closed behind the
+// caller's back, since a server may take its time.
+func (g *Gateway) end(s *session, cause error) {
+	g.sessions.remove(s)
+	g.release(s.end(cause))
+}
+
+// release closes conn, if there is one.
+func (g *Gateway) release(conn Conn) {
+	if conn == nil {
+		return
+	}
+	g.closers.enter()
+	go func() {
+		defer g.closers.leave()
+		if err := conn.Close(); err != nil {
+			g.log.Debug("close a connection to the server", "error", err)
+		}
+	}()
+}
+
+// sweeper ends sessions nobody has used for the TTL, and those whose server is
+// gone: one look now and then instead of a timer for each.
+func (g *Gateway) sweeper() {
+	every := min(max(g.cfg.SessionTTL/8, 100*time.Millisecond), 30*time.Second)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case now := <-tick.C:
+			g.expire(now)
+		}
+	}
+}
+
+func (g *Gateway) expire(now time.Time) {
+	before := now.Add(-g.cfg.SessionTTL)
+	for _, s := range append(g.sessions.expire(before), g.shared.expire(before)...) {
+		g.release(s.end(errExpired))
+	}
+}
+
+// declare reads what a client says of itself in initialize (MCP, Lifecycle,
+// Initialization). A version that we do not know becomes our latest.
+func declare(m *mcp.Message) (*Client, error) {
+	version, found, err := mcp.LookupString(m.Params, "protocolVersion")
+	if err == nil && !found {
+		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "initialize needs a protocolVersion"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Version: mcp.Version(version)}
+	if !c.Version.IsSession() {
+		c.Version = mcp.LatestSession
+	}
+	if c.Capabilities, err = declaration(m.Params, "capabilities"); err != nil {
+		return nil, err
+	}
+	if c.Info, err = declaration(m.Params, "clientInfo"); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// declaration returns a copy: the session must not hold on to the whole body.
+func declaration(params json.RawMessage, key string) (json.RawMessage, error) {
+	raw, found, err := mcp.Lookup(params, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return json.RawMessage(`{}`), nil
+	case raw[0] != '{':
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: key + " must be an object"}
+	case len(raw) > maxDeclarations:
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("%s is larger than %d bytes", key, maxDeclarations)}
+	}
+	return append(json.RawMessage(nil), raw...), nil
+}
+
+// open opens the connection of s for client. Whoever calls it puts s into the
+// table.
+func (g *Gateway) open(ctx context.Context, s *session, client *Client) error {
+	s.mu.Lock()
+	switch {
+	case s.over:
+		s.mu.Unlock()
+		return errSessionOver
+	case s.conn != nil || s.opening:
+		s.mu.Unlock()
+		return errInitialized
+	}
+	s.opening, s.client = true, client
+	s.mu.Unlock()
+
+	// Nobody but the client that waits is served by the session, and nobody
+	// waits once the gateway closes.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(errStopping) })()
+	conn, err := g.cfg.Backend.Open(ctx, client, s)
+	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	version := mcp.Version("")
+	if err == nil {
+		version, err = agreed(conn)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opening, s.seen = false, time.Now()
+	if err == nil && s.over {
+		err = s.cause
+	}
+	if err != nil {
+		g.release(conn)
+		return err
+	}
+	s.conn, s.version = conn, version
+	return nil
+}
+
+// agreed reads the version out of the server's answer.
+func agreed(conn Conn) (mcp.Version, error) {
+	v, _, err := mcp.LookupString(conn.ServerInfo(), "protocolVersion")
+	if err != nil {
+		return "", fmt.Errorf("the server's answer to initialize cannot be read: %w", err)
+	}
+	if !mcp.Version(v).IsSession() {
+		return "", fmt.Errorf("the server answered initialize with a protocol version that we do not speak")
+	}
+	return mcp.Version(v), nil
+}

@@ -1,0 +1,242 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// session is one client's state in the session era, from its initialize to its
+// end. It is also the [Peer] for what belongs to no exchange.
+type session struct {
+	id     string // "" for the shared one of a stateless gateway
+	client *Client
+	log    *slog.Logger
+	pace   *pace
+	ended  chan struct{} // closed when the session is over
+
+	mu      sync.Mutex
+	conn    Conn // nil until the server has answered initialize
+	version mcp.Version
+	opening bool
+	over    bool
+	cause   error // why it is over
+	seen    time.Time
+	calls   map[mcp.ID]*call // in flight, by the client's id
+	asks    asks
+	// stream carries what belongs to no exchange; nil while there is none, and
+	// then attached is open and notifications wait in the backlog.
+	stream   *stream
+	attached chan struct{}
+	backlog  backlog
+}
+
+// call is one request in flight.
+type call struct {
+	cancel context.CancelCauseFunc
+	// client ends when the client that made the request is gone. Nil for a
+	// request whose answer goes to a session's stream.
+	client context.Context
+}
+
+func newSession(id string, log *slog.Logger, pace *pace) *session {
+	return &session{
+		id: id, log: log, pace: pace, ended: make(chan struct{}),
+		seen: time.Now(), calls: map[mcp.ID]*call{}, attached: make(chan struct{}),
+	}
+}
+
+// Reasons to refuse or end a request that a client is told as they are.
+var (
+	errCancelled     = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client cancelled the request"}
+	errDeleted       = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client ended the session"}
+	errExpired       = &mcp.Error{Code: mcp.CodeServerGone, Message: "the session expired"}
+	errServerLost    = &mcp.Error{Code: mcp.CodeServerGone, Message: "the server ended; initialize a new session"}
+	errSessionOver   = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "Session not found; initialize a new one"}
+	errUninitialized = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is not initialized; send initialize first"}
+	errInitialized   = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is initialized already"}
+	errTooManyCalls  = &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("more than %d requests of this session are in flight", maxCalls)}
+)
+
+// begin enters the request c under key and returns the connection it goes to
+// and whom it is for; initialize alone has neither yet. Without an error the
+// caller must finish it.
+func (s *session) begin(key mcp.ID, method string, c *call) (Conn, *Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return nil, nil, errSessionOver
+	case s.conn == nil && method != mcp.MethodInitialize:
+		return nil, nil, errUninitialized
+	case s.calls[key] != nil:
+		return nil, nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "a request with this id is in flight already"}
+	case len(s.calls) >= maxCalls:
+		return nil, nil, errTooManyCalls
+	}
+	s.calls[key] = c
+	s.seen = time.Now()
+	return s.conn, s.client, nil
+}
+
+func (s *session) finish(key mcp.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, key)
+	s.seen = time.Now()
+}
+
+// cancel cancels the request in flight that m, a notifications/cancelled,
+// names. There may be none: it has been answered meanwhile. Without a session
+// nobody can tell whose request is meant, so nothing is cancelled.
+func (s *session) cancel(m *mcp.Message) {
+	if s.id == "" {
+		return
+	}
+	raw, found, err := mcp.Lookup(m.Params, "requestId")
+	if err != nil || !found {
+		return
+	}
+	id, ok := mcp.AsID(raw)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	c := s.calls[id]
+	s.mu.Unlock()
+	if c != nil {
+		c.cancel(errCancelled)
+	}
+}
+
+// connection returns the connection for a notification.
+func (s *session) connection() (Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return nil, errSessionOver
+	case s.conn == nil:
+		return nil, errUninitialized
+	}
+	s.seen = time.Now()
+	return s.conn, nil
+}
+
+// protocol is the version that client and server agreed on.
+func (s *session) protocol() mcp.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// alive reports whether the server's side of the session is still there.
+func (s *session) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false
+	}
+	if s.conn == nil {
+		return true
+	}
+	select {
+	case <-s.conn.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// idleSince tells since when nothing has happened, and whether nothing is
+// happening now: no open stream and no request whose client is still there.
+func (s *session) idleSince() (since time.Time, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != nil || s.opening {
+		return s.seen, false
+	}
+	for _, c := range s.calls {
+		if c.client == nil || c.client.Err() == nil {
+			return s.seen, false
+		}
+	}
+	return s.seen, true
+}
+
+// end ends the session: requests in flight are cancelled, questions fail, the
+// stream ends. The connection is returned for the caller to close; it is nil
+// when there is none or the session was over before.
+func (s *session) end(cause error) Conn {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return nil
+	}
+	s.over, s.cause = true, cause
+	close(s.ended)
+	calls, stream, conn := s.calls, s.stream, s.conn
+	s.calls, s.stream, s.backlog = map[mcp.ID]*call{}, nil, backlog{}
+	s.mu.Unlock()
+	for _, c := range calls {
+		c.cancel(cause)
+	}
+	if stream != nil {
+		stream.finish()
+	}
+	return conn
+}
+
+// attach makes st the stream for what belongs to no exchange and puts what
+// waited on it. A stream that was there before ends: a client that lost its
+// connection must not have to wait until we notice. It is an error when the
+// session is over.
+func (s *session) attach(st *stream) error {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		return errSessionOver
+	}
+	before := s.stream
+	s.stream = st
+	st.pushRaw(s.backlog.take())
+	if before == nil {
+		close(s.attached)
+	}
+	s.mu.Unlock()
+	if before != nil {
+		before.finish()
+	}
+	return nil
+}
+
+func (s *session) detach(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = time.Now()
+	if s.stream == st {
+		s.stream = nil
+		s.attached = make(chan struct{})
+	}
+}
+
+// Notify sends a notification on the session's stream, or keeps it until there
+// is one.
+func (s *session) Notify(m *mcp.Message) {
+	s.mu.Lock()
+	st, over := s.stream, s.over
+	if st == nil && !over && s.id != "" {
+		s.backlog.keep(m)
+	}
+	s.mu.Unlock()
+	if st == nil {
+		return
+	}
+	if err := st.push(m, maxPending); err != nil {
+		s.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
+	}
+}

@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// sse is the front for HTTP+SSE (MCP 2024-11-05, basic/transports), which
+// clients of later versions use too: one stream carries everything to the
+// client, and its first event says where to POST. It reports whether the path
+// is its own.
+func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) bool {
+	method, serve := http.MethodGet, g.subscribe
+	switch r.URL.Path {
+	case pathSSE:
+	case pathMessages:
+		method, serve = http.MethodPost, g.message
+	default:
+		return false
+	}
+	switch r.Method {
+	case method:
+		serve(w, r)
+	case http.MethodOptions:
+		w.Header().Set("Allow", method+", OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		refuseMethod(w, method+", OPTIONS")
+	}
+	return true
+}
+
+// subscribe serves the stream. The session lives as long as it.
+func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
+	if _, events := accepts(r); !events {
+		protocolFault(w, http.StatusNotAcceptable, mcp.CodeInvalidRequest, "the Accept header must allow text/event-stream")
+		return
+	}
+	s := newSession(newSessionID(), g.log, &g.pace)
+	st := newStream(w, &g.pace)
+	st.pushRaw(mcp.AppendEvent(nil, mcp.Event{
+		Name: mcp.EventEndpoint,
+		Data: []byte(g.cfg.EndpointPrefix + pathMessages + "?session_id=" + s.id),
+	}))
+	if err := s.attach(st); err != nil {
+		panic(err) // it is new
+	}
+	if !g.calls.enter() { // closing
+		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, errStopping)
+		return
+	}
+	err := g.enroll(s)
+	g.calls.leave()
+	if err != nil {
+		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, err)
+		return
+	}
+	st.run(r.Context().Done(), nil)
+	g.end(s, errClientGone)
+}
+
+// message takes a POST: 202, and the answers go to the stream.
+func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
+	b, ok := g.body(w, r)
+	if !ok {
+		return
+	}
+	p := &post{w: w, r: r}
+	var err error
+	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
+		id := mcp.ID{}
+		if !p.batch {
+			id = mcp.ParseID(b)
+		}
+		g.fail(w, http.StatusBadRequest, id, err)
+		return
+	}
+	id := r.URL.Query().Get("session_id")
+	if id == "" {
+		g.fail(w, http.StatusBadRequest, p.id(), &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "session_id is missing; open a stream at " + pathSSE + " and POST where its first event says"})
+		return
+	}
+	s := g.find(id)
+	if s == nil {
+		g.fail(w, http.StatusNotFound, p.id(), errSessionOver)
+		return
+	}
+	if p.batch && s.protocol() != mcp.V20250326 {
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		return
+	}
+	for _, m := range p.messages {
+		if m.Kind() != mcp.Request {
+			if err := g.take(r.Context(), s, m); err != nil {
+				g.fail(w, untakenStatus(err), mcp.ID{}, err)
+				return
+			}
+			continue
+		}
+		if !g.calls.enter() {
+			g.fail(w, http.StatusServiceUnavailable, m.ID, errStopping)
+			return
+		}
+		g.dispatch(r, s, m)
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// dispatch plays a request out in the background. When it returns, the request
+// is known to the session: a cancellation that follows finds it.
+func (g *Gateway) dispatch(r *http.Request, s *session, m *mcp.Message) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	conn, client, err := s.begin(m.ID, m.Method, &call{cancel: cancel})
+	begun := err == nil
+	if begun {
+		err = checkEra(r.Header.Get(mcp.HeaderVersion), m)
+	}
+	x := &Exchange{Client: client, Request: m, Peer: s, conn: conn}
+	if err == nil && m.Method == mcp.MethodInitialize {
+		if x.Client, err = declare(m); err == nil {
+			x.open = g.opener(s, x)
+		}
+	}
+	go func() {
+		defer g.calls.leave()
+		defer cancel(nil)
+		var response *mcp.Message
+		if err != nil {
+			response = mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
+		} else {
+			response = g.outcome(ctx, x)
+		}
+		if begun {
+			s.finish(m.ID)
+		}
+		g.respond(s, response)
+	}()
+}
+
+// opener opens the session's connection and from then on watches over it: the
+// stream ends when the server does, so that the client starts anew.
+func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Message, error) {
+	return func(ctx context.Context) (*mcp.Message, error) {
+		if err := g.open(ctx, s, x.Client); err != nil {
+			return nil, err
+		}
+		go func() {
+			select {
+			case <-s.conn.Done():
+				g.end(s, errServerLost)
+			case <-s.ended:
+			}
+		}()
+		return mcp.NewResult(x.Request.ID, s.conn.ServerInfo()), nil
+	}
+}
+
+// respond puts a response on the session's stream. A client that does not take
+// its responses is given up: it must not take silence for an answer.
+func (g *Gateway) respond(s *session, m *mcp.Message) {
+	st := s.current()
+	if st == nil {
+		return // the session is over, and the client gone
+	}
+	if err := st.push(m, maxUnread); err != nil {
+		g.log.Debug("session ended", "reason", err)
+		g.end(s, errClientGone)
+	}
+}

@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+func sseMode(c *Config) { c.Mode = ModeSSE }
+
+// subscribe opens an SSE client's stream; c then posts to its endpoint.
+func (c *wire) subscribe() (e *events, endpoint string) {
+	c.t.Helper()
+	e = c.stream("GET", "/sse", "", "Accept: text/event-stream")
+	if e.status != 200 {
+		c.t.Fatalf("GET /sse: %d", e.status)
+	}
+	return e, e.next()
+}
+
+func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
+	b := newFakeBackend()
+	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+		if x.Request.Method == "tools/call" {
+			x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":1}`))
+			return asking(ctx, c, x)
+		}
+		return echo(x), nil
+	}
+	_, srv := serve(t, b, func(c *Config) { c.Mode, c.EndpointPrefix = ModeSSE, "/tools/x/" }, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	path, ok := strings.CutPrefix(endpoint, "/tools/x")
+	if !ok || !strings.HasPrefix(path, "/messages?session_id=") {
+		t.Fatalf("endpoint %q", endpoint)
+	}
+	send := func(body string) {
+		t.Helper()
+		if a := c.send("POST", path, body, "Accept: "); a.status != 202 {
+			t.Fatalf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	send(req("0", "echo", "{}"))
+	if m := e.message(); m.ID != mcp.IntID(0) || m.Error == nil || m.Error.Code != -32600 {
+		t.Errorf("before initialize: %+v", m)
+	}
+	send(req("1", "server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`))
+	if m := e.message(); m.ID != mcp.IntID(1) || m.Error == nil {
+		t.Errorf("a modern request: %+v", m)
+	}
+	send(initBody)
+	if m := e.message(); m.ID != mcp.StringID("init") || m.Result == nil {
+		t.Fatalf("got %+v", m)
+	}
+	send(initBody)
+	if m := e.message(); m.Error == nil || m.Error.Message != errInitialized.Message {
+		t.Errorf("a second initialize: %+v", m)
+	}
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	send(req("2", "tools/call", "{}"))
+	if m := e.message(); m.Method != mcp.NotificationProgress {
+		t.Errorf("got %+v", m)
+	}
+	q := e.message()
+	send(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{"x":1}}`)
+	if m := e.message(); m.ID != mcp.IntID(2) || string(m.Result) != `{"x":1}` {
+		t.Errorf("got %+v, %v", m, m.Error)
+	}
+}
+
+func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
+	_, srv := serve(t, newFakeBackend(), sseMode, nil)
+	c := newWire(t, srv)
+	_, endpoint := c.subscribe()
+	tests := []struct {
+		method, path, body string
+		status, code       int
+	}{
+		{"POST", "/messages?session_id=nobody", req("1", "ping", "{}"), 404, -32001},
+		{"POST", "/messages", req("1", "ping", "{}"), 400, -32600},
+		{"POST", endpoint, "{", 400, -32700},
+		{"POST", endpoint, "[" + req("1", "ping", "{}") + "]", 400, -32600},
+		{"GET", endpoint, "", 405, 0},
+		{"POST", "/sse", "{}", 405, 0},
+		{"POST", "/mcp", initBody, 404, 0},
+	}
+	for _, tt := range tests {
+		a := c.send(tt.method, tt.path, tt.body)
+		if a.status != tt.status || (tt.code != 0 && a.code(t) != tt.code) {
+			t.Errorf("%s %s: %d %s", tt.method, tt.path, a.status, a.body)
+		}
+		if tt.path == "/mcp" && !strings.Contains(a.body, "/sse") {
+			t.Errorf("it does not say where to go: %s", a.body)
+		}
+	}
+}
+
+func TestTheEndOfItsStreamEndsAnSSESession(t *testing.T) {
+	b := newFakeBackend()
+	do, entered, _, cancelled := held()
+	b.do = do
+	g, srv := serve(t, b, sseMode, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	c.send("POST", endpoint, initBody)
+	e.message()
+	c.send("POST", endpoint, req("1", "hold", "{}"))
+	receive(t, "the request", entered)
+	e.close()
+	receive(t, "the cancellation", cancelled)
+	receive(t, "the end of the connection", b.ended)
+	if a := c.send("POST", endpoint, req("2", "echo", "{}")); a.status != 404 || a.code(t) != -32001 || g.Sessions() != 0 {
+		t.Errorf("%d %s, %d sessions", a.status, a.body, g.Sessions())
+	}
+}
+
+func TestTheEndOfItsServerEndsAnSSESession(t *testing.T) {
+	b := newFakeBackend()
+	_, srv := serve(t, b, sseMode, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	c.send("POST", endpoint, initBody)
+	e.message()
+	receive(t, "the connection", b.conns).lose()
+	if m := e.message(); m != nil {
+		t.Errorf("the stream goes on: %+v", m)
+	}
+}
+
+func TestAnSSEClientCancelsItsRequestRightAfterSendingIt(t *testing.T) {
+	b := newFakeBackend()
+	do, _, _, _ := held()
+	b.do = do
+	_, srv := serve(t, b, sseMode, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	c.send("POST", endpoint, initBody)
+	e.message()
+	for i := range 20 {
+		c.send("POST", endpoint, req(fmt.Sprint(i), "hold", "{}"))
+		c.send("POST", endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		if m := e.message(); m.ID != mcp.IntID(int64(i)) || m.Error == nil || m.Error.Message != errCancelled.Message {
+			t.Fatalf("got %+v", m)
+		}
+	}
+}
+
+func TestMessagesOfOneSSEClientReachNoOther(t *testing.T) {
+	b := newFakeBackend()
+	_, srv := serve(t, b, sseMode, nil)
+	a, other := newWire(t, srv), newWire(t, srv)
+	e, endpoint := a.subscribe()
+	e2, endpoint2 := other.subscribe()
+	a.send("POST", endpoint, initBody)
+	e.message()
+	other.send("POST", endpoint2, initBody)
+	e2.message()
+	receive(t, "the connection", b.conns).session.Notify(note("for the first", `{}`))
+	a.send("POST", endpoint, req("1", "echo", `{"a":1}`))
+	other.send("POST", endpoint2, req("1", "echo", `{"b":1}`))
+	if m := e2.message(); string(m.Result) != `{"b":1}` {
+		t.Errorf("the second got %+v", m)
+	}
+	if m := e.message(); m.Method != "for the first" {
+		t.Errorf("the first got %+v", m)
+	}
+	if m := e.message(); string(m.Result) != `{"a":1}` {
+		t.Errorf("the first got %+v", m)
+	}
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// stream sends messages as server-sent events over one HTTP response. Anybody
+// may push; run alone writes, so that nobody waits for a slow client but run.
+type stream struct {
+	w    http.ResponseWriter
+	pace *pace
+
+	mu      sync.Mutex
+	pending []byte
+	ending  bool // nothing comes after pending
+	broken  bool // the client cannot be reached
+
+	wake chan struct{} // holds one token when there is something to do
+	done chan struct{} // closed when run has returned
+}
+
+func newStream(w http.ResponseWriter, pace *pace) *stream {
+	return &stream{w: w, pace: pace, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Why something could not be put on a stream.
+var (
+	errStreamOver = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client is not connected any more"}
+	errSlowClient = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client does not read its stream"}
+)
+
+// push queues m. limit bounds the bytes that wait before it; a message of any
+// size gets through to a client that reads.
+func (s *stream) push(m *mcp.Message, limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending || s.broken {
+		return errStreamOver
+	}
+	if len(s.pending) > limit {
+		return errSlowClient
+	}
+	s.pending = appendEvent(s.pending, m)
+	s.signal()
+	return nil
+}
+
+// pushRaw queues whole events.
+func (s *stream) pushRaw(events []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(events) > 0 && !s.ending && !s.broken {
+		s.pending = append(s.pending, events...)
+		s.signal()
+	}
+}
+
+// finish lets run end when all that was pushed has been written.
+func (s *stream) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	s.signal()
+}
+
+func (s *stream) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until the stream is finished, the client is gone, or lost is
+// closed. A nil lost is never closed.
+func (s *stream) run(gone, lost <-chan struct{}) {
+	defer close(s.done)
+	defer s.breakOff()
+	control := http.NewResponseController(s.w)
+	h := s.w.Header()
+	h.Set("Content-Type", mcp.TypeEventStream)
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Content-Type-Options", "nosniff")
+	s.w.WriteHeader(http.StatusOK)
+	if control.Flush() != nil {
+		return
+	}
+	beat := time.NewTicker(s.pace.keepAlive)
+	defer beat.Stop()
+	var spare []byte
+	for {
+		b, last := s.swap(spare)
+		if len(b) > 0 {
+			if !s.write(control, b) {
+				return
+			}
+			beat.Reset(s.pace.keepAlive)
+		}
+		spare = b[:0]
+		if cap(spare) > maxKeptBuffer {
+			spare = nil
+		}
+		if last {
+			return
+		}
+		select {
+		case <-s.wake:
+		case <-beat.C:
+			if !s.write(control, mcp.AppendComment(nil, "keep-alive")) {
+				return
+			}
+		case <-gone:
+			return
+		case <-lost:
+			s.finish()
+			lost = nil
+		}
+	}
+}
+
+// swap takes what is pending and puts empty in its place. last means that
+// nothing will follow.
+func (s *stream) swap(empty []byte) (b []byte, last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, s.pending = s.pending, empty
+	return b, s.ending
+}
+
+// write sends b now. A client that does not read holds us up for a bounded
+// time only.
+func (s *stream) write(control *http.ResponseController, b []byte) bool {
+	_ = control.SetWriteDeadline(time.Now().Add(s.pace.write)) // a test's writer has none
+	if _, err := s.w.Write(b); err != nil {
+		return false
+	}
+	return control.Flush() == nil
+}
+
+func (s *stream) breakOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken, s.pending = true, nil
+}
+
+// appendEvent appends m as one event. [mcp.Message.Append] writes one line, so
+// there is one data field.
+func appendEvent(dst []byte, m *mcp.Message) []byte {
+	dst = append(dst, "event: "+mcp.EventMessage+"\ndata: "...)
+	dst = m.Append(dst)
+	return append(dst, "\n\n"...)
+}

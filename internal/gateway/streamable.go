@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// streamable is the front for streamable HTTP (MCP 2025-11-25,
+// basic/transports). It reports whether the path is its own.
+func (g *Gateway) streamable(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path != pathMCP {
+		return false
+	}
+	allow := "GET, POST, DELETE, OPTIONS"
+	if g.cfg.Stateless {
+		allow = "POST, OPTIONS"
+	}
+	switch {
+	case r.Method == http.MethodPost:
+		g.post(w, r)
+	case r.Method == http.MethodGet && !g.cfg.Stateless:
+		g.listen(w, r)
+	case r.Method == http.MethodDelete && !g.cfg.Stateless:
+		g.remove(w, r)
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allow)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		refuseMethod(w, allow)
+	}
+	return true
+}
+
+// post is one POST with what was found out about it.
+type post struct {
+	w             http.ResponseWriter
+	r             *http.Request
+	plain, events bool // what the client accepts
+	messages      []*mcp.Message
+	batch         bool
+}
+
+func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
+	p := &post{w: w, r: r}
+	if p.plain, p.events = accepts(r); !p.plain && !p.events {
+		protocolFault(w, http.StatusNotAcceptable, mcp.CodeInvalidRequest, "the Accept header must allow application/json and text/event-stream")
+		return
+	}
+	b, ok := g.body(w, r)
+	if !ok {
+		return
+	}
+	var err error
+	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
+		id := mcp.ID{}
+		if !p.batch {
+			id = mcp.ParseID(b)
+		}
+		g.fail(w, http.StatusBadRequest, id, err)
+		return
+	}
+	for _, m := range p.messages {
+		if err := checkEra(r.Header.Get(mcp.HeaderVersion), m); err != nil {
+			g.fail(w, http.StatusBadRequest, p.id(), err)
+			return
+		}
+		if m.Method == mcp.MethodInitialize && m.Kind() == mcp.Request {
+			g.initialize(p, m)
+			return
+		}
+	}
+	s, status, err := g.sessionOf(r)
+	if err != nil {
+		g.fail(w, status, p.id(), err)
+		return
+	}
+	switch {
+	case p.batch && s.protocol() != mcp.V20250326:
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
+			Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+	case p.batch:
+		g.serveBatch(p, s)
+	case p.messages[0].Kind() == mcp.Request:
+		g.serve(p, s, p.messages[0])
+	default:
+		g.accept(p, s)
+	}
+}
+
+// id is what an error about the whole POST carries.
+func (p *post) id() mcp.ID {
+	if m := p.messages[0]; !p.batch && m.Kind() == mcp.Request {
+		return m.ID
+	}
+	return mcp.ID{}
+}
+
+func (p *post) reply(g *Gateway, s *session) *reply {
+	return &reply{g: g, w: p.w, r: p.r, session: s, plain: p.plain, streams: p.events}
+}
+
+// sessionOf finds the session that a request belongs to, or says with which
+// HTTP status there is none (MCP 2025-11-25, basic/transports, Session
+// Management). Clients take 404 with -32001 as the sign to initialize again.
+func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error) {
+	if g.cfg.Stateless {
+		v := mcp.Version(r.Header.Get(mcp.HeaderVersion))
+		if v == "" {
+			v = mcp.V20250326 // "SHOULD assume protocol version 2025-03-26"
+		}
+		s, err = g.anonymous(r.Context(), v)
+		return s, g.openStatus(err), err
+	}
+	id := r.Header.Get(mcp.HeaderSessionID)
+	if id == "" {
+		return nil, http.StatusBadRequest, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing; send initialize first"}
+	}
+	if s = g.find(id); s == nil {
+		return nil, http.StatusNotFound, errSessionOver
+	}
+	return s, http.StatusOK, nil
+}
+
+// fail answers a POST with an error and that HTTP status.
+func (g *Gateway) fail(w http.ResponseWriter, status int, id mcp.ID, err error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	g.writeMessages(w, status, []*mcp.Message{mcp.ErrorResponse(id, mcp.CodeServerGone, err)}, false)
+}
+
+// serve answers one request.
+func (g *Gateway) serve(p *post, s *session, m *mcp.Message) {
+	if !g.calls.enter() {
+		g.fail(p.w, http.StatusServiceUnavailable, m.ID, errStopping)
+		return
+	}
+	defer g.calls.leave()
+	reply := p.reply(g, s)
+	reply.start()
+	response, refused := g.play(p.r, s, m, reply)
+	status := http.StatusOK
+	if refused != nil {
+		status = refusedStatus(refused)
+	}
+	reply.finish(status, []*mcp.Message{response}, false)
+}
+
+// play plays one request out within the session. refused is why the session
+// did not take it. When play returns, the request's id is free again, so a
+// client may use it as soon as it has the response.
+func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (response *mcp.Message, refused error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	key := m.ID
+	if s.id == "" {
+		key = g.shared.key()
+	}
+	conn, client, err := s.begin(key, m.Method, &call{cancel: cancel, client: r.Context()})
+	if err != nil {
+		return mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err), err
+	}
+	defer s.finish(key)
+	return g.outcome(ctx, &Exchange{Client: client, Request: m, Peer: peer, conn: conn}), nil
+}
+
+func refusedStatus(err error) int {
+	switch {
+	case errors.Is(err, errSessionOver):
+		return http.StatusNotFound
+	case errors.Is(err, errTooManyCalls):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadRequest
+	}
+}
+
+// untakenStatus is the HTTP status for a notification that did not arrive: it
+// is ours to explain, or the way to the server failed.
+func untakenStatus(err error) int {
+	if errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized) {
+		return refusedStatus(err)
+	}
+	return http.StatusBadGateway
+}
+
+// accept takes notifications and responses: 202, or an error for one that did
+// not reach the server.
+func (g *Gateway) accept(p *post, s *session) {
+	for _, m := range p.messages {
+		if err := g.take(p.r.Context(), s, m); err != nil {
+			g.fail(p.w, untakenStatus(err), mcp.ID{}, err)
+			return
+		}
+	}
+	p.w.WriteHeader(http.StatusAccepted)
+}
+
+// take handles one notification or response of a client.
+func (g *Gateway) take(ctx context.Context, s *session, m *mcp.Message) error {
+	if m.Kind() == mcp.Response {
+		s.answer(m)
+		return nil
+	}
+	conn, err := s.connection()
+	if err != nil {
+		return err
+	}
+	switch m.Method {
+	case mcp.NotificationInitialized: // the backend said so when it opened
+		return nil
+	case mcp.NotificationCancelled:
+		s.cancel(m)
+		return nil
+	}
+	return conn.Notify(context.WithoutCancel(ctx), m)
+}

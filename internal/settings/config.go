@@ -1,0 +1,134 @@
+package settings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"go.yaml.in/yaml/v4"
+)
+
+// Config is the tool's own configuration, config.yaml in the configuration
+// directory. The zero Config is what holds without a file.
+type Config struct {
+	// Registry is the catalog that names are looked up in: the URL of an API or
+	// of a file, or a file's path. "" is the built-in catalog.
+	Registry string `yaml:"registry,omitempty"`
+	// CACert is a PEM file trusted by image builds when --ca-cert is not given.
+	CACert string `yaml:"caCert,omitempty"`
+}
+
+// Key is one setting, as `thv config` shows it.
+type Key struct {
+	Name, Meaning string
+	field         func(*Config) *string
+	check         func(string) error
+}
+
+// Keys are the settings, in the order they are shown.
+func Keys() []Key {
+	return []Key{
+		{"registry", "catalog of servers: URL of an API or of a JSON file, or a file's path", func(c *Config) *string { return &c.Registry }, checkRegistry},
+		{"caCert", "PEM file of a certificate authority that image builds trust", func(c *Config) *string { return &c.CACert }, checkFile},
+	}
+}
+
+func checkRegistry(v string) error {
+	if u, err := url.Parse(v); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+		if u.Host == "" || u.User != nil {
+			return fmt.Errorf("registry %q: a URL needs a host, and must not hold a password", v)
+		}
+		return nil
+	}
+	if strings.Contains(v, "://") {
+		return fmt.Errorf("registry %q: use an http(s) URL or a file's path", v)
+	}
+	return checkFile(v)
+}
+
+func checkFile(v string) error {
+	if !filepath.IsAbs(v) {
+		return fmt.Errorf("%q: use an absolute path", v)
+	}
+	_, err := os.Stat(v)
+	return err
+}
+
+func (d Dirs) configFile() string { return filepath.Join(d.Config, "config.yaml") }
+
+// maxConfig bounds the configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// Load reads the configuration. A file that is not there is the zero Config; an
+// unknown key or a second document is an error with its line.
+func Load(d Dirs) (Config, error) {
+	content, err := os.ReadFile(d.configFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	if len(content) > maxConfig {
+		return Config{}, fmt.Errorf("configuration %s: larger than %d bytes", d.configFile(), maxConfig)
+	}
+	var c Config
+	dec := yaml.NewDecoder(bytes.NewReader(content))
+	dec.KnownFields(true)
+	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Config{}, fmt.Errorf("configuration %s: %w", d.configFile(), err)
+	}
+	var rest yaml.Node
+	if err := dec.Decode(&rest); !errors.Is(err, io.EOF) {
+		return Config{}, fmt.Errorf("configuration %s: there is more than one document", d.configFile())
+	}
+	return c, nil
+}
+
+// Change sets one key, or unsets it when value is "". Concurrent changes lose
+// nothing.
+func Change(d Dirs, key, value string) error {
+	all := Keys()
+	i := slices.IndexFunc(all, func(k Key) bool { return k.Name == key })
+	if i < 0 {
+		names := make([]string, len(all))
+		for i, k := range all {
+			names[i] = k.Name
+		}
+		return fmt.Errorf("there is no setting %q; there are: %s", key, strings.Join(names, ", "))
+	}
+	if value != "" {
+		if err := all[i].check(value); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(d.Config, 0o700); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	lock := flock.New(d.configFile() + ".lock")
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	defer lock.Unlock()
+	c, err := Load(d)
+	if err != nil {
+		return err
+	}
+	*all[i].field(&c) = value
+	content, err := yaml.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return WriteAtomic(d.configFile(), content, 0o600)
+}
+
+// Value is the setting's value in c.
+func (k Key) Value(c Config) string { return *k.field(&c) }
