@@ -28,7 +28,7 @@ func lookPath(name string, env []string) (string, error) {
 			path = v
 		}
 	}
-	found := error(fs.ErrNotExist)
+	found := fs.ErrNotExist
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
 		err := executable(file)
@@ -77,7 +77,7 @@ func execError(path string, err error) error {
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%s cannot be run: the interpreter or loader it names is not in the image", path)
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("%s cannot be run: it is no program for this machine's architecture, or a script without #!", path)
+		return fmt.Errorf("%s cannot be run: it is no program for this machine's architecture, or a script without its #! line", path)
 	case errors.Is(err, unix.EAGAIN):
 		return fmt.Errorf("%s cannot be run: the container has reached its limit of processes", path)
 	case errors.Is(err, unix.E2BIG):

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -58,7 +59,7 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	if err != nil {
 		return err
 	}
-	go accept(session, s)
+	go accept(ctx, session, s)
 	select {
 	case <-session.CloseChan():
 		s.end(lineLostGrace, termGrace)
@@ -72,7 +73,7 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	return nil
 }
 
-func accept(session *yamux.Session, s *supervisor) {
+func accept(ctx context.Context, session *yamux.Session, s *supervisor) {
 	for {
 		stream, err := session.AcceptStream()
 		if err != nil {
@@ -80,14 +81,14 @@ func accept(session *yamux.Session, s *supervisor) {
 		}
 		go func() {
 			defer stream.Close()
-			handle(stream, s)
+			handle(ctx, stream, s)
 		}()
 	}
 }
 
 // handle reads what a stream is for and does it. The stream is closed when it
 // returns.
-func handle(stream *yamux.Stream, s *supervisor) {
+func handle(ctx context.Context, stream *yamux.Stream, s *supervisor) {
 	line, err := readLine(stream)
 	if err != nil {
 		refuse(stream, err)
@@ -102,7 +103,7 @@ func handle(stream *yamux.Stream, s *supervisor) {
 	case opSpawn:
 		handleSpawn(stream, s, req.Argv)
 	case opDial:
-		handleDial(stream, req.Address)
+		handleDial(ctx, stream, req.Address)
 	default:
 		p := s.find(req.Process)
 		if p == nil {
@@ -143,8 +144,9 @@ func handleSpawn(stream *yamux.Stream, s *supervisor, argv []string) {
 	p.stdout.Close()
 }
 
-func handleDial(stream *yamux.Stream, address string) {
-	conn, err := net.DialTimeout("tcp", address, dialTimeout)
+func handleDial(ctx context.Context, stream *yamux.Stream, address string) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		refuse(stream, dialError(address, err))
 		return
@@ -168,18 +170,12 @@ func handleDial(stream *yamux.Stream, address string) {
 
 // dialError names the address once and the cause in the kernel's words.
 func dialError(address string, err error) error {
-	var errno syscall.Errno
-	if op, ok := err.(*net.OpError); ok {
-		err = op.Err
-		if sys, ok := op.Err.(*os.SyscallError); ok {
-			err = sys.Err
-		}
-	}
-	if e, ok := err.(syscall.Errno); ok {
-		errno = e
-	}
-	if errno == unix.ECONNREFUSED {
+	if errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("nothing listens on %s in the container (connection refused)", address)
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		err = errno
 	}
 	return fmt.Errorf("connect to %s in the container: %w", address, err)
 }

@@ -128,7 +128,7 @@ func (s *supervisor) reapOne() bool {
 	defer s.mu.Unlock()
 	var status unix.WaitStatus
 	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-	if err == unix.EINTR {
+	if errors.Is(err, unix.EINTR) {
 		return true
 	}
 	if err != nil || pid <= 0 {

@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -53,7 +54,13 @@ type Config struct {
 	Console      io.Writer
 	StartTimeout time.Duration // 0 is DefaultStartTimeout
 	PingEvery    time.Duration // 0 is DefaultPingEvery
-	Log          *slog.Logger
+	// Foreground ends the workload when its server ends, instead of raising it
+	// again.
+	Foreground bool
+	// Log receives the gateway's log; nil is the workload's proxy log, at
+	// LogLevel.
+	Log      *slog.Logger
+	LogLevel slog.Level
 }
 
 // owner is the state of a running Main.
@@ -86,6 +93,15 @@ func Main(ctx context.Context, cfg Config) error {
 	}
 	if cfg.Notices == nil {
 		cfg.Notices = func(workload.Notice) {}
+	}
+	if cfg.Log == nil {
+		file, err := openLog(cfg.Store.ProxyLog(cfg.Name))
+		if err != nil {
+			cfg.Notices(workload.Notice{Failed: err.Error()})
+			return err
+		}
+		defer file.Close()
+		cfg.Log = slog.New(slog.NewJSONHandler(file, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	}
 	err := run(ctx, cfg)
 	if err != nil {
@@ -228,10 +244,13 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	ready()
 	watchCtx, endWatch := context.WithCancel(ctx)
 	watching := make(chan struct{})
-	go func() { watch.keep(watchCtx); close(watching) }()
+	var ended error
+	go func() { ended = watch.keep(watchCtx); close(watching) }()
 	// The watch ends first: it must raise nothing while the rest is taken down.
 	defer func() { endWatch(); <-watching }()
 	select {
+	case <-watching:
+		return ended
 	case <-ctx.Done():
 		return ctx.Err()
 	case err := <-served:
@@ -333,6 +352,10 @@ func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File)
 		defer mu.Unlock()
 		if !open {
 			return
+		}
+		if n.Ready {
+			// Starting took memory that serving does not need.
+			debug.FreeOSMemory()
 		}
 		_ = enc.Encode(n) // the starter may be gone; stdin tells
 		if n.Ready || n.Failed != "" {

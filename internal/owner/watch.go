@@ -117,8 +117,9 @@ func serverName(result json.RawMessage) string {
 	return name
 }
 
-// keep watches until ctx ends, raising the server again whenever it is lost.
-func (w *watch) keep(ctx context.Context) {
+// keep watches until ctx ends, raising the server again whenever it is lost. In
+// the foreground it returns when the server is lost, and says why.
+func (w *watch) keep(ctx context.Context) error {
 	defer func() {
 		if w.conn != nil {
 			w.conn.Close()
@@ -127,13 +128,17 @@ func (w *watch) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		reason := w.lost(ctx)
 		if ctx.Err() != nil {
-			return
+			break
 		}
 		w.owner.log.Warn("server lost", "reason", reason)
+		if w.owner.cfg.Foreground {
+			return errors.New(reason)
+		}
 		w.owner.set(workload.Degraded, reason)
 		w.conn.Close()
 		w.recover(ctx)
 	}
+	return ctx.Err()
 }
 
 // lost waits until the server is no longer there and says why it thinks so.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
 // DecodeStrict reads exactly one JSON document into v. An unknown key, a key
@@ -39,7 +41,7 @@ func DecodeStrict(content []byte, v any) error {
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		key = strings.Trim(key, `"`)
 		hint := ""
-		if near := Nearest(key, keysOf(reflect.TypeOf(v), map[reflect.Type]bool{})); near != "" {
+		if near := settings.Nearest(key, keysOf(reflect.TypeOf(v), map[reflect.Type]bool{})); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		return fmt.Errorf("line %d: unknown key %q%s", lineOf(content, key), key, hint)
@@ -119,38 +121,4 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 		keys = append(keys, keysOf(f.Type, seen)...)
 	}
 	return keys
-}
-
-// Nearest is the known word closest to word, or "" when none is close.
-func Nearest(word string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d < distance && d < len(k) {
-			best, distance = k, d
-		}
-	}
-	return best
-}
-
-// editDistance counts insertions, deletions and replacements.
-func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -158,23 +158,20 @@ func TestStdioCancellationReachesTheServer(t *testing.T) {
 			_, b := crudeBackend(t, StdioConfig{})
 			conn := openAs(t, b, client, newPeer())
 			ctx, cancel := context.WithCancelCause(testContext(t))
-			held := begin(ctx, conn, exchange(call(mcp.StringID("mine"), "hold", `{"is":"h"}`), newPeer()))
-			seq := ask(t, conn, "id", "")
+			held, id := hold(ctx, t, conn, "h", newPeer())
 			why := errors.New("the client changed its mind")
 			cancel(why)
 			if _, err := wait(t, held); !errors.Is(err, why) {
 				t.Errorf("a cancelled call ends with %v", err)
 			}
 			var cancelled string
-			for cancelled == "" && t.Context().Err() == nil {
+			eventually(t, "the server knows", func() bool {
 				cancelled = ask(t, conn, "cancelled", "")
-			}
-			var params struct{ RequestID int64 }
-			if err := json.Unmarshal([]byte(cancelled), &params); err != nil {
-				t.Fatalf("%s: %v", cancelled, err)
-			}
-			if fmt.Sprint(params.RequestID+1) != seq {
-				t.Errorf("cancelled %d, and the request after it was %s", params.RequestID, seq)
+				return cancelled != ""
+			})
+			var params struct{ RequestID json.RawMessage }
+			if err := json.Unmarshal([]byte(cancelled), &params); err != nil || string(params.RequestID) != id {
+				t.Errorf("the server was told %s, the request's id is %s", cancelled, id)
 			}
 			// The answer comes all the same, and is nobody's.
 			if got := ask(t, conn, "release", "h"); got != "released" {

@@ -30,8 +30,7 @@ func TestStdioServerThatFails(t *testing.T) {
 		t.Run(tt.tool, func(t *testing.T) {
 			s, b := crudeBackend(t, StdioConfig{})
 			a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
-			bystander := begin(testContext(t), c, exchange(tool("hold", "x"), newPeer()))
-			ask(t, c, "echo", "")
+			bystander, _ := hold(testContext(t), t, c, "x", newPeer())
 			culprit := begin(testContext(t), a, exchange(tool(tt.tool, ""), newPeer()))
 			for _, done := range []<-chan outcome{bystander, culprit} {
 				if _, err := wait(t, done); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), tt.want) {
@@ -67,9 +66,8 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(tt.tool+" "+name, func(t *testing.T) {
 				_, b := crudeBackend(t, StdioConfig{})
-				conn := openAs(t, b, client, newPeer())
-				p := &peer{notes: make(chan *mcp.Message, 10000)}
-				if got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), p))); got != tt.want {
+				conn := openAs(t, b, client, quiet{})
+				if got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), quiet{}))); got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 				if got := ask(t, conn, "echo", "well"); got != "well" {
@@ -84,12 +82,9 @@ func TestStdioServerThatFloods(t *testing.T) {
 	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
 		t.Run(name, func(t *testing.T) {
 			_, b := crudeBackend(t, StdioConfig{})
-			conn := openAs(t, b, client, newPeer())
+			conn := openAs(t, b, client, quiet{})
 			before := runtime.NumGoroutine()
-			done := begin(testContext(t), conn, exchange(tool("flood", ""), &peer{
-				notes:  make(chan *mcp.Message, 100000),
-				answer: func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) { <-ctx.Done(); return nil, ctx.Err() },
-			}))
+			done := begin(testContext(t), conn, exchange(tool("flood", ""), quiet{}))
 			most := 0
 			for {
 				select {
@@ -165,12 +160,12 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 func TestStdioContainerGoesAway(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{})
 	conn := openAs(t, b, plain(), newPeer())
-	held := begin(testContext(t), conn, exchange(tool("hold", "x"), newPeer()))
-	ask(t, conn, "echo", "")
-	for _, pid := range s.processes(t) { // as the kernel does when PID 1 of a container is killed
-		defer syscall.Kill(pid, syscall.SIGKILL)
-	}
+	held, _ := hold(testContext(t), t, conn, "x", newPeer())
+	pids := s.processes(t)
 	s.cmd.Process.Kill()
+	for _, pid := range pids { // as the kernel does when PID 1 of a container is killed
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
 	if _, err := wait(t, held); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), guest.ErrLineLost.Error()) {
 		t.Errorf("ended with %v", err)
 	}
@@ -178,9 +173,7 @@ func TestStdioContainerGoesAway(t *testing.T) {
 	if _, err := b.Open(testContext(t), plain(), newPeer()); !strings.Contains(fmt.Sprint(err), guest.ErrLineLost.Error()) {
 		t.Errorf("open: %v", err)
 	}
-	for _, pid := range s.processes(t) {
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
+	s.eventually(t, 0)
 }
 
 func TestStdioProcessesAreLimited(t *testing.T) {
@@ -261,8 +254,8 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 	shared, own := openAs(t, b, plain(), newPeer()), openAs(t, b, fullClient(), newPeer())
 	var calls []<-chan outcome
 	for _, conn := range []gateway.Conn{shared, own} {
-		calls = append(calls, begin(testContext(t), conn, exchange(tool("hold", "x"), newPeer())))
-		ask(t, conn, "echo", "")
+		held, _ := hold(testContext(t), t, conn, "x", newPeer())
+		calls = append(calls, held)
 	}
 	queued := make(chan error, 1)
 	go func() {

@@ -21,25 +21,21 @@ import (
 // The tests of the stdio backend run real server processes below a real guest,
 // as in a container but without one.
 
-// programs are built once and kept in a directory that the next run reuses.
+// programs are built once for all tests, in programDir.
 var programs = struct {
 	sync.Mutex
 	built map[string]string
 }{built: map[string]string{}}
 
 // program builds a main package.
-func program(t *testing.T, pkg string) string {
+func program(t testing.TB, pkg string) string {
 	t.Helper()
 	programs.Lock()
 	defer programs.Unlock()
 	if file, ok := programs.built[pkg]; ok {
 		return file
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(cache, "thv-test", filepath.Base(filepath.Dir(pkg))+"-"+filepath.Base(pkg))
+	file := filepath.Join(programDir, filepath.Base(filepath.Dir(pkg))+"-"+filepath.Base(pkg))
 	build := exec.Command("go", "build", "-o", file, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -55,7 +51,7 @@ type site struct {
 	cmd  *exec.Cmd
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -86,7 +82,7 @@ func newSite(t *testing.T) *site {
 }
 
 // processes lists the server processes that exist.
-func (s *site) processes(t *testing.T) (pids []int) {
+func (s *site) processes(t testing.TB) (pids []int) {
 	t.Helper()
 	mark := []byte(fmt.Sprintf("THV_PROCESS=%d-", s.cmd.Process.Pid))
 	entries, err := os.ReadDir("/proc")
@@ -125,7 +121,8 @@ func role(t *testing.T, name string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{"env", serverRole + "=" + name, self}
+	// A program built with -race takes a second to exit otherwise.
+	return []string{"env", "GORACE=atexit_sleep_ms=0", serverRole + "=" + name, self}
 }
 
 // backend runs argv as a stdio server until the test ends.
@@ -190,6 +187,29 @@ func begin(ctx context.Context, c gateway.Conn, x *gateway.Exchange) <-chan outc
 		done <- outcome{m, err}
 	}()
 	return done
+}
+
+// hold begins a call that the crude server keeps until it is told to release
+// name, and returns when it has it, with its id toward the server.
+func hold(ctx context.Context, t *testing.T, c gateway.Conn, name string, p gateway.Peer) (done <-chan outcome, id string) {
+	t.Helper()
+	m := request(mcp.IntID(5), mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{"progressToken":"same"}}`, name))
+	done = begin(ctx, c, exchange(m, p))
+	eventually(t, "the server has the call "+name, func() bool {
+		id = ask(t, c, "holds", name)
+		return id != "nothing"
+	})
+	return done, id
+}
+
+// quiet is a peer that listens to nothing and leaves questions unanswered.
+type quiet struct{}
+
+func (quiet) Notify(*mcp.Message) {}
+
+func (quiet) Ask(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {

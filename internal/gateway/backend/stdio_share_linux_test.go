@@ -73,7 +73,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 			s, b := crudeBackend(t, StdioConfig{})
 			peerA := newPeer()
 			a, other := openAs(t, b, plain(), peerA), openAs(t, b, plain(), newPeer())
-			held := begin(testContext(t), a, exchange(tool("hold", "before"), newPeer()))
+			held, _ := hold(testContext(t), t, a, "before", newPeer())
 			before := ask(t, other, "pid", "")
 			var wg sync.WaitGroup
 			for range 5 { // moved once, however many ask
@@ -119,16 +119,9 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 	sessionA, sessionB := newPeer(), newPeer()
 	a, c := openAs(t, b, plain(), sessionA), openAs(t, b, plain(), sessionB)
 	ctx := testContext(t)
-	hold := func(conn gateway.Conn, name string) (*peer, <-chan outcome) {
-		p := newPeer()
-		m := request(mcp.IntID(5), mcp.MethodToolsCall, `{"name":"hold","arguments":{"is":"`+name+`"},"_meta":{"progressToken":"same"}}`)
-		return p, begin(ctx, conn, exchange(m, p))
-	}
-	holdA, doneA := hold(a, "A")
-	holdB, doneB := hold(c, "B")
-	// Both are there when a call that follows on each connection was answered.
-	ask(t, a, "echo", "")
-	ask(t, c, "echo", "")
+	holdA, holdB := newPeer(), newPeer()
+	doneA, _ := hold(ctx, t, a, "A", holdA)
+	doneB, _ := hold(ctx, t, c, "B", holdB)
 
 	ask(t, c, "made up progress", "") // 1 may be somebody's number: it is the server's to say
 	for len(holdA.notes) > 0 {
@@ -188,8 +181,7 @@ func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
 	_, b := crudeBackend(t, StdioConfig{})
 	a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
 	ctx, cancel := context.WithCancel(testContext(t))
-	gone := begin(ctx, a, exchange(tool("hold", "gone"), newPeer()))
-	ask(t, a, "echo", "")
+	gone, _ := hold(ctx, t, a, "gone", newPeer())
 	cancel()
 	if _, err := wait(t, gone); err == nil {
 		t.Fatal("a cancelled call was answered")
@@ -236,8 +228,7 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 	if got != `{"jsonrpc":"2.0","id":"question sampling/createMessage","result":{"from":"the caller"}}` {
 		t.Errorf("one call in flight: %s", got)
 	}
-	held := begin(testContext(t), conn, exchange(tool("hold", "x"), newPeer()))
-	ask(t, conn, "echo", "")
+	held, _ := hold(testContext(t), t, conn, "x", newPeer())
 	got = text(conn.Do(testContext(t), exchange(tool("ask", mcp.MethodSampling), caller)))
 	if !strings.Contains(got, "the session") {
 		t.Errorf("several in flight: %s", got)
@@ -270,8 +261,7 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{Linger: 300 * time.Millisecond})
 	a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
 	pid := ask(t, a, "pid", "")
-	held := begin(testContext(t), a, exchange(tool("hold", "x"), newPeer()))
-	ask(t, c, "echo", "")
+	held, _ := hold(testContext(t), t, a, "x", newPeer())
 	a.Close()
 	if got := text(wait(t, held)); !strings.Contains(got, "session was closed") {
 		t.Errorf("a call of a closed session: %s", got)

@@ -20,10 +20,13 @@ import (
 // serverRole names the variable that makes the test binary a stdio server.
 const serverRole = "THV_TEST_STDIO_SERVER"
 
+// programDir is where tests build programs.
+var programDir string
+
 func TestMain(m *testing.M) {
 	switch os.Getenv(serverRole) {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(inProgramDir(m))
 	case "fixture":
 		if err := newFixture().server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -44,6 +47,17 @@ func TestMain(m *testing.M) {
 			fmt.Println("Traceback (most recent call last):")
 		}
 	}
+}
+
+func inProgramDir(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "thv-backend-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	programDir = dir
+	return m.Run()
 }
 
 // crude is a stdio server written by hand, which does what a tool's name says,
@@ -117,17 +131,18 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 		c.answer(m, fmt.Sprint(os.Getpid()))
 	case "inits":
 		c.answer(m, strings.Join(c.inits, "\n"))
-	case "id":
-		c.answer(m, m.ID.String())
-	case "token":
-		token, _, _ := mcp.Lookup(m.Params, "_meta", "progressToken")
-		c.answer(m, string(token))
 	case "level":
 		c.answer(m, c.level)
 	case "cancelled":
 		c.answer(m, strings.Join(c.cancelled, "\n"))
 	case "hold":
 		c.held[args] = m
+	case "holds":
+		answer := "nothing"
+		if held := c.held[args]; held != nil {
+			answer = held.ID.String()
+		}
+		c.answer(m, answer)
 	case "release":
 		if held := c.held[args]; held != nil {
 			delete(c.held, args)

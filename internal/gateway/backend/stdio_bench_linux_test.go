@@ -1,0 +1,30 @@
+package backend
+
+import (
+	"context"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// What a call costs through the line into a container, without the container's
+// own part of it.
+func BenchmarkStdioCall(b *testing.B) {
+	file := program(b, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
+	s := newSite(b)
+	backend := NewStdio(StdioConfig{Spawn: func(ctx context.Context) (guest.Process, error) {
+		return s.line.Spawn(ctx, []string{file})
+	}})
+	defer backend.Close()
+	conn, err := backend.Open(b.Context(), plain(), quiet{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := exchange(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
+	for b.Loop() {
+		if got := text(conn.Do(b.Context(), x)); got != "Hi you" {
+			b.Fatal(got)
+		}
+	}
+}
