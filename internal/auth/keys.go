@@ -73,7 +73,8 @@ func (s *keySet) lookup(kid, alg string) (found []jose.JSONWebKey, usable bool) 
 		return nil, false
 	}
 	if age > keysFresh && retry {
-		go s.refetch(context.Background()) // bounded by its own timeout
+		// Bounded by its own timeout; a failure is logged there.
+		go func() { _ = s.refetch(context.Background()) }()
 	}
 	for i := range keys {
 		if (kid == "" || keys[i].KeyID == kid) && fits(&keys[i], alg) {

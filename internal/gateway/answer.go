@@ -61,8 +61,8 @@ func writeJSON(w http.ResponseWriter, status int, b []byte) {
 
 // protocolFault answers an HTTP request that is no proper MCP message with a
 // JSON-RPC error without id.
-func protocolFault(w http.ResponseWriter, status, code int, message string) {
-	writeJSON(w, status, mcp.NewError(mcp.ID{}, code, message).Encode())
+func protocolFault(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, mcp.NewError(mcp.ID{}, mcp.CodeInvalidRequest, message).Encode())
 }
 
 // refuse answers what is not a matter of MCP: name is for programs.

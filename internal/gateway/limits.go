@@ -28,11 +28,11 @@ const (
 // false.
 func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, ok bool) {
 	if !isJSON(r.Header.Get("Content-Type")) {
-		protocolFault(w, http.StatusUnsupportedMediaType, mcp.CodeInvalidRequest, "the Content-Type of a POST must be application/json")
+		protocolFault(w, http.StatusUnsupportedMediaType, "the Content-Type of a POST must be application/json")
 		return nil, false
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		protocolFault(w, http.StatusUnsupportedMediaType, mcp.CodeInvalidRequest, "compressed bodies are not accepted; send it without Content-Encoding")
+		protocolFault(w, http.StatusUnsupportedMediaType, "compressed bodies are not accepted; send it without Content-Encoding")
 		return nil, false
 	}
 	b, err := g.read(w, r)
@@ -41,13 +41,13 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, ok boo
 	case err == nil:
 		return b, true
 	case errors.As(err, &tooLarge):
-		protocolFault(w, http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest, "the body is larger than 8 MiB")
+		protocolFault(w, http.StatusRequestEntityTooLarge, "the body is larger than 8 MiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		protocolFault(w, http.StatusRequestTimeout, mcp.CodeInvalidRequest, "the body did not arrive in time")
+		protocolFault(w, http.StatusRequestTimeout, "the body did not arrive in time")
 	default:
 		w.Header().Set("Connection", "close")
-		protocolFault(w, http.StatusBadRequest, mcp.CodeInvalidRequest, "the body could not be read to its end")
+		protocolFault(w, http.StatusBadRequest, "the body could not be read to its end")
 	}
 	return nil, false
 }

@@ -11,7 +11,7 @@ import (
 // before we notice.
 func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 	if _, events := accepts(r); !events {
-		protocolFault(w, http.StatusNotAcceptable, mcp.CodeInvalidRequest, "the Accept header of a GET must allow text/event-stream")
+		protocolFault(w, http.StatusNotAcceptable, "the Accept header of a GET must allow text/event-stream")
 		return
 	}
 	s := g.sessionFor(w, r)

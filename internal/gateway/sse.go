@@ -35,7 +35,7 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) bool {
 // subscribe serves the stream. The session lives as long as it.
 func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 	if _, events := accepts(r); !events {
-		protocolFault(w, http.StatusNotAcceptable, mcp.CodeInvalidRequest, "the Accept header must allow text/event-stream")
+		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow text/event-stream")
 		return
 	}
 	s := newSession(newSessionID(), g.log, &g.pace)

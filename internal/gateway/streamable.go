@@ -46,7 +46,7 @@ type post struct {
 func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	p := &post{w: w, r: r}
 	if p.plain, p.events = accepts(r); !p.plain && !p.events {
-		protocolFault(w, http.StatusNotAcceptable, mcp.CodeInvalidRequest, "the Accept header must allow application/json and text/event-stream")
+		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow application/json and text/event-stream")
 		return
 	}
 	b, ok := g.body(w, r)

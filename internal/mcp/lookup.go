@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -140,9 +141,7 @@ func (s *keySet) add(key string) bool {
 }
 
 func badParams(format string, args ...any) error {
-	err := invalid(format, args...).(*Error)
-	err.Code = CodeInvalidParams
-	return err
+	return &Error{Code: CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
 }
 
 func dotted(path []string) string {

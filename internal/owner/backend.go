@@ -71,7 +71,7 @@ func (o *owner) remote() (gateway.Backend, error) {
 		}
 		headers.Set(name, value)
 	}
-	var rt http.RoundTripper = transport
+	rt := transport
 	if len(headers) > 0 {
 		rt = &withHeaders{headers: headers, next: transport}
 	}

@@ -133,7 +133,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
-	go control.Serve(hold.Socket)
+	go func() { _ = control.Serve(hold.Socket) }() // ends with Close
 	defer control.Close()
 	detached := o.watchStarter(cfg.Starter, stop)
 

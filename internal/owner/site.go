@@ -94,16 +94,16 @@ func (s *site) raise(ctx context.Context) (err error) {
 	}
 	heard := make(chan struct{})
 	go func() {
-		io.Copy(s.stderr, streams.Stderr) // ends with the container
+		_, _ = io.Copy(s.stderr, streams.Stderr) // ends with the container
 		close(heard)
 	}()
 	if err := s.engine.Start(ctx, id); err != nil {
-		streams.Close()
+		_ = streams.Close()
 		return err
 	}
 	line, err := guest.Connect(streams.Stdin, streams.Stdout, streams.Close)
 	if err != nil {
-		streams.Close()
+		_ = streams.Close()
 		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
 	}
 	var server guest.Process
@@ -112,7 +112,8 @@ func (s *site) raise(ctx context.Context) (err error) {
 			line.Close()
 			return fmt.Errorf("start the server: %w", err)
 		}
-		go io.Copy(s.stderr, server.Stdout()) // an HTTP server's standard output is log
+		// An HTTP server's standard output is log.
+		go func() { _, _ = io.Copy(s.stderr, server.Stdout()) }()
 	}
 	s.mu.Lock()
 	s.line, s.id, s.argv, s.http, s.heard = line, id, argv, server, heard

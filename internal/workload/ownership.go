@@ -90,7 +90,8 @@ func (o *Ownership) listen(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	l, err := net.Listen("unix", path)
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return err
 	}

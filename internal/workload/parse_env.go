@@ -115,7 +115,7 @@ func ParseEnvFile(content []byte) (map[string]string, error) {
 
 // LoadEnvFile reads one env file. The error names the file.
 func LoadEnvFile(file string) (map[string]string, error) {
-	content, err := os.ReadFile(file)
+	content, err := ReadFile(file, maxEnvFile)
 	if err != nil {
 		return nil, fmt.Errorf("env file: %w", err)
 	}

@@ -50,14 +50,11 @@ func parseMount(value, cwd string, windows bool) (Mount, error) {
 		m.Host = filepath.Join(cwd, m.Host)
 	}
 	m.Host = filepath.Clean(m.Host)
-	if !path.IsAbs(m.Container) {
-		return Mount{}, fmt.Errorf("the container path %q is not absolute", m.Container)
+	if path.IsAbs(m.Container) {
+		m.Container = path.Clean(m.Container)
 	}
-	if m.Container = path.Clean(m.Container); m.Container == "/" {
-		return Mount{}, errors.New("the container's root cannot be mounted over")
-	}
-	if m.Container == "/.thv" || strings.HasPrefix(m.Container, "/.thv/") {
-		return Mount{}, errors.New("/.thv in the container is ours")
+	if err := validMountTarget(m.Container); err != nil {
+		return Mount{}, err
 	}
 	if len(parts) == 3 {
 		for option := range strings.SplitSeq(parts[2], ",") {
@@ -74,6 +71,22 @@ func parseMount(value, cwd string, windows bool) (Mount, error) {
 		}
 	}
 	return m, nil
+}
+
+// validMountTarget says why a path in the container cannot be mounted over, if
+// so.
+func validMountTarget(target string) error {
+	switch {
+	case !path.IsAbs(target):
+		return fmt.Errorf("the container path %q is not absolute", target)
+	case path.Clean(target) != target:
+		return fmt.Errorf("the container path %q is not in its shortest form, %s", target, path.Clean(target))
+	case target == "/":
+		return errors.New("the container's root cannot be mounted over")
+	case target == "/.thv" || strings.HasPrefix(target, "/.thv/"):
+		return errors.New("/.thv in the container is ours")
+	}
+	return nil
 }
 
 // MergeMounts puts the person's mounts over the profile's: at one container path

@@ -22,10 +22,13 @@ func peerPID(path string) int {
 		return 0
 	}
 	pid := 0
-	raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		if v, err := unix.GetsockoptInt(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERPID); err == nil {
 			pid = v
 		}
 	})
+	if err != nil {
+		return 0
+	}
 	return pid
 }

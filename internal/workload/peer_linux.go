@@ -22,10 +22,13 @@ func peerPID(path string) int {
 		return 0
 	}
 	pid := 0
-	raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			pid = int(cred.Pid)
 		}
 	})
+	if err != nil {
+		return 0
+	}
 	return pid
 }

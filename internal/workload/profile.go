@@ -3,7 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -17,12 +16,9 @@ func LoadPermissions(value, cwd string) (Permissions, []Mount, error) {
 	if p, ok := BuiltinPermissions(value); ok {
 		return p, nil, nil
 	}
-	content, err := os.ReadFile(value)
+	content, err := ReadFile(value, maxProfile)
 	if err != nil {
 		return Permissions{}, nil, fmt.Errorf("permission profile %q is neither none, network nor a file that can be read: %w", value, err)
-	}
-	if len(content) > maxProfile {
-		return Permissions{}, nil, fmt.Errorf("permission profile %s: larger than %d bytes", value, maxProfile)
 	}
 	var p Permissions
 	if err := DecodeStrict(content, &p); err != nil {

@@ -72,7 +72,7 @@ func noDuplicates(content []byte) error {
 	for {
 		token, err := dec.Token()
 		if err != nil {
-			return nil // the decoder proper reports it better
+			return nil //nolint:nilerr // the decoder proper reports it better
 		}
 		top := len(stack) - 1
 		if d, ok := token.(json.Delim); ok && (d == '}' || d == ']') {

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -75,9 +76,27 @@ func (s *Spec) validateRemote() error {
 	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" {
 		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
 	}
-	for name := range s.Remote.Headers {
+	for name, value := range s.Remote.Headers {
+		if !validHeader(name) || strings.ContainsAny(value, "\x00\r\n") {
+			errs = append(errs, fmt.Errorf("header %q: its name or value is not valid", name))
+		}
+	}
+	for name := range s.Remote.SecretHeaders {
 		if !validHeader(name) {
-			errs = append(errs, fmt.Errorf("header name %q is not valid", name))
+			errs = append(errs, fmt.Errorf("header %q: its name is not valid", name))
+		}
+	}
+	errs = append(errs, s.ownSecrets(s.Remote.SecretHeaders))
+	return errors.Join(errs...)
+}
+
+// ownSecrets refuses references to the secrets of other workloads: a
+// configuration that somebody sends must not lead them to a server of theirs.
+func (s *Spec) ownSecrets(refs map[string]string) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		if !strings.HasPrefix(refs[name], "workload/"+s.Name+"/") {
+			errs = append(errs, fmt.Errorf("secret %s: %q is not a secret of workload %q", name, refs[name], s.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -107,20 +126,33 @@ func (s *Spec) validateContainer() error {
 			add("target host %q is not a host name or address", s.TargetHost)
 		}
 	}
-	for name := range s.Env {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if err := validEnvName(name); err != nil {
 			errs = append(errs, err)
 		}
+		if err := validEnvValue(s.Env[name]); err != nil {
+			add("environment variable %s: %w", name, err)
+		}
 	}
-	for name := range s.SecretEnv {
+	for _, name := range slices.Sorted(maps.Keys(s.SecretEnv)) {
 		if err := validEnvName(name); err != nil {
 			errs = append(errs, err)
 		}
+		if _, both := s.Env[name]; both {
+			add("environment variable %s is given as a value and as a secret", name)
+		}
 	}
+	errs = append(errs, s.ownSecrets(s.SecretEnv))
 	targets := map[string]bool{}
 	for _, m := range s.Container.Mounts {
-		if !filepath.IsAbs(m.Host) || !path.IsAbs(m.Container) || path.Clean(m.Container) != m.Container || m.Container == "/" {
-			add("mount %s:%s: both paths must be absolute, and the container's must not be /", m.Host, m.Container)
+		if !filepath.IsAbs(m.Host) || strings.ContainsRune(m.Host, 0) {
+			add("mount %s:%s: the host path is not absolute", m.Host, m.Container)
+		}
+		if err := validMountTarget(m.Container); err != nil {
+			add("mount %s:%s: %w", m.Host, m.Container, err)
+		}
+		if !slices.Contains([]string{"", "z", "Z"}, m.Relabel) {
+			add("mount %s:%s: relabel is z or Z, not %q", m.Host, m.Container, m.Relabel)
 		}
 		if targets[m.Container] {
 			add("mount: %s is mounted twice", m.Container)
@@ -128,13 +160,19 @@ func (s *Spec) validateContainer() error {
 		targets[m.Container] = true
 	}
 	for _, p := range s.Container.Publish {
+		if p.Host < 0 || p.Host > 65535 || p.Container < 1 || p.Container > 65535 {
+			add("publish %d:%d: ports are 1 to 65535", p.Host, p.Container)
+		}
 		if p.Container == s.TargetPort && s.Transport != Stdio {
 			add("publish: port %d is the server's own; it is reached through the gateway only", p.Container)
 		}
 	}
-	for key := range s.Container.Labels {
+	for _, key := range slices.Sorted(maps.Keys(s.Container.Labels)) {
 		if err := validLabelKey(key); err != nil {
 			errs = append(errs, err)
+		}
+		if err := validLabelValue(s.Container.Labels[key]); err != nil {
+			add("label %s: %w", key, err)
 		}
 	}
 	if n := s.Container.Network; n != "" && !networkPattern.MatchString(n) {

@@ -126,13 +126,6 @@ func (t *inflight) takeNumber() (int64, error) {
 	return t.last, t.failure
 }
 
-// takeID returns an id that no flight has or will have, for a request of the
-// connection's own.
-func (t *inflight) takeID() mcp.ID {
-	n, _ := t.takeNumber()
-	return mcp.IntID(n)
-}
-
 // remove takes f out of the table; an answer that comes later is nobody's.
 func (t *inflight) remove(f *flight) {
 	t.mu.Lock()

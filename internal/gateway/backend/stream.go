@@ -273,7 +273,7 @@ func (c *streamableConn) keepListening(accepted func()) {
 	var state streamState
 	opened := false
 	for {
-		again := false
+		var again bool
 		resp, err := c.get(c.ctx, c.header(), state.lastID)
 		switch {
 		case err != nil:
@@ -291,7 +291,8 @@ func (c *streamableConn) keepListening(accepted func()) {
 			again = true
 			err = c.refused(resp, "a stream for the session").err()
 		default:
-			again = c.streamRefused(resp, opened)
+			c.streamRefused(resp, opened)
+			again = false
 		}
 		if !again || c.ctx.Err() != nil {
 			return
@@ -305,12 +306,11 @@ func (c *streamableConn) keepListening(accepted func()) {
 }
 
 // streamRefused handles a refusal of the session's stream. At first it means
-// that there is none; later, when it says so, that there is no session. It
-// reports whether to try again.
-func (c *streamableConn) streamRefused(resp *http.Response, opened bool) bool {
+// that there is none; later, when it says so, that there is no session.
+func (c *streamableConn) streamRefused(resp *http.Response, opened bool) {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
-		return false
+		return
 	}
 	refused := c.refused(resp, "a stream for the session")
 	if opened {
@@ -319,7 +319,6 @@ func (c *streamableConn) streamRefused(resp *http.Response, opened bool) bool {
 	if resp.StatusCode != http.StatusMethodNotAllowed {
 		c.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
 	}
-	return false
 }
 
 // meansSessionGone tells a lost session from another refusal. It is 404 (MCP,

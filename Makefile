@@ -1,0 +1,85 @@
+# Two commands matter: `make demo` and `make test`. The rest is for working on it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := build
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+
+CLI     := github.com/toolhaven/toolhaven/internal/cli
+LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildDate=$(DATE)
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+# The race detector needs a C compiler; `make test` installs one, `make
+# test-unit` does without where there is none and says so.
+RACE := $(if $(shell command -v gcc || command -v clang),-race)
+
+FUZZTIME ?= 10s
+LINT     := bin/golangci-lint
+
+.PHONY: build build-all generate demo test test-unit lint fuzz bench clean help
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: generate ## Build the programs into bin/
+	@mkdir -p bin
+	$(BUILD) -o bin/thv ./cmd/thv
+
+generate:
+	@go generate ./internal/guest/program
+
+build-all: generate ## Build for Linux, macOS and Windows into dist/
+	@mkdir -p dist
+	@for platform in $(PLATFORMS); do \
+		os=$${platform%/*} arch=$${platform#*/}; suffix=; \
+		if [ "$$os" = windows ]; then suffix=.exe; fi; \
+		echo "dist/thv-$$os-$$arch$$suffix"; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o "dist/thv-$$os-$$arch$$suffix" ./cmd/thv; \
+	done
+
+demo: ## Run a real tool server in a container, use it, and remove it
+	@test/demo.sh
+
+test: ## Install what the tests need and run all of them
+	@test/setup/all.sh
+	@$(MAKE) --no-print-directory build lint
+	@go run ./test/report \
+		-- -race -tags integration $$(go list -tags integration ./... | grep -v /test/scenario) \
+		-- -tags integration -count=1 -timeout 30m ./test/scenario
+
+test-unit: generate ## Run the tests that need nothing installed
+	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
+	go test $(RACE) ./...
+
+lint: generate $(LINT) ## Check format, vet, and golangci-lint
+	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go vet -tags integration ./...
+	$(LINT) run ./...
+
+# From source, at the version that tools/go.mod pins: minutes the first time.
+$(LINT): tools/go.mod tools/go.sum
+	@mkdir -p bin
+	cd tools && CGO_ENABLED=0 go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+fuzz: generate ## Run every fuzz target for FUZZTIME each
+	@go list ./... | while read -r package; do \
+		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
+			echo "== $$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" < /dev/null; \
+		done; \
+	done
+
+bench: build ## Measure beside baselines, in one run; writes bench/last.json
+	@test/setup/docker.sh
+	go run ./bench -thv bin/thv -out bench/last.json
+
+clean: ## Remove what was built and fetched
+	rm -rf bin dist test/.cache bench/last.json internal/guest/program/bin/*.gz

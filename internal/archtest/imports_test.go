@@ -1,0 +1,222 @@
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/toolhaven/toolhaven"
+
+// pkg is what `go list -json` says of a package, as far as the rules need it.
+type pkg struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+// name is the package's path inside the module: "internal/mcp".
+func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+// ours lists what the package imports of this module, by inner path.
+func (p pkg) ours() []string {
+	var names []string
+	for _, path := range p.Imports {
+		if name, ok := strings.CutPrefix(path, module+"/"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// packages lists the module's packages for an operating system. The rules hold
+// on each of them, also where a file is built for only one.
+func packages(t *testing.T, goos string) []pkg {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0", "GOFLAGS=-tags=integration")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 10 {
+		t.Fatalf("go list names only %d packages; the rules would hold of nothing", len(all))
+	}
+	return all
+}
+
+func eachPackage(t *testing.T, rule func(t *testing.T, p pkg)) {
+	t.Helper()
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			for _, p := range packages(t, goos) {
+				rule(t, p)
+			}
+		})
+	}
+}
+
+// under tells whether path is prefix or below it.
+func under(path, prefix string) bool {
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// A heavy dependency is imported in one place, so that replacing it, or leaving
+// it out of a program, is a change of one package.
+func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
+	rules := []struct {
+		dependency string
+		home       []string // inner paths, with what is below them
+		testsToo   bool     // the tests of other packages may use it
+	}{
+		{"github.com/moby/moby", []string{"internal/container/docker"}, false},
+		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
+		{"github.com/google/go-containerregistry", []string{"internal/build"}, true},
+		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli", "test", "bench"}, true},
+		{"github.com/spf13/cobra", []string{"internal/cli", "cmd"}, false},
+		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},
+		{"github.com/rogpeppe/go-internal", []string{"test"}, true},
+	}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		for _, rule := range rules {
+			if slices.ContainsFunc(rule.home, func(home string) bool { return under(p.name(), home) }) {
+				continue
+			}
+			imports := p.Imports
+			if !rule.testsToo {
+				imports = slices.Concat(imports, p.TestImports, p.XTestImports)
+			}
+			for _, path := range imports {
+				if under(path, rule.dependency) {
+					t.Errorf("%s imports %s, which belongs in %s alone", p.name(), path, strings.Join(rule.home, ", "))
+				}
+			}
+		}
+	})
+}
+
+// The packages at the bottom know nothing of what is built on them.
+func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
+	bottom := []string{"internal/mcp", "internal/guest", "internal/container", "internal/netguard", "internal/settings"}
+	seen := map[string]bool{}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		for _, base := range bottom {
+			if !under(p.name(), base) {
+				continue
+			}
+			seen[base] = true
+			for _, name := range p.ours() {
+				// A package below may use the one it belongs to, and an
+				// engine's client the guarded dialer.
+				if !under(name, base) {
+					t.Errorf("%s imports %s; docs/architecture.md says it imports nothing of ours", p.name(), name)
+				}
+			}
+		}
+	})
+	for _, base := range bottom {
+		if !seen[base] {
+			t.Errorf("there is no package %s: this rule holds of nothing", base)
+		}
+	}
+}
+
+// Imports point downward: cmd, cli, owner, domain, bottom.
+func TestImportsPointDownward(t *testing.T) {
+	onlyFrom := map[string][]string{
+		"internal/cli":   {"cmd"},
+		"internal/owner": {"internal/cli"},
+		"test":           {"test", "bench"},
+		"bench":          {"bench"},
+	}
+	never := map[string][]string{
+		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
+		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
+		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},
+		"internal/workload": {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
+		"internal/secret":   {"internal/workload", "internal/gateway", "internal/container"},
+	}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		for _, name := range p.ours() {
+			for target, from := range onlyFrom {
+				mayImport := func(home string) bool { return under(p.name(), home) }
+				if under(name, target) && !under(p.name(), target) && !slices.ContainsFunc(from, mayImport) {
+					t.Errorf("%s imports %s, which only %s may", p.name(), name, strings.Join(from, ", "))
+				}
+			}
+			for source, targets := range never {
+				if !under(p.name(), source) {
+					continue
+				}
+				for _, target := range targets {
+					if under(name, target) {
+						t.Errorf("%s imports %s: imports point downward (docs/architecture.md)", p.name(), name)
+					}
+				}
+			}
+		}
+	})
+}
+
+// What a program carries, directly or not, is what it may do and what it weighs.
+func TestProgramsCarryOnlyWhatTheyNeed(t *testing.T) {
+	rules := map[string][]string{ // program: what must not be in it
+		"cmd/thv": {"k8s.io", "sigs.k8s.io", "testing", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal"},
+		"cmd/thv-guest": {
+			"net/http", "k8s.io", "sigs.k8s.io", "github.com/moby/moby", "github.com/spf13/cobra",
+			"github.com/modelcontextprotocol/go-sdk", module + "/internal/workload", module + "/internal/gateway",
+		},
+	}
+	seen := map[string]bool{}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		banned, ok := rules[p.name()]
+		if !ok {
+			return
+		}
+		seen[p.name()] = true
+		for _, dep := range p.Deps {
+			for _, b := range banned {
+				if under(dep, b) {
+					t.Errorf("%s carries %s, which does not belong in it", p.name(), dep)
+				}
+			}
+		}
+	})
+	for name := range rules {
+		if !seen[name] {
+			t.Errorf("there is no program %s: this rule holds of nothing", name)
+		}
+	}
+}
+
+// Nothing of Kubernetes is anywhere until the operator is.
+func TestKubernetesIsNowhere(t *testing.T) {
+	eachPackage(t, func(t *testing.T, p pkg) {
+		for _, dep := range slices.Concat(p.Deps, p.TestImports, p.XTestImports) {
+			if under(dep, "k8s.io") || under(dep, "sigs.k8s.io") {
+				t.Errorf("%s depends on %s", p.name(), dep)
+			}
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+)
+
+// ErrNotFound: no such package, or no such version of it.
+var ErrNotFound = errors.New("package not found")
+
+// Event is a step of a build, in words for the person who waits.
+type Event struct{ Message string }
+
+// Config is what a Builder depends on.
+type Config struct {
+	Engine   container.Engine
+	StateDir string              // records are kept in its directory builds
+	Env      func(string) string // the person's environment: registries, certificates, Go's settings
+	Log      func(Event)         // may be nil
+}
+
+// Builder builds images. Its methods may be called concurrently.
+type Builder struct {
+	cfg Config
+}
+
+// New makes a Builder.
+func New(cfg Config) *Builder {
+	if cfg.Log == nil {
+		cfg.Log = func(Event) {}
+	}
+	return &Builder{cfg: cfg}
+}
+
+// Result is the image that a request became.
+type Result struct {
+	Image   string // tag; the engine has it
+	Version string // as resolved; "local" for a directory
+	Built   bool   // false: the image was there already
+}
+
+// made is an image that the engine has.
+type made struct {
+	image, version, base string
+	built                bool
+}
+
+// Build makes the image of a package, or finds that it is made already. When it
+// fails, or ctx ends, neither an image nor a record is left. The error wraps
+// ErrNotFound when there is no such package or version.
+func (b *Builder) Build(ctx context.Context, r Request) (Result, error) {
+	if err := r.validate(); err != nil {
+		return Result{}, fmt.Errorf("build %s: %w", r, err)
+	}
+	res, err := b.build(ctx, r)
+	if err != nil {
+		return Result{}, fmt.Errorf("build %s: %w", r, err)
+	}
+	return res, nil
+}
+
+func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
+	info, err := b.cfg.Engine.Info(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if info.OS != "linux" {
+		return Result{}, fmt.Errorf("the container engine runs %s containers; packages become linux images", info.OS)
+	}
+	k := recordKey{
+		Recipe: recipe, Scheme: r.Scheme, Name: r.Name, Version: r.Version, Arch: info.Arch, Args: r.Args,
+		RuntimeImage: r.RuntimeImage, AddPackages: slices.Compact(slices.Sorted(slices.Values(r.AddPackages))),
+	}
+	if r.CACert != "" {
+		text, err := readCertificates(r.CACert)
+		if err != nil {
+			return Result{}, err
+		}
+		k.CA = hash(text)
+	}
+	if rec, ok := b.reusable(ctx, r, k); ok {
+		return Result{Image: rec.Image, Version: rec.Version}, b.addTag(ctx, rec.Image, r.Tag)
+	}
+	m, err := b.make(ctx, r, k)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.addTag(ctx, m.image, r.Tag); err != nil {
+		return Result{}, err
+	}
+	// A directory's content is its version, so there is nothing to remember.
+	if r.Dir != "" {
+		return Result{Image: m.image, Version: m.version, Built: m.built}, nil
+	}
+	img, err := b.cfg.Engine.Image(ctx, m.image)
+	if err != nil {
+		return Result{}, fmt.Errorf("look at the image that was made: %w", err)
+	}
+	err = b.keep(record{Request: k, Version: m.version, Image: m.image, ImageID: img.ID, BaseID: m.base})
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Image: m.image, Version: m.version, Built: m.built}, nil
+}
+
+func (b *Builder) make(ctx context.Context, r Request, k recordKey) (made, error) {
+	if r.Scheme == schemeGo {
+		return b.makeGo(ctx, r, k)
+	}
+	return b.makeInstalled(ctx, r, k)
+}
+
+// reusable finds the record of an earlier build whose image the engine still has,
+// unless the request asks to look again.
+func (b *Builder) reusable(ctx context.Context, r Request, k recordKey) (record, bool) {
+	if r.Refresh || r.Version == "latest" || r.Dir != "" {
+		return record{}, false
+	}
+	rec, ok := b.recorded(k)
+	if !ok {
+		return record{}, false
+	}
+	img, err := b.cfg.Engine.Image(ctx, rec.Image)
+	if err != nil || img.ID != rec.ImageID {
+		return record{}, false
+	}
+	if rec.BaseID == "" {
+		return rec, true
+	}
+	// A base image that was replaced under its tag, perhaps to close a hole, is
+	// built upon again. One that is gone is no reason to.
+	base, err := b.cfg.Engine.Image(ctx, baseImage(r))
+	if err == nil && base.ID != rec.BaseID {
+		return record{}, false
+	}
+	return rec, err == nil || errors.Is(err, container.ErrNotFound)
+}
+
+// exists asks whether the engine has the image already.
+func (b *Builder) exists(ctx context.Context, image string) (bool, error) {
+	_, err := b.cfg.Engine.Image(ctx, image)
+	if errors.Is(err, container.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for image %s: %w", image, err)
+	}
+	return true, nil
+}
+
+// undo removes what a failed build may have left: an engine can finish although
+// the one who asked went away.
+func (b *Builder) undo(ctx context.Context, image string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	_ = b.cfg.Engine.RemoveImage(ctx, image) // the build's own error is the one that matters
+}
+
+// addTag names an image once more. The engine contract has no call for it, but
+// an image built from another without a change is that other image.
+func (b *Builder) addTag(ctx context.Context, image, tag string) error {
+	if tag == "" {
+		return nil
+	}
+	tree, err := packTree([]file{{name: "Dockerfile", content: []byte("FROM " + image + "\n")}})
+	if err != nil {
+		return fmt.Errorf("tag %s as %s: %w", image, tag, err)
+	}
+	err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{tag}, NetworkOff: true})
+	if err != nil {
+		return fmt.Errorf("tag %s as %s: %w", image, tag, err)
+	}
+	return nil
+}
+
+func (b *Builder) say(format string, args ...any) {
+	b.cfg.Log(Event{Message: fmt.Sprintf(format, args...)})
+}
+
+// labels let a person and `docker image ls --filter` tell what an image is.
+func labels(r Request, version string) map[string]string {
+	pkg := r.Scheme + "://" + r.Name
+	if r.Dir != "" {
+		pkg = r.String()
+	}
+	return map[string]string{"dev.toolhaven.package": pkg, "dev.toolhaven.version": version}
+}
+
+// maxOutput bounds how much of a builder's output an error carries, in bytes.
+const maxOutput = 6 << 10
+
+// lastLines is the end of a program's output, in whole lines where possible.
+func lastLines(out string) string {
+	out = strings.TrimSpace(out)
+	lines := strings.Split(out, "\n")
+	out = strings.Join(lines[max(0, len(lines)-20):], "\n")
+	if len(out) > maxOutput {
+		out = "..." + strings.ToValidUTF8(out[len(out)-maxOutput:], "")
+	}
+	return out
+}
+
+// boundedError keeps the end of a long message: a builder's output says last
+// what went wrong.
+type boundedError struct{ error }
+
+func (e boundedError) Error() string { return lastLines(e.error.Error()) }
+func (e boundedError) Unwrap() error { return e.error }

@@ -1,0 +1,99 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+)
+
+// maxListing bounds a registry's answer about one package, in bytes. Packages
+// with thousands of versions have some 10 MB.
+const maxListing = 64 << 20
+
+// errAbsent: the registry answered that it has no such thing.
+var errAbsent = errors.New("the registry does not have it")
+
+// registryURL reads a registry's address from the environment. The text ends up
+// in a build command, so it must be a URL and nothing else.
+func registryURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("the registry %q is not an http or https URL", redacted(text))
+	}
+	return u, nil
+}
+
+// redacted is a URL without what lets one in.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(unreadable)"
+	}
+	return u.Redacted()
+}
+
+// ask gets one JSON answer of a registry. errAbsent when it says 404 or 410.
+func (b *Builder) ask(ctx context.Context, r Request, address *url.URL, accept string, into any) error {
+	opt := netguard.Options{
+		// The person names the registry; one in a company's network is as good.
+		AllowPrivate: true, AllowLoopback: true, AllowHTTP: address.Scheme == "http",
+		Redirects: 3, Timeout: time.Minute,
+	}
+	if r.CACert != "" {
+		opt.CAFiles = []string{r.CACert}
+	}
+	client, err := netguard.Client(opt)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", address.Redacted(), err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", "toolhaven")
+	resp, err := client.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // the address, which may hold a password, is said below without it
+		}
+		return fmt.Errorf("ask the registry at %s: %w", address.Redacted(), err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16)
+		return errAbsent
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("the registry at %s answered %s", address.Redacted(), resp.Status)
+	}
+	if kind := resp.Header.Get("Content-Type"); !strings.Contains(kind, "json") {
+		return fmt.Errorf("the registry at %s answered in %.100q, not in JSON", address.Redacted(), kind)
+	}
+	text, err := netguard.ReadBounded(resp.Body, maxListing)
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", address.Redacted(), err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the answer of %s cannot be read: %w", address.Redacted(), err)
+	}
+	return nil
+}
+
+// notFound is the sentence for a package or version that a registry has not.
+func notFound(r Request, place string, newest string) error {
+	if r.Version == "" || newest == "" {
+		return fmt.Errorf("%w: %s has no package %s", ErrNotFound, place, r.Name)
+	}
+	return fmt.Errorf("%w: %s has %s, but not version %s (the newest is %s)", ErrNotFound, place, r.Name, r.Version, newest)
+}

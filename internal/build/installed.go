@@ -1,0 +1,127 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+)
+
+// The base images of packages that are installed.
+const (
+	defaultNode   = "node:22-bookworm-slim"
+	defaultPython = "python:3.13-slim-bookworm"
+)
+
+// baseImage is the image that a request builds on; "" when there is none.
+func baseImage(r Request) string {
+	switch {
+	case r.RuntimeImage != "":
+		return r.RuntimeImage
+	case r.Scheme == schemeNPX:
+		return defaultNode
+	case r.Scheme == schemeUVX:
+		return defaultPython
+	default:
+		return ""
+	}
+}
+
+// makeInstalled resolves the version of an npm or PyPI package on the host, then
+// has the engine install it on the base image.
+func (b *Builder) makeInstalled(ctx context.Context, r Request, k recordKey) (made, error) {
+	b.say("looking up %s", r)
+	found, err := b.resolve(ctx, r)
+	if err != nil {
+		return made{}, err
+	}
+	base, err := b.base(ctx, r)
+	if err != nil {
+		return made{}, err
+	}
+	certs, err := b.certificates(r.CACert)
+	if err != nil {
+		return made{}, err
+	}
+	what := inputs{
+		Recipe: recipe, Scheme: r.Scheme, Name: r.Name, Version: found.version, Arch: k.Arch, Args: r.Args,
+		AddPackages: k.AddPackages, Base: base.ID, Content: found.content,
+	}
+	if r.CACert != "" {
+		what.CA = hash(certs)
+	}
+	image, err := imageTag(what)
+	if err != nil {
+		return made{}, err
+	}
+	m := made{image: image, version: found.version, base: base.ID}
+	if there, err := b.exists(ctx, image); err != nil || there {
+		return m, err
+	}
+	in := installation{
+		scheme: r.Scheme, name: r.Name, version: found.version, base: baseImage(r), registry: found.registry,
+		packages: k.AddPackages, args: r.Args, certs: certs, keepCA: r.CACert != "",
+	}
+	tree, err := in.context()
+	if err != nil {
+		return made{}, err
+	}
+	b.say("installing %s %s on %s", r.Name, found.version, in.base)
+	err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{image}, Labels: labels(r, found.version)})
+	if err != nil {
+		b.undo(ctx, image)
+		return made{}, boundedError{fmt.Errorf("install %s %s on %s: %w", r.Name, found.version, in.base, err)}
+	}
+	m.built = true
+	return m, nil
+}
+
+// base makes sure that the engine has the base image.
+func (b *Builder) base(ctx context.Context, r Request) (container.Image, error) {
+	ref := baseImage(r)
+	img, err := b.cfg.Engine.Image(ctx, ref)
+	if err == nil {
+		return img, nil
+	}
+	if !errors.Is(err, container.ErrNotFound) {
+		return container.Image{}, fmt.Errorf("look for the base image: %w", err)
+	}
+	b.say("pulling the base image %s", ref)
+	if err := b.cfg.Engine.Pull(ctx, ref, nil); err != nil {
+		if ctxErr := context.Cause(ctx); ctxErr != nil {
+			return container.Image{}, fmt.Errorf("pull the base image %s: %w", ref, ctxErr)
+		}
+		// %v: a base image that is missing is not a package that is missing.
+		return container.Image{}, fmt.Errorf("the base image %s is not here and cannot be pulled; name one that the engine has with --runtime-image: %v", ref, err)
+	}
+	img, err = b.cfg.Engine.Image(ctx, ref)
+	if err != nil {
+		return container.Image{}, fmt.Errorf("look at the base image: %w", err)
+	}
+	return img, nil
+}
+
+// resolved is a version that a registry has.
+type resolved struct {
+	version  string
+	content  string // the registry's fingerprint of it, where it gives one
+	registry string // URL, when it is not the default one
+}
+
+func (b *Builder) resolve(ctx context.Context, r Request) (resolved, error) {
+	if r.Scheme == schemeNPX {
+		return b.resolveNPM(ctx, r)
+	}
+	return b.resolvePyPI(ctx, r)
+}
+
+// firstEnv is the first of the variables that is set.
+func (b *Builder) firstEnv(keys ...string) string {
+	i := slices.IndexFunc(keys, func(k string) bool { return b.cfg.Env(k) != "" })
+	if i < 0 {
+		return ""
+	}
+	return b.cfg.Env(keys[i])
+}

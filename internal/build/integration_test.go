@@ -1,0 +1,316 @@
+//go:build integration
+
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/container/docker"
+)
+
+const everything = "go://github.com/modelcontextprotocol/go-sdk/examples/server/everything@v1.8.0"
+
+// builder makes a Builder over the engine that runs here, which keeps its records
+// in state.
+func builder(t *testing.T, state string) *Builder {
+	t.Helper()
+	engine, err := docker.Connect(t.Context(), os.Getenv)
+	if err != nil {
+		t.Fatalf("these tests need a container engine (test/setup/docker.sh): %v", err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	return New(Config{Engine: engine, StateDir: state, Env: os.Getenv, Log: func(e Event) { t.Log(e.Message) }})
+}
+
+func mustBuild(t *testing.T, b *Builder, r Request) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	start := time.Now()
+	res, err := b.Build(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: built=%v in %v", res.Image, res.Built, time.Since(start).Round(time.Millisecond))
+	t.Cleanup(func() { b.undo(context.Background(), res.Image) })
+	return res
+}
+
+func ref(t *testing.T, arg string) Request {
+	t.Helper()
+	r, err := ParseRef(arg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// offline makes every way to a package lead nowhere.
+func offline(t *testing.T) {
+	t.Helper()
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:1/")
+	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple/")
+}
+
+// initialize starts the image without a network and asks it the first question
+// of MCP over its standard streams.
+func initialize(t *testing.T, image string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "docker", append([]string{"run", "--rm", "-i", "--network=none", "--cap-drop=ALL", image}, args...)...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = stdin.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		ID     int
+		Result struct {
+			ServerInfo struct{ Name string }
+		}
+	}
+	err = json.NewDecoder(stdout).Decode(&answer)
+	stdin.Close()
+	_ = cmd.Wait() // how a server ends when its input does is its own affair
+	if err != nil || answer.ID != 1 || answer.Result.ServerInfo.Name == "" {
+		t.Fatalf("no answer to initialize: %v %+v\n%s", err, answer, stderr.String())
+	}
+}
+
+func TestAGoPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
+	state := t.TempDir()
+	b := builder(t, state)
+	r := ref(t, everything)
+	first := mustBuild(t, b, r)
+	if !strings.HasPrefix(first.Image, "thv.local/go/github-com-modelcontextprotocol-go-sdk-examples-server-everything:v1.8.0-") || first.Version != "v1.8.0" {
+		t.Fatalf("image %q, version %q", first.Image, first.Version)
+	}
+	initialize(t, first.Image)
+	img, err := b.cfg.Engine.Image(t.Context(), first.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.User != "65532:65532" || !cmp.Equal(img.Entrypoint, []string{"/app/server"}) {
+		t.Fatalf("user %q, entry point %q", img.User, img.Entrypoint)
+	}
+
+	offline(t)
+	second := mustBuild(t, builder(t, state), r)
+	if diff := cmp.Diff(Result{Image: first.Image, Version: "v1.8.0"}, second); diff != "" {
+		t.Fatalf("the second build (-want +got):\n%s", diff)
+	}
+	latest := ref(t, strings.TrimSuffix(everything, "@v1.8.0")+"@latest")
+	if _, err := b.Build(t.Context(), latest); err == nil {
+		t.Fatal("@latest was answered without asking the module proxy")
+	}
+}
+
+func TestALocalDirectoryIsCompiledWithoutATrace(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/hello\n\ngo 1.24\n")
+	write(t, dir, "main.go", "package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(os.Args[1]) }\n")
+	b := builder(t, t.TempDir())
+	r := ref(t, "go://"+dir)
+	r.Args, r.Tag = []string{`$HOME "; rm`}, "thv-test/tagged:"+strings.ToLower(filepath.Base(dir))
+	first := mustBuild(t, b, r)
+	t.Cleanup(func() { b.undo(context.Background(), r.Tag) })
+	if !first.Built || first.Version != "local" {
+		t.Fatalf("%+v", first)
+	}
+	for _, image := range []string{first.Image, r.Tag} {
+		out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", image).CombinedOutput()
+		if err != nil || string(out) != r.Args[0] {
+			t.Fatalf("%s said %q, %v", image, out, err)
+		}
+	}
+	if again := mustBuild(t, b, r); again.Built || again.Image != first.Image {
+		t.Fatalf("the same source became %+v", again)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("the directory holds %v, %v", entries, err)
+	}
+
+	write(t, dir, "main.go", "package main\n\nfunc main() { undefinedName() }\n")
+	_, err = b.Build(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), "undefinedName") {
+		t.Fatalf("a compile error is reported as %v", err)
+	}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPackageThatDoesNotExistIsSaidInOneSentence(t *testing.T) {
+	b := builder(t, t.TempDir())
+	for _, arg := range []string{
+		"go://github.com/modelcontextprotocol/go-sdk/examples/server/nothing-here@v1.8.0",
+		"npx://@modelcontextprotocol/no-such-server-at-all",
+		"npx://@modelcontextprotocol/server-everything@999.1.1",
+		"uvx://mcp-server-that-nobody-made",
+		"uvx://mcp-server-time@999.1",
+	} {
+		_, err := b.Build(t.Context(), ref(t, arg))
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: %v", arg, err)
+			continue
+		}
+		t.Log(err)
+		if strings.Count(err.Error(), "\n") != 0 {
+			t.Errorf("%s: more than a sentence: %v", arg, err)
+		}
+	}
+	// What was asked for and not found leaves nothing.
+	entries, err := os.ReadDir(b.cfg.StateDir)
+	if err != nil || len(entries) != 0 {
+		t.Fatalf("%v, %v", entries, err)
+	}
+}
+
+func TestACancelledBuildLeavesNothing(t *testing.T) {
+	b := builder(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	b.cfg.Log = func(Event) { cancel() }
+	_, err := b.Build(ctx, ref(t, everything))
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(b.cfg.StateDir, "builds")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a record was kept: %v", err)
+	}
+}
+
+func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
+	for _, c := range []struct {
+		arg, base, image string
+		args, start      []string
+		packages         []string
+	}{
+		{
+			arg: "npx://@modelcontextprotocol/server-everything", base: "thv-test/node:22",
+			image: "thv.local/npx/modelcontextprotocol-server-everything:",
+		},
+		{
+			arg: "npx://@modelcontextprotocol/server-filesystem@latest", base: "thv-test/node:22",
+			image: "thv.local/npx/modelcontextprotocol-server-filesystem:", args: []string{"/tmp"},
+		},
+		{
+			arg: "uvx://mcp-server-time", base: "thv-test/python:bookworm", packages: []string{"tzdata"},
+			image: "thv.local/uvx/mcp-server-time:", args: []string{"--local-timezone=Europe/Berlin"},
+		},
+	} {
+		t.Run(c.arg, func(t *testing.T) {
+			state := t.TempDir()
+			r := ref(t, c.arg)
+			r.RuntimeImage, r.Args, r.AddPackages = c.base, c.args, c.packages
+			first := mustBuild(t, builder(t, state), r)
+			if !strings.HasPrefix(first.Image, c.image+first.Version+"-") {
+				t.Fatalf("%+v", first)
+			}
+			initialize(t, first.Image)
+			for _, path := range []string{"/thv", caPath} {
+				if out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--entrypoint=ls", first.Image, path).CombinedOutput(); err == nil {
+					t.Errorf("%s of the build stayed in the image: %s", path, out)
+				}
+			}
+			// The same version asked for by name is the same image.
+			r.Version = first.Version
+			second := mustBuild(t, builder(t, state), r)
+			if diff := cmp.Diff(Result{Image: first.Image, Version: first.Version}, second); diff != "" {
+				t.Fatalf("the same version (-want +got):\n%s", diff)
+			}
+			offline(t)
+			second = mustBuild(t, builder(t, state), r)
+			if diff := cmp.Diff(Result{Image: first.Image, Version: first.Version}, second); diff != "" {
+				t.Fatalf("the second build (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnAuthorityOfThePersonsIsKeptInTheImage(t *testing.T) {
+	r := ref(t, "npx://@modelcontextprotocol/server-everything")
+	r.RuntimeImage, r.CACert = "thv-test/node:22", authority(t)
+	b := builder(t, t.TempDir())
+	res := mustBuild(t, b, r)
+	initialize(t, res.Image)
+	out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--entrypoint=cat", res.Image, caPath).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(r.CACert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), strings.TrimSpace(string(own))) {
+		t.Fatal("the image does not hold the authority")
+	}
+	img, err := b.cfg.Engine.Image(t.Context(), res.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(img.Env, "NODE_EXTRA_CA_CERTS="+caPath) {
+		t.Fatalf("the server is not told of it: %q", img.Env)
+	}
+}
+
+func TestAPackageWithoutAnExecutableIsRefusedAndLeavesNothing(t *testing.T) {
+	for arg, base := range map[string]string{
+		"npx://lodash@4.17.21": "thv-test/node:22",
+		"uvx://six@1.16.0":     "thv-test/python:bookworm",
+	} {
+		r := ref(t, arg)
+		r.RuntimeImage = base
+		b := builder(t, t.TempDir())
+		res, err := b.Build(t.Context(), r)
+		if err == nil || !strings.Contains(err.Error(), "so it cannot be run") {
+			t.Errorf("%s: %+v, %v", arg, res, err)
+		}
+		if _, err := os.Stat(filepath.Join(b.cfg.StateDir, "builds")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: a record was kept: %v", arg, err)
+		}
+		name := "thv.local/" + r.Scheme + "/" + r.Name
+		out, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "-q", name).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("%s: an image was left: %s, %v", arg, out, err)
+		}
+	}
+}
+
+func TestAMissingBaseImageIsNamed(t *testing.T) {
+	r := ref(t, "npx://@modelcontextprotocol/server-everything")
+	r.RuntimeImage = "127.0.0.1:1/no/such:image"
+	_, err := builder(t, t.TempDir()).Build(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), r.RuntimeImage) || !strings.Contains(err.Error(), "--runtime-image") || errors.Is(err, ErrNotFound) {
+		t.Fatalf("%v", err)
+	}
+}

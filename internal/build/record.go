@@ -1,0 +1,87 @@
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/settings"
+)
+
+// record says what a request became. It is a hint: one that cannot be read or
+// does not fit is as good as none, and the image is made again.
+type record struct {
+	Request recordKey
+	Version string // as resolved
+	Image   string // tag
+	ImageID string
+	BaseID  string // "" for an image from nothing
+}
+
+// recordKey is the part of a request that decides what is built. A further tag
+// and a wish to refresh do not.
+type recordKey struct {
+	Recipe       int
+	Scheme       string
+	Name         string
+	Version      string
+	Arch         string
+	Args         []string
+	RuntimeImage string
+	AddPackages  []string
+	CA           string // hash of the --ca-cert file's content
+}
+
+func (k recordKey) equal(o recordKey) bool {
+	return k.Recipe == o.Recipe && k.Scheme == o.Scheme && k.Name == o.Name && k.Version == o.Version && k.Arch == o.Arch &&
+		k.RuntimeImage == o.RuntimeImage && k.CA == o.CA &&
+		slices.Equal(k.Args, o.Args) && slices.Equal(k.AddPackages, o.AddPackages)
+}
+
+const maxRecord = 1 << 20
+
+func (b *Builder) recordPath(k recordKey) (string, error) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return "", fmt.Errorf("name the record of a build: %w", err)
+	}
+	return filepath.Join(b.cfg.StateDir, "builds", hash(text)[:32]+".json"), nil
+}
+
+// recorded returns what the request became earlier.
+func (b *Builder) recorded(k recordKey) (record, bool) {
+	path, err := b.recordPath(k)
+	if err != nil {
+		return record{}, false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return record{}, false
+	}
+	defer f.Close()
+	text, err := netguard.ReadBounded(f, maxRecord)
+	if err != nil {
+		return record{}, false
+	}
+	var rec record
+	if err := json.Unmarshal(text, &rec); err != nil || !rec.Request.equal(k) || rec.Image == "" || rec.ImageID == "" {
+		return record{}, false
+	}
+	return rec, true
+}
+
+// keep writes the record, whole or not at all.
+func (b *Builder) keep(rec record) error {
+	path, err := b.recordPath(rec.Request)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the record of a build: %w", err)
+	}
+	return settings.WriteAtomic(path, append(text, '\n'), 0o600)
+}

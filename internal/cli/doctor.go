@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/container/docker"
+	"github.com/toolhaven/toolhaven/internal/guest/program"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// check is one thing that doctor looked at.
+type check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Found  string `json:"found"`
+	Advice string `json:"advice,omitempty"`
+}
+
+func newDoctor(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at everything thv needs, and say what is missing",
+		Long: `Doctor looks at the container engine (every socket tried, and why each failed), the
+directories, the ports of workloads, and the registry, and says what to do about
+what is wrong. The exit code is 1 when something is.`,
+		Example: `  thv doctor
+  thv doctor -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+			defer cancel()
+			checks := app.examine(ctx)
+			wrong := 0
+			for _, c := range checks {
+				if !c.OK {
+					wrong++
+				}
+			}
+			if app.JSON {
+				if err := writeJSON(app.Out, checks); err != nil {
+					return err
+				}
+			} else {
+				for _, c := range checks {
+					mark := "ok  "
+					if !c.OK {
+						mark = "FAIL"
+					}
+					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, printable(c.Found))
+					if c.Advice != "" {
+						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", printable(c.Advice))
+					}
+				}
+			}
+			if wrong > 0 {
+				return fmt.Errorf("%d of %d checks failed", wrong, len(checks))
+			}
+			return nil
+		},
+	}
+	outputFlag(cmd, app)
+	return cmd
+}
+
+func (a *App) examine(ctx context.Context) []check {
+	checks := a.examineEngine(ctx)
+	checks = append(checks, a.examineDirs()...)
+	checks = append(checks, a.examinePorts(ctx)...)
+	return append(checks, a.examineRegistry(ctx))
+}
+
+func (a *App) examineEngine(ctx context.Context) []check {
+	engine, err := a.Engine(ctx)
+	if err != nil {
+		checks := []check{{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}}
+		for _, attempt := range docker.Probe(ctx, a.Env) {
+			if attempt.Err != nil {
+				checks = append(checks, check{Name: "  tried " + attempt.Source, OK: true, Found: attempt.Address + ": " + attempt.Explain()})
+			}
+		}
+		return checks
+	}
+	info, err := engine.Info(ctx)
+	if err != nil {
+		return []check{{Name: "container engine", Found: err.Error()}}
+	}
+	rootless := ""
+	if info.Rootless {
+		rootless = ", rootless"
+	}
+	checks := []check{{Name: "container engine", OK: true, Found: fmt.Sprintf("%s %s (API %s%s) at %s", info.Name, info.Version, info.APIVersion, rootless, info.Socket)}}
+	if info.OS != "linux" {
+		checks = append(checks, check{Name: "containers", Found: "the engine runs " + info.OS + " containers", Advice: "switch the engine to Linux containers"})
+	} else if _, err := program.For(info.Arch); err != nil {
+		checks = append(checks, check{Name: "containers", Found: err.Error()})
+	}
+	return checks
+}
+
+func (a *App) examineDirs() []check {
+	dirs, err := a.Dirs()
+	if err != nil {
+		return []check{{Name: "directories", Found: err.Error(), Advice: "set HOME"}}
+	}
+	var checks []check
+	for _, d := range []struct{ name, path string }{{"configuration", dirs.Config}, {"state", dirs.State}, {"sockets", dirs.Runtime}} {
+		c := check{Name: d.name + " directory", OK: true, Found: d.path}
+		if err := os.MkdirAll(d.path, 0o700); err != nil {
+			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you"
+		} else if f, err := os.CreateTemp(d.path, ".doctor"); err != nil {
+			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you, and see whether the disk is full"
+		} else {
+			f.Close()
+			os.Remove(f.Name())
+			if info, err := os.Stat(d.path); err == nil && info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
+				c.Advice = "others can look into it: chmod 700 " + d.path
+			}
+		}
+		checks = append(checks, c)
+	}
+	if _, err := a.Config(); err != nil {
+		checks = append(checks, check{Name: "configuration", Found: err.Error(), Advice: "correct the file"})
+	}
+	return checks
+}
+
+// examinePorts finds stopped workloads whose port somebody else has taken.
+func (a *App) examinePorts(ctx context.Context) []check {
+	m, err := a.Manager()
+	if err != nil {
+		return []check{{Name: "workloads", Found: err.Error()}}
+	}
+	all, err := m.List(ctx)
+	if err != nil {
+		return []check{{Name: "workloads", Found: err.Error()}}
+	}
+	checks := []check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}
+	for _, st := range all {
+		switch st.State {
+		case workload.Stopped, workload.Failed:
+			var lc net.ListenConfig
+			l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
+			if err != nil {
+				checks = append(checks, check{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"})
+				continue
+			}
+			l.Close()
+		case workload.Running:
+		default:
+			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: "see `thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"})
+		}
+	}
+	return checks
+}
+
+func (a *App) examineRegistry(ctx context.Context) check {
+	catalog, err := a.Catalog()
+	if err != nil {
+		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
+	}
+	entries, err := catalog.List(ctx)
+	if err != nil {
+		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
+	}
+	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %d servers", catalog.Location(), len(entries))}
+}

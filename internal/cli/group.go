@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// groupExists says that there is no such group, if so.
+func groupExists(app *App, name string) error {
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	groups, err := store.Groups()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(groups, name) {
+		return fmt.Errorf("%w: %q%s", workload.ErrGroupNotFound, name, didYouMean(name, groups, ""))
+	}
+	return nil
+}
+
+func newGroup(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "group",
+		Short: "Manage groups of workloads",
+		Example: `  thv group create work
+  thv run uvx://mcp-server-time --group work
+  thv stop --group work
+  thv group rm work --with-workloads`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newGroupCreate(app), newGroupList(app), newGroupRm(app))
+	return cmd
+}
+
+func newGroupCreate(app *App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Make a group",
+		Example: "  thv group create work",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := workload.ValidName(args[0]); err != nil {
+				return asUsage(err)
+			}
+			store, err := app.Store()
+			if err != nil {
+				return err
+			}
+			if err := store.CreateGroup(args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(app.Err, "group %s created\n", args[0])
+			return nil
+		},
+	}
+}
+
+func newGroupList(app *App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List groups and how many workloads they have",
+		Example: "  thv group list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := app.Store()
+			if err != nil {
+				return err
+			}
+			m, err := app.Manager()
+			if err != nil {
+				return err
+			}
+			groups, err := store.Groups()
+			if err != nil {
+				return err
+			}
+			all, err := m.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			type group struct {
+				Name      string   `json:"name"`
+				Workloads []string `json:"workloads"`
+			}
+			shown := make([]group, len(groups))
+			rows := make([][]string, len(groups))
+			for i, name := range groups {
+				members := []string{}
+				for _, st := range all {
+					if st.Group == name {
+						members = append(members, st.Name)
+					}
+				}
+				shown[i] = group{name, members}
+				rows[i] = []string{name, strconv.Itoa(len(members))}
+			}
+			if app.JSON {
+				return writeJSON(app.Out, shown)
+			}
+			return table(app.Out, []string{"GROUP", "WORKLOADS"}, rows, nil)
+		},
+	}
+	outputFlag(cmd, app)
+	return cmd
+}
+
+func newGroupRm(app *App) *cobra.Command {
+	var with bool
+	cmd := &cobra.Command{
+		Use:     "rm NAME...",
+		Short:   "Remove groups",
+		Long:    "Remove forgets groups. A group that has workloads is removed only with\n--with-workloads, which removes them too.",
+		Example: "  thv group rm work --with-workloads",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := app.Store()
+			if err != nil {
+				return err
+			}
+			m, err := app.Manager()
+			if err != nil {
+				return err
+			}
+			return app.each(args, func(group string) error {
+				if err := groupExists(app, group); err != nil {
+					return err
+				}
+				s := &selection{group: group}
+				names, err := s.resolve(cmd.Context(), app, m)
+				if err != nil {
+					return err
+				}
+				if len(names) > 0 && !with {
+					return fmt.Errorf("group %q has %d workloads; remove them first, or add --with-workloads", group, len(names))
+				}
+				for _, name := range names {
+					if err := m.Remove(cmd.Context(), name); err != nil && !errors.Is(err, workload.ErrNotFound) {
+						return err
+					}
+				}
+				if err := store.RemoveGroup(group); err != nil {
+					return err
+				}
+				fmt.Fprintf(app.Err, "group %s removed\n", group)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&with, "with-workloads", false, "Remove the group's workloads too")
+	return cmd
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// selection is which workloads a command is about: names, --all, or --group.
+type selection struct {
+	names []string
+	all   bool
+	group string
+}
+
+// flags adds --all and --group, and takes the names.
+func (s *selection) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&s.all, "all", "a", false, "All workloads")
+	cmd.Flags().StringVarP(&s.group, "group", "g", "", "All workloads of a group")
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		s.names = args
+		given := 0
+		for _, is := range []bool{len(args) > 0, s.all, s.group != ""} {
+			if is {
+				given++
+			}
+		}
+		switch given {
+		case 0:
+			return errors.New("name a workload, or use --all or --group")
+		case 1:
+			return nil
+		default:
+			return errors.New("names, --all and --group exclude each other")
+		}
+	}
+}
+
+// resolve lists the names. An unknown group is an error; an empty one is not.
+func (s *selection) resolve(ctx context.Context, app *App, m *workload.Manager) ([]string, error) {
+	if len(s.names) > 0 {
+		return s.names, nil
+	}
+	if s.group != "" {
+		if err := groupExists(app, s.group); err != nil {
+			return nil, err
+		}
+	}
+	all, err := m.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, st := range all {
+		if s.all || st.Group == s.group {
+			names = append(names, st.Name)
+		}
+	}
+	return names, nil
+}
+
+// each does one thing to each name and goes on when one fails. Faults are shown
+// as they come; the first decides the exit code.
+func (a *App) each(names []string, do func(name string) error) error {
+	var first error
+	for _, name := range names {
+		if err := do(name); err != nil {
+			fmt.Fprintln(a.Err, sentence(err))
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first != nil {
+		return &errReported{first}
+	}
+	return nil
+}
+
+func newStop(app *App) *cobra.Command {
+	s := &selection{}
+	cmd := &cobra.Command{
+		Use:   "stop NAME...",
+		Short: "Stop workloads",
+		Long:  "Stop ends workloads and their containers. They stay known and can be started again;\ntheir URLs do not change.",
+		Example: `  thv stop time
+  thv stop --group work
+  thv stop --all`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := app.Manager()
+			if err != nil {
+				return err
+			}
+			names, err := s.resolve(cmd.Context(), app, m)
+			if err != nil {
+				return err
+			}
+			return app.each(names, func(name string) error {
+				err := m.Stop(cmd.Context(), name)
+				if errors.Is(err, workload.ErrNotRunning) {
+					fmt.Fprintf(app.Err, "%s is not running\n", name)
+					return nil
+				}
+				if err == nil {
+					fmt.Fprintf(app.Err, "%s stopped\n", name)
+				}
+				return err
+			})
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}
+
+func newRm(app *App) *cobra.Command {
+	s := &selection{}
+	cmd := &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Stop and remove workloads",
+		Long:  "Remove ends workloads and deletes their configuration, logs and secrets. A workload\nthat is run again under the same name has the same URL.",
+		Example: `  thv rm time
+  thv rm --group work`,
+		Aliases: []string{"remove", "delete"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := app.Manager()
+			if err != nil {
+				return err
+			}
+			names, err := s.resolve(cmd.Context(), app, m)
+			if err != nil {
+				return err
+			}
+			return app.each(names, func(name string) error {
+				if err := m.Remove(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintf(app.Err, "%s removed\n", name)
+				return nil
+			})
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}
+
+func newStart(app *App) *cobra.Command {
+	return startCommand(app, &cobra.Command{
+		Use:   "start NAME...",
+		Short: "Start stopped workloads",
+		Long:  "Start runs workloads again as they were, waits until their servers have answered,\nand prints their URLs.",
+		Example: `  thv start time
+  thv start --all`,
+	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {
+		st, err := m.Start(ctx, name, p.event)
+		if errors.Is(err, workload.ErrAlreadyRunning) {
+			return m.Status(ctx, name)
+		}
+		return st, err
+	})
+}
+
+func newRestart(app *App) *cobra.Command {
+	return startCommand(app, &cobra.Command{
+		Use:   "restart NAME...",
+		Short: "Stop workloads and start them again",
+		Example: `  thv restart time
+  thv restart --group work`,
+	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {
+		return m.Restart(ctx, name, p.event)
+	})
+}
+
+// startCommand is what start and restart have in common.
+func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *workload.Manager, string, *progress) (*workload.Status, error)) *cobra.Command {
+	s := &selection{}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		m, err := app.Manager()
+		if err != nil {
+			return err
+		}
+		names, err := s.resolve(cmd.Context(), app, m)
+		if err != nil {
+			return err
+		}
+		p := newProgress(app.Err)
+		defer p.done()
+		return app.each(names, func(name string) error {
+			st, err := do(cmd.Context(), m, name, p)
+			p.done()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
+			fmt.Fprintln(app.Out, st.URL)
+			return nil
+		})
+	}
+	s.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/owner"
+)
+
+// EnvStartTimeout names the environment variable that says how long a server may
+// take to its first answer, such as 2m.
+const EnvStartTimeout = "THV_START_TIMEOUT"
+
+// newOwner is the hidden command that workload.Manager starts.
+func newOwner(app *App) *cobra.Command {
+	return &cobra.Command{
+		Use:    "owner NAME",
+		Short:  "Own a running workload (started by thv itself)",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := app.ownerConfig(args[0])
+			if err != nil {
+				return err
+			}
+			// A gateway that idles for days should not keep what a burst took.
+			debug.SetGCPercent(50)
+			// The starter may be gone when we speak of progress.
+			signal.Ignore(syscall.SIGPIPE)
+			return owner.Detached(cmd.Context(), cfg, os.Stdin, os.Stdout)
+		},
+	}
+}
+
+// ownerConfig is what an owner of the named workload works with.
+func (a *App) ownerConfig(name string) (owner.Config, error) {
+	store, err := a.Store()
+	if err != nil {
+		return owner.Config{}, err
+	}
+	secrets, err := a.Secrets()
+	if err != nil {
+		return owner.Config{}, err
+	}
+	cfg := owner.Config{Name: name, Store: store, Engine: a.Engine, Secrets: secrets.Get}
+	level := slog.LevelInfo
+	if spec, err := store.Get(name); err == nil && spec.Debug || a.Debug {
+		level = slog.LevelDebug
+	}
+	cfg.LogLevel = level
+	if text := a.Env(EnvStartTimeout); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return owner.Config{}, usage("%s=%q is not a duration such as 90s", EnvStartTimeout, text)
+		}
+		cfg.StartTimeout = d
+	}
+	return cfg, nil
+}

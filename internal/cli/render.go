@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// outputFlag adds -o to a command that has something to show.
+func outputFlag(cmd *cobra.Command, app *App) {
+	cmd.Flags().VarP(&formatValue{&app.JSON}, "output", "o", "output format: table or json")
+}
+
+// formatValue is the flag -o.
+type formatValue struct{ json *bool }
+
+func (f *formatValue) String() string {
+	if f.json != nil && *f.json {
+		return "json"
+	}
+	return "table"
+}
+func (f *formatValue) Type() string { return "format" }
+func (f *formatValue) Set(s string) error {
+	switch s {
+	case "json":
+		*f.json = true
+	case "table", "text":
+		*f.json = false
+	default:
+		return fmt.Errorf("choose table or json, not %q", s)
+	}
+	return nil
+}
+
+// writeJSON shows v to a program.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// table shows rows: aligned with a header on a terminal, else separated by tabs
+// and without one, for other programs.
+//
+// paint, which may be nil, colours a cell on a terminal.
+func table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string) error {
+	if !isTerminal(w) {
+		for _, row := range rows {
+			if _, err := fmt.Fprintln(w, strings.Join(clean(row), "\t")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(header, "\t"))
+	for _, row := range rows {
+		row = clean(row)
+		for i := range row {
+			if paint != nil {
+				row[i] = paint(i, row[i])
+			}
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// clean keeps what servers and registries say from moving the cursor or
+// breaking the table.
+func clean(cells []string) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = printable(strings.Join(strings.Fields(c), " "))
+	}
+	return out
+}
+
+// printable drops control characters, except line breaks and tabs.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// paintState colours a workload's state. Every colour takes the same number of
+// bytes, so columns stay aligned.
+func (a *App) paintState(s string) string {
+	if !isTerminal(a.Out) || a.Env("NO_COLOR") != "" {
+		return s
+	}
+	colour := "39"
+	switch workload.State(s) {
+	case workload.Running:
+		colour = "32"
+	case workload.Starting, workload.Degraded, workload.Stopping:
+		colour = "33"
+	case workload.Failed, workload.Unresponsive:
+		colour = "31"
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+// ago is how long ago t was, in one unit.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := time.Since(t)
+	for _, u := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / u.length); n == 1 {
+			return "1 " + u.name + " ago"
+		} else if n > 1 {
+			return fmt.Sprintf("%d %ss ago", n, u.name)
+		}
+	}
+	return "just now"
+}
+
+// printableWriter keeps a server's words from steering the terminal.
+type printableWriter struct{ w io.Writer }
+
+func (p *printableWriter) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(p.w, printable(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/toolhaven/toolhaven/internal/settings"
+)
+
+// Main runs the command line and returns the exit code.
+func Main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	app := NewApp()
+	root := Root(app)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var reported *errReported
+	if !errors.As(err, &reported) {
+		fmt.Fprintln(app.Err, sentence(err))
+	}
+	return exitCode(err)
+}
+
+// Root is the command `thv` with all its subcommands.
+func Root(app *App) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "thv",
+		Short: "Run MCP tool servers safely",
+		Long: `Toolhaven runs MCP tool servers as isolated workloads behind a local gateway.
+
+A server is given by a registry name, an image, a package (npx://, uvx://,
+go://), an exported configuration, or the URL of a remote server.`,
+		Example: `  thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes -- /notes
+  thv list
+  thv mcp tools filesystem
+  thv stop --all`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		// The one way to see completions is the command `completion`.
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(app.Out)
+	root.SetErr(app.Err)
+	root.PersistentFlags().BoolVar(&app.Debug, "debug", false, "Enable debug mode: log more")
+	root.SetFlagErrorFunc(flagError)
+	root.AddGroup(
+		&cobra.Group{ID: "workloads", Title: "Workloads:"},
+		&cobra.Group{ID: "servers", Title: "Servers:"},
+		&cobra.Group{ID: "tool", Title: "The tool itself:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("workloads", newRun(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newExport(app), newGroup(app))
+	add("servers", newMCP(app), newRegistry(app), newBuild(app))
+	add("tool", newConfig(app), newDoctor(app), newVersion(app))
+	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	root.SetHelpCommandGroupID("tool")
+	root.SetCompletionCommandGroupID("tool")
+	usageArgs(root)
+	return root
+}
+
+// usageArgs makes every complaint about arguments a fault of the command line.
+func usageArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err == nil {
+				return nil
+			}
+			if cmd.HasSubCommands() && len(args) > 0 {
+				var names []string
+				for _, c := range cmd.Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, c.Name())
+					}
+				}
+				return usage("there is no command %q%s; see `%s --help`", cmd.CommandPath()+" "+args[0], didYouMean(args[0], names, ""), cmd.CommandPath())
+			}
+			return usage("%w; see `%s --help`", err, cmd.CommandPath())
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageArgs(c)
+	}
+}
+
+// flagError explains a fault of a flag; for an unknown one it names the nearest.
+func flagError(cmd *cobra.Command, err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		return usage("unknown flag --%s%s; see `%s --help`", name, didYouMean(name, known, "--"), cmd.CommandPath())
+	}
+	return usage("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+func didYouMean(word string, known []string, prefix string) string {
+	if near := settings.Nearest(word, known); near != "" {
+		return "; did you mean " + prefix + near + "?"
+	}
+	return ""
+}

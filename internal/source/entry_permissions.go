@@ -1,0 +1,61 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// usePermissions takes over an entry's permission profile as far as it takes
+// away; what it would add needs the person.
+func (r *Resolution) usePermissions(req Request, raw json.RawMessage) error {
+	if len(raw) == 0 || req.Permissions {
+		return nil
+	}
+	var p workload.Permissions
+	if err := workload.DecodeStrict(raw, &p); err != nil {
+		return fmt.Errorf("its permissions: %w", err)
+	}
+	const own = "if you want it, give a --permission-profile FILE that says so"
+	if p.Privileged {
+		return fmt.Errorf("it asks for a privileged container, which is not made on a registry's word; %s", own)
+	}
+	if mounts := slices.Concat(p.Write, p.Read); len(mounts) > 0 {
+		if !req.Mounts {
+			return fmt.Errorf("it asks for the mounts %s, which are not made on a registry's word; if you want them, give them yourself with -v HOST:CONTAINER", strings.Join(mounts, ", "))
+		}
+		r.notice("the registry's own mounts (%s) are not made; yours are", strings.Join(mounts, ", "))
+		p.Read, p.Write = nil, nil
+	}
+	if n := p.Network; n != nil {
+		switch n.Mode {
+		case "", "bridge", "default", "none":
+		default:
+			if !req.Network {
+				return fmt.Errorf("it asks for the network %q, which is not joined on a registry's word; if you want it, add --network %s", n.Mode, n.Mode)
+			}
+			n.Mode = ""
+		}
+		r.noticeHosts(n.Outbound)
+	}
+	r.Spec.Container.Permissions = p
+	return nil
+}
+
+// noticeHosts: a list of allowed hosts does nothing by itself.
+func (r *Resolution) noticeHosts(out *workload.Outbound) {
+	if out == nil || out.InsecureAllowAll || len(out.AllowHost)+len(out.AllowPort) == 0 {
+		return
+	}
+	what := "any host"
+	if len(out.AllowHost) > 0 {
+		what = strings.Join(out.AllowHost, ", ")
+	}
+	if len(out.AllowPort) > 0 {
+		what += " on ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(out.AllowPort)), ", "), "[]")
+	}
+	r.notice("the registry lists where this server needs to connect to (%s); that is enforced only with --isolate-network, so it can reach any address", what)
+}

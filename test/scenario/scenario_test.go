@@ -1,0 +1,203 @@
+//go:build integration
+
+package scenario
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// Everything below is what `make test` installs; without it nothing here could
+// say anything, so it is an error and not a skip.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := prerequisites(); err != nil {
+		fmt.Fprintf(os.Stderr, "the scenarios cannot run: %v; `make test` prepares everything\n", err)
+		os.Exit(1)
+	}
+	// A workload's port comes from its name, so two scripts that use one name
+	// would want one port: they run one after another.
+	if err := flag.Set("test.parallel", "1"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func prerequisites() error {
+	if _, err := os.Stat(thvPath()); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(clientsDir(), "node")); err != nil {
+		return err
+	}
+	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
+		return fmt.Errorf("no container engine: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func repo() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err) // the working directory is gone
+	}
+	return dir
+}
+
+// thvPath is the program under test; THV_UNDER_TEST names another build of it.
+func thvPath() string {
+	if path := os.Getenv("THV_UNDER_TEST"); path != "" {
+		return path
+	}
+	return filepath.Join(repo(), "bin", "thv")
+}
+
+func clientsDir() string { return filepath.Join(repo(), "test", ".cache", "clients") }
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		Setup:               setup,
+		Cmds:                commands(),
+		Condition:           condition,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}
+
+// condition tells what the machine allows: [root] where things that only root
+// can do, mounting a small disk, are tried.
+func condition(name string) (bool, error) {
+	switch name {
+	case "root":
+		return os.Geteuid() == 0, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
+}
+
+// place is where one script, or one Go test, has its thv.
+type place struct {
+	state, runtime, config string
+}
+
+// newPlace makes directories with short paths: sockets live in them.
+func newPlace() (*place, error) {
+	dir, err := os.MkdirTemp("", "thv")
+	if err != nil {
+		return nil, err
+	}
+	p := &place{state: filepath.Join(dir, "state"), runtime: filepath.Join(dir, "run"), config: filepath.Join(dir, "config")}
+	for _, d := range []string{p.state, p.runtime, p.config} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *place) vars() []string {
+	return []string{
+		"XDG_STATE_HOME=" + p.state, "XDG_RUNTIME_DIR=" + p.runtime, "XDG_CONFIG_HOME=" + p.config,
+		"PATH=" + filepath.Dir(thvPath()) + string(filepath.ListSeparator) + os.Getenv("PATH"),
+	}
+}
+
+// storeID is the label by which containers of this place are known.
+func (p *place) storeID() string {
+	return workload.OpenStore(filepath.Join(p.state, "thv"), p.runtime).ID()
+}
+
+// machineVariable names what says how this machine reaches engines and packages.
+var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
+
+// setup prepares one script's environment and has its traces checked at the end.
+func setup(env *testscript.Env) error {
+	p, err := newPlace()
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(env.WorkDir, filepath.Join(repo(), "test", "servers"))
+	if err != nil {
+		return err
+	}
+	// The machine's own way to packages is kept, and nothing else: a script that
+	// fails prints its environment.
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if machineVariable.MatchString(name) {
+			env.Vars = append(env.Vars, v)
+		}
+	}
+	env.Vars = append(env.Vars, p.vars()...)
+	env.Vars = append(env.Vars,
+		"HOME="+os.Getenv("HOME"), "TMPDIR="+os.TempDir(), "NO_COLOR=1",
+		"SERVERS="+rel, // go://$SERVERS/probe: relative, as a local path must be
+		"CLIENTS_DIR="+clientsDir(), "CLIENTS="+filepath.Join(repo(), "test", "clients"),
+		"STORE="+p.storeID())
+	env.Values[placeKey{}] = p
+	t, ok := env.T().(interface{ Errorf(string, ...any) })
+	if !ok {
+		return errors.New("testscript's T reports no errors")
+	}
+	env.Defer(func() {
+		for _, trace := range p.leave() {
+			t.Errorf("left behind: %s", trace)
+		}
+	})
+	return nil
+}
+
+type placeKey struct{}
+
+// leave removes every workload of the place with thv itself, and tells what is
+// there all the same; that is removed too.
+func (p *place) leave() (traces []string) {
+	rm := exec.Command(thvPath(), "rm", "--all")
+	rm.Env = append(os.Environ(), p.vars()...)
+	if out, err := rm.CombinedOutput(); err != nil {
+		traces = append(traces, fmt.Sprintf("thv rm --all: %v: %s", err, out))
+	}
+	for _, pid := range p.processes() {
+		traces = append(traces, "process "+describe(pid))
+		if proc, err := os.FindProcess(pid); err == nil {
+			proc.Kill()
+		}
+	}
+	ids, err := p.containers()
+	if err != nil {
+		traces = append(traces, err.Error())
+	}
+	for _, id := range ids {
+		traces = append(traces, "container "+id)
+		exec.Command("docker", "rm", "-fv", id).Run()
+	}
+	if err := os.RemoveAll(filepath.Dir(p.state)); err != nil {
+		traces = append(traces, err.Error())
+	}
+	return traces
+}
+
+// containers lists the engine's containers of this place, running or not.
+func (p *place) containers(filters ...string) ([]string, error) {
+	args := []string{"ps", "-aq", "--no-trunc", "--filter", "label=" + workload.LabelStore + "=" + p.storeID()}
+	for _, f := range filters {
+		args = append(args, "--filter", f)
+	}
+	out, err := exec.Command("docker", args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("docker ps: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}

@@ -1,0 +1,170 @@
+// Probe is a well-behaved MCP server for the scenarios, whose tools tell what
+// the world looks like from where it runs: its environment, privileges, files
+// and network. It speaks stdio, or HTTP with -http or -sse.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func main() {
+	httpAddr := flag.String("http", "", "serve streamable HTTP at this address, with sessions")
+	sseAddr := flag.String("sse", "", "serve SSE at this address")
+	jsonAddr := flag.String("json", "", "serve streamable HTTP at this address, answering plain JSON")
+	flag.Parse()
+	if err := serve(*httpAddr, *sseAddr, *jsonAddr); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(httpAddr, sseAddr, jsonAddr string) error {
+	one := func(*http.Request) *mcp.Server { return newServer() }
+	switch {
+	case httpAddr != "":
+		return listen(httpAddr, mcp.NewStreamableHTTPHandler(one, nil))
+	case jsonAddr != "":
+		return listen(jsonAddr, mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{JSONResponse: true}))
+	case sseAddr != "":
+		return listen(sseAddr, mcp.NewSSEHandler(one, nil))
+	default:
+		return newServer().Run(context.Background(), &mcp.StdioTransport{})
+	}
+}
+
+// listen serves at addr and prints the address it got, so that a test can let
+// the system choose the port.
+func listen(addr string, handler http.Handler) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	return server.Serve(l)
+}
+
+func newServer() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)
+	add(s, "echo", "returns the text", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
+	add(s, "env", "returns an environment variable", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Name string `json:"name"`
+	}) (string, error) {
+		value, ok := os.LookupEnv(in.Name)
+		if !ok {
+			return "", fmt.Errorf("%s is not set", in.Name)
+		}
+		return value, nil
+	})
+	add(s, "read", "returns a file", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Path string `json:"path"`
+	}) (string, error) {
+		b, err := os.ReadFile(in.Path)
+		return string(b), err
+	})
+	add(s, "write", "writes a file", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Path string `json:"path"`
+		Text string `json:"text"`
+	}) (string, error) {
+		return "written", os.WriteFile(in.Path, []byte(in.Text), 0o644)
+	})
+	add(s, "dial", "connects to host:port", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+		Address string `json:"address"`
+	}) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", in.Address)
+		if err != nil {
+			return "", err
+		}
+		return "connected", c.Close()
+	})
+	add(s, "self", "returns this process's line of /proc/self/status", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Field string `json:"field"`
+	}) (string, error) {
+		return statusField(in.Field)
+	})
+	add(s, "args", "returns the command line", func(context.Context, *mcp.CallToolRequest, struct{}) (string, error) {
+		return strings.Join(os.Args[1:], " "), nil
+	})
+	add(s, "pid", "returns the process id", func(context.Context, *mcp.CallToolRequest, struct{}) (string, error) {
+		return fmt.Sprint(os.Getpid()), nil
+	})
+	add(s, "sleep", "answers after so many milliseconds", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+		Milliseconds int `json:"milliseconds"`
+	}) (string, error) {
+		select {
+		case <-time.After(time.Duration(in.Milliseconds) * time.Millisecond):
+			return "slept", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	add(s, "ask", "asks the client for a word and returns it", func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (string, error) {
+		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "say a word"})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(answer.Content["word"]), nil
+	})
+	add(s, "count", "reports progress three times, in the given words", func(ctx context.Context, req *mcp.CallToolRequest, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		for i := range 3 {
+			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: req.Params.GetProgressToken(), Message: in.Text, Progress: float64(i + 1), Total: 3,
+			})
+			if err != nil {
+				return "", err
+			}
+		}
+		return in.Text, nil
+	})
+	add(s, "crash", "ends the server before it answers", func(context.Context, *mcp.CallToolRequest, struct{}) (string, error) {
+		fmt.Fprintln(os.Stderr, "probe: crashing as asked")
+		os.Exit(7)
+		return "", nil
+	})
+	return s
+}
+
+// add registers a tool whose result is one text.
+func add[In any](s *mcp.Server, name, description string, run func(context.Context, *mcp.CallToolRequest, In) (string, error)) {
+	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description},
+		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+			text, err := run(ctx, req, in)
+			if err != nil {
+				return nil, nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+		})
+}
+
+// statusField is a field of /proc/self/status, such as CapEff or NoNewPrivs.
+func statusField(field string) (string, error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", errors.New("no such field: " + field)
+}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs what building and testing need from Debian: a C compiler for the race
+# detector, git, npm, debootstrap and the docker client. Does nothing when they
+# are there.
+set -euo pipefail
+packages=()
+command -v gcc >/dev/null || command -v clang >/dev/null || packages+=(gcc libc6-dev)
+command -v git >/dev/null || packages+=(git)
+command -v npm >/dev/null || packages+=(npm)
+command -v debootstrap >/dev/null || packages+=(debootstrap)
+command -v docker >/dev/null || packages+=(docker.io)
+command -v pgrep >/dev/null || packages+=(procps)
+[ ${#packages[@]} -gt 0 ] || exit 0
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo)
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${packages[@]}"
