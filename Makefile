@@ -19,6 +19,9 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 # test-unit` does without where there is none and says so.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
+# Real registry files, where they lie beside the checkout; a test says so if not.
+export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
+
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 

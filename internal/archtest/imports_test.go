@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +43,7 @@ func (p pkg) ours() []string {
 // on each of them, also where a file is built for only one.
 func packages(t *testing.T, goos string) []pkg {
 	t.Helper()
+	noteSources(t)
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = "../.."
@@ -64,6 +67,27 @@ func packages(t *testing.T, goos string) []pkg {
 		t.Fatalf("go list names only %d packages; the rules would hold of nothing", len(all))
 	}
 	return all
+}
+
+// noteSources looks at every Go file, so that go test knows what this test
+// depends on and does not answer from its cache when one has changed.
+func noteSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) == ".go" {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func eachPackage(t *testing.T, rule func(t *testing.T, p pkg)) {

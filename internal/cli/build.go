@@ -112,7 +112,7 @@ func buildPackage(ctx context.Context, app *App, engine container.Engine, s *wor
 			// Kept absolute: --from-config may run elsewhere.
 			pkg.Name = filepath.Join(cwd, pkg.Name)
 		}
-		r.Name, r.Dir = "", pkg.Name
+		r.Name, r.Version, r.Dir = "", "", pkg.Name
 	}
 	result, err := app.build(ctx, engine, r, p)
 	if err != nil {

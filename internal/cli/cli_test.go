@@ -6,10 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/settings"
@@ -56,6 +58,8 @@ func TestRunHasTheFlagsOfTheSpecification(t *testing.T) {
 		"string": {"string"}, "bool": {"bool"}, "int": {"int"}, "float": {"float64"}, "duration": {"duration"},
 		"string[]": {"stringArray", "stringSlice"}, "strings": {"stringSlice"},
 	}
+	// Values of these may hold commas; the others are comma-separated too.
+	whole := []string{"env", "secret", "label", "volume", "publish", "webhook-config", "remote-forward-headers", "remote-forward-headers-secret", "otel-headers"}
 	// Defaults that the table gives in words.
 	words := map[string]string{
 		"auto-generated from image": "", "registry's profile, or `network` if the registry gives none": "", "2h when zero or unset": "0s",
@@ -89,8 +93,11 @@ func TestRunHasTheFlagsOfTheSpecification(t *testing.T) {
 		if flag.DefValue != want {
 			t.Errorf("--%s has the default %q, want %q", name, flag.DefValue, want)
 		}
-		if flag.Usage == "" {
-			t.Errorf("--%s has no meaning", name)
+		if kind == "string[]" && slices.Contains(whole, name) != (flag.Value.Type() == "stringArray") {
+			t.Errorf("--%s is a %s", name, flag.Value.Type())
+		}
+		if meaning := strings.ReplaceAll(f[5], "`", ""); !strings.HasPrefix(flag.Usage, meaning) {
+			t.Errorf("--%s says %q, want %q", name, flag.Usage, meaning)
 		}
 	}
 	if testFlag := Root(testApp(t)).PersistentFlags().Lookup("debug"); testFlag == nil {
@@ -137,9 +144,24 @@ func TestBadCommandLinesSayWhatIsWrong(t *testing.T) {
 		"env file that is not there": {[]string{"run", "--env-file", noFile, "x"}, []string{noFile}},
 		"env file with a bad line":   {[]string{"run", "--env-file", badEnv, "x"}, []string{"bad.env", "line 2"}},
 		"profile that is not there":  {[]string{"run", "--permission-profile", noFile, "x"}, []string{"permission profile", "none"}},
+		"faults of several kinds": {[]string{"run", "--endpoint-prefix", "x/", "--host", "a/b", "--stateless", "--transport", "stdio", "-v", dir + ":/a", "-v", dir + ":/a/", "--network", "a b", "x"},
+			[]string{"endpoint prefix", `host "a/b"`, "stateless", "/a is mounted twice", `network "a b"`}},
+		"a mount over the guest":     {[]string{"run", "-v", dir + ":/.thv", "x"}, []string{"/.thv"}},
+		"a target of a stdio server": {[]string{"run", "--transport", "stdio", "--target-port", "1", "--target-host", "x", "x"}, []string{"target port", "target host"}},
+		"the server's own port":      {[]string{"run", "--target-port", "8080", "-p", "8080", "x"}, []string{"through the gateway only"}},
+		"an empty name":              {[]string{"run", "--name", "", "x"}, []string{`name ""`}},
+		"a name that is a path":      {[]string{"rm", "../../x"}, []string{`name "../../x"`}},
+		"a name that is empty":       {[]string{"rm", ""}, []string{`name ""`}},
+		"logs of a path":             {[]string{"logs", "../x"}, []string{`name "../x"`}},
+		"export of a path":           {[]string{"export", "../x"}, []string{`name "../x"`}},
+		"mcp of neither":             {[]string{"mcp", "tools", "ftp://x"}, []string{"neither a workload's name nor"}},
+		"mcp call with bad JSON":     {[]string{"mcp", "call", "a", "t", "--json", "[1]"}, []string{"--json"}},
+		"mcp call with a bad --arg":  {[]string{"mcp", "call", "a", "t", "--arg", "x"}, []string{"--arg x", "NAME=VALUE"}},
+		"list of all and running":    {[]string{"list", "-a", "--running"}, []string{"exclude each other"}},
+		"verification asked for":     {[]string{"run", "--image-verification", "enabled", "x"}, []string{"--image-verification is not available", "--image-verification=disabled"}},
 		"bad port":                   {[]string{"run", "--proxy-port", "70000", "x"}, []string{"70000"}},
 		"bad name":                   {[]string{"run", "--name", "../x", "http://127.0.0.1:1"}, []string{"../x", "lower-case"}},
-		"from-config and more":       {[]string{"run", "--from-config", noFile, "-e", "A=1"}, []string{"--from-config", "--env"}},
+		"from-config and more":       {[]string{"run", "--from-config", noFile, "-l", "a=1", "--host", "::1", "--", "x"}, []string{"--from-config", "--host, --label, arguments after --"}},
 		"from-config and a server":   {[]string{"run", "--from-config", noFile, "x"}, []string{"one too many"}},
 		"from-config of nothing":     {[]string{"run", "--from-config", noFile}, []string{noFile}},
 		"a volume for a remote":      {[]string{"run", "-v", dir + ":/a", "http://127.0.0.1:1"}, []string{"--volume", "remote"}},
@@ -169,6 +191,7 @@ func TestWhatIsNotThereHasItsExitCode(t *testing.T) {
 	for _, args := range [][]string{
 		{"stop", "a"}, {"start", "a"}, {"restart", "a"}, {"rm", "a"}, {"status", "a"}, {"logs", "a"}, {"export", "a"},
 		{"stop", "--group", "g"}, {"list", "--group", "g"}, {"group", "rm", "g"}, {"mcp", "tools", "a"},
+		{"run", "--group", "g", "http://127.0.0.1:1"},
 	} {
 		if _, stderr, code := thv(t, testApp(t), args...); code != exitNotFound || !strings.Contains(stderr, "Error: no such") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
@@ -246,7 +269,7 @@ func TestAnExportIsReadBack(t *testing.T) {
 	if info, _ := os.Stat(file); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %s", info.Mode())
 	}
-	got, err := decodeExport(content)
+	got, _, err := decodeExport(content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +284,7 @@ func TestAnExportIsReadBack(t *testing.T) {
 		{`"port": 20001`, `"port": "x"`}:                 "line",
 		{`"name": "a",`, `"name": "a", "name": "b",`}:    "twice",
 	} {
-		if _, err := decodeExport([]byte(strings.Replace(string(content), change[0], change[1], 1))); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := decodeExport([]byte(strings.Replace(string(content), change[0], change[1], 1))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", change, err)
 		}
 	}
@@ -272,7 +295,7 @@ func TestToolHivesExportIsReadAsFarAsItCanBeHonoured(t *testing.T) {
 	"host":"127.0.0.1","port":12345,"target_port":8080,"env_vars":{"A":"1","MCP_PORT":"8080"},"proxy_mode":"streamable-http","group":"default",
 	"container_labels":{"toolhive":"true","team":"x"},"permission_profile":{"network":{"outbound":{"insecure_allow_all":true}}},
 	"oidc_config":null,"isolate_network":false,"middleware_configs":[{"type":"x"}]}`
-	s, err := decodeExport([]byte(good))
+	s, _, err := decodeExport([]byte(good))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,11 +305,30 @@ func TestToolHivesExportIsReadAsFarAsItCanBeHonoured(t *testing.T) {
 	if s.Proxy.Port != 12345 || s.TargetPort != 8080 || s.Env["A"] != "1" || s.Env["MCP_PORT"] != "" || s.Container.Labels["team"] != "x" || len(s.Container.Labels) != 1 {
 		t.Errorf("%+v", s)
 	}
+	notices := func() string {
+		_, n, err := decodeExport([]byte(strings.Replace(good, `"oidc_config":null`, `"volumes":["`+t.TempDir()+`:/a"],"ignore_config":{"LoadGlobal":true},"secrets":["gh,target=GITHUB_TOKEN"]`, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(n, "\n")
+	}()
+	if !strings.Contains(notices, ".thvignore") || !strings.Contains(notices, "middleware_configs are not used (x)") {
+		t.Errorf("notices: %s", notices)
+	}
+	for change, want := range map[string]string{
+		`"isolate_network":true`: "cannot do: isolate_network", `"tools_filtr":["a"]`: `line 4: unknown key "tools_filtr"; did you mean "tools_filter"?`,
+		`"secrets":["x"]`: "target=VARIABLE", `"publish":["x"]`: "not a port",
+	} {
+		_, _, err := decodeExport([]byte(strings.Replace(good, `"oidc_config":null,"isolate_network":false`, change, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
 	bad := strings.Replace(good, `"oidc_config":null`, `"oidc_config":{"Issuer":"https://x"},"authz_config":{"a":1}`, 1)
-	if _, err := decodeExport([]byte(bad)); err == nil || !strings.Contains(err.Error(), "authz_config oidc_config") {
+	if _, _, err := decodeExport([]byte(bad)); err == nil || !strings.Contains(err.Error(), "oidc_config, authz_config") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := decodeExport([]byte(strings.Replace(good, "v0.1.0", "v9", 1))); err == nil {
+	if _, _, err := decodeExport([]byte(strings.Replace(good, "v0.1.0", "v9", 1))); err == nil {
 		t.Error("another version was read")
 	}
 }
@@ -331,5 +373,34 @@ func TestSettingsByCommand(t *testing.T) {
 	}
 	if out, _, _ := thv(t, app, "config", "get", "registry"); out != "\n" {
 		t.Errorf("after unset: %q", out)
+	}
+}
+
+func TestHelpTellsWhatIsNotThereYetApart(t *testing.T) {
+	stdout, stderr, code := thv(t, testApp(t), "run", "--help")
+	works, refused, ok := strings.Cut(stdout, "Flags that this version refuses")
+	if code != exitOK || !ok || stderr != "" {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	later := map[string]bool{}
+	for _, f := range laterFlags() {
+		later[f.name] = true
+	}
+	newRun(testApp(t)).Flags().VisitAll(func(f *pflag.Flag) {
+		line := "      --" + f.Name + " "
+		if f.Shorthand != "" {
+			line = "  -" + f.Shorthand + ", --" + f.Name + " "
+		}
+		if strings.Contains(refused, line) != later[f.Name] || strings.Contains(works, line) == later[f.Name] {
+			t.Errorf("--%s is in the wrong place", f.Name)
+		}
+	})
+	for _, want := range []string{"thv run npx://", "Global flags:", "--debug"} {
+		if !strings.Contains(works, want) {
+			t.Errorf("the help does not say %q", want)
+		}
+	}
+	if stdout, _, _ := thv(t, testApp(t), "help", "exit-codes"); strings.TrimSpace(stdout) != exitCodesHelp {
+		t.Errorf("exit codes: %q", stdout)
 	}
 }

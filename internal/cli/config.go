@@ -53,23 +53,31 @@ func newConfig(app *App) *cobra.Command {
 		},
 	}
 	outputFlag(list, app)
-	cmd.AddCommand(list,
-		&cobra.Command{
-			Use: "get SETTING", Short: "Show one setting", Args: cobra.ExactArgs(1), Example: "  thv config get registry",
-			RunE: func(_ *cobra.Command, args []string) error {
-				cfg, err := app.Config()
-				if err != nil {
-					return err
+	get := &cobra.Command{
+		Use: "get SETTING", Short: "Show one setting", Args: cobra.ExactArgs(1), Example: "  thv config get registry",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := app.Config()
+			if err != nil {
+				return err
+			}
+			var names []string
+			for _, k := range settings.Keys() {
+				if k.Name != args[0] {
+					names = append(names, k.Name)
+					continue
 				}
-				for _, k := range settings.Keys() {
-					if k.Name == args[0] {
-						fmt.Fprintln(app.Out, k.Value(cfg))
-						return nil
-					}
+				if app.JSON {
+					return writeJSON(app.Out, k.Value(cfg))
 				}
-				return usage("there is no setting %q; see `thv config list`", args[0])
-			},
+				fmt.Fprintln(app.Out, k.Value(cfg))
+				return nil
+			}
+			return usage("there is no setting %q%s; see `thv config list`", args[0], didYouMean(args[0], names, ""))
 		},
+	}
+	outputFlag(get, app)
+	cmd.AddCommand(list,
+		get,
 		&cobra.Command{
 			Use: "set SETTING VALUE", Short: "Change one setting", Args: cobra.ExactArgs(2), Example: "  thv config set caCert /etc/ssl/company.pem",
 			RunE: func(_ *cobra.Command, args []string) error {

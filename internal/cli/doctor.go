@@ -22,6 +22,8 @@ type check struct {
 	OK     bool   `json:"ok"`
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"`
+	// Tried are the places looked at, and what was wrong with each.
+	Tried []string `json:"tried,omitempty"`
 }
 
 func newDoctor(app *App) *cobra.Command {
@@ -55,6 +57,9 @@ what is wrong. The exit code is 1 when something is.`,
 						mark = "FAIL"
 					}
 					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, printable(c.Found))
+					for _, t := range c.Tried {
+						fmt.Fprintf(app.Out, "      %-22s tried %s\n", "", printable(t))
+					}
 					if c.Advice != "" {
 						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", printable(c.Advice))
 					}
@@ -80,13 +85,13 @@ func (a *App) examine(ctx context.Context) []check {
 func (a *App) examineEngine(ctx context.Context) []check {
 	engine, err := a.Engine(ctx)
 	if err != nil {
-		checks := []check{{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}}
+		c := check{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
 		for _, attempt := range docker.Probe(ctx, a.Env) {
 			if attempt.Err != nil {
-				checks = append(checks, check{Name: "  tried " + attempt.Source, OK: true, Found: attempt.Address + ": " + attempt.Explain()})
+				c.Tried = append(c.Tried, fmt.Sprintf("%s (%s): %s", attempt.Address, attempt.Source, attempt.Explain()))
 			}
 		}
-		return checks
+		return []check{c}
 	}
 	info, err := engine.Info(ctx)
 	if err != nil {

@@ -31,8 +31,8 @@ const exitCodesHelp = `Exit codes of thv:
   4    there is no such workload, group, server or image
   130  interrupted
 
-A command given several names does what it can for all of them and ends with
-the code of the first that failed.`
+A command given several names does what it can for all of them, and ends with 1
+when one of them failed.`
 
 // usageError is a fault of the command line.
 type usageError struct{ err error }
@@ -50,11 +50,12 @@ func asUsage(err error) error {
 	return &usageError{err}
 }
 
-// errReported: the fault has been shown already.
-type errReported struct{ first error }
+// errReported: the fault has been shown already. With one name, it is what
+// happened to it; with several, some of them failed.
+type errReported struct{ err error }
 
-func (e *errReported) Error() string { return e.first.Error() }
-func (e *errReported) Unwrap() error { return e.first }
+func (e *errReported) Error() string { return e.err.Error() }
+func (e *errReported) Unwrap() error { return e.err }
 
 // errToolFailed: a tool that was called answered with an error of its own.
 var errToolFailed = errors.New("the tool reported an error")

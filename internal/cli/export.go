@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 func newExport(app *App) *cobra.Command {
@@ -19,6 +20,9 @@ Secrets are in it as references, never as values.`,
   thv run --from-config time.json --name time-2`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := workload.ValidName(args[0]); err != nil {
+				return asUsage(err)
+			}
 			store, err := app.Store()
 			if err != nil {
 				return err

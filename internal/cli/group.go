@@ -132,7 +132,7 @@ func newGroupRm(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.each(args, func(group string) error {
+			return app.each(cmd.Context(), args, func(group string) error {
 				if err := groupExists(app, group); err != nil {
 					return err
 				}

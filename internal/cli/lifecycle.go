@@ -33,6 +33,11 @@ func (s *selection) flags(cmd *cobra.Command) {
 		case 0:
 			return errors.New("name a workload, or use --all or --group")
 		case 1:
+			for _, name := range args {
+				if err := workload.ValidName(name); err != nil {
+					return err
+				}
+			}
 			return nil
 		default:
 			return errors.New("names, --all and --group exclude each other")
@@ -64,21 +69,26 @@ func (s *selection) resolve(ctx context.Context, app *App, m *workload.Manager) 
 }
 
 // each does one thing to each name and goes on when one fails. Faults are shown
-// as they come; the first decides the exit code.
-func (a *App) each(names []string, do func(name string) error) error {
-	var first error
+// as they come. It stops early only when ctx ends.
+func (a *App) each(ctx context.Context, names []string, do func(name string) error) error {
+	failed := 0
+	var last error
 	for _, name := range names {
 		if err := do(name); err != nil {
 			fmt.Fprintln(a.Err, sentence(err))
-			if first == nil {
-				first = err
-			}
+			failed, last = failed+1, err
+		}
+		if err := ctx.Err(); err != nil {
+			return &errReported{err}
 		}
 	}
-	if first != nil {
-		return &errReported{first}
+	switch {
+	case failed == 0:
+		return nil
+	case len(names) == 1:
+		return &errReported{last}
 	}
-	return nil
+	return &errReported{fmt.Errorf("%d of %d failed", failed, len(names))}
 }
 
 func newStop(app *App) *cobra.Command {
@@ -99,7 +109,7 @@ func newStop(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.each(names, func(name string) error {
+			return app.each(cmd.Context(), names, func(name string) error {
 				err := m.Stop(cmd.Context(), name)
 				if errors.Is(err, workload.ErrNotRunning) {
 					fmt.Fprintf(app.Err, "%s is not running\n", name)
@@ -134,7 +144,7 @@ func newRm(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.each(names, func(name string) error {
+			return app.each(cmd.Context(), names, func(name string) error {
 				if err := m.Remove(cmd.Context(), name); err != nil {
 					return err
 				}
@@ -188,17 +198,26 @@ func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *worklo
 		}
 		p := newProgress(app.Err)
 		defer p.done()
-		return app.each(names, func(name string) error {
+		started := []*workload.Status{} // never null in JSON
+		err = app.each(cmd.Context(), names, func(name string) error {
 			st, err := do(cmd.Context(), m, name, p)
 			p.done()
 			if err != nil {
 				return err
 			}
+			started = append(started, st)
 			fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
-			fmt.Fprintln(app.Out, st.URL)
+			if !app.JSON {
+				fmt.Fprintln(app.Out, st.URL)
+			}
 			return nil
 		})
+		if app.JSON {
+			return errors.Join(err, writeJSON(app.Out, started))
+		}
+		return err
 	}
 	s.flags(cmd)
+	outputFlag(cmd, app)
 	return cmd
 }

@@ -12,19 +12,23 @@ import (
 
 func newList(app *App) *cobra.Command {
 	var group string
-	var running bool
+	var running, all bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List workloads and what they are doing now",
-		Long: `List shows every workload with the state it is in at this moment: running means
-that its server has answered, degraded that it is gone or failing and is being
-retried, failed that it ended by itself.`,
+		Long: `List shows every workload, stopped ones too, with the state it is in at this
+moment: running means that its server has answered, degraded that it is gone or
+failing and is being retried, failed that it ended by itself, unresponsive that
+its gateway does not answer.`,
 		Example: `  thv list
   thv list --running --group work
   thv list -o json | jq -r '.[].url'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if running && all {
+				return usage("--running and --all exclude each other")
+			}
 			m, err := app.Manager()
 			if err != nil {
 				return err
@@ -34,12 +38,12 @@ retried, failed that it ended by itself.`,
 					return err
 				}
 			}
-			all, err := m.List(cmd.Context())
+			every, err := m.List(cmd.Context())
 			if err != nil {
 				return err
 			}
 			shown := []*workload.Status{} // never null in JSON
-			for _, st := range all {
+			for _, st := range every {
 				if (group == "" || st.Group == group) && (!running || st.State == workload.Running) {
 					shown = append(shown, st)
 				}
@@ -65,6 +69,7 @@ retried, failed that it ended by itself.`,
 	}
 	cmd.Flags().StringVarP(&group, "group", "g", "", "Only workloads of a group")
 	cmd.Flags().BoolVar(&running, "running", false, "Only workloads that are running")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "Stopped workloads too (this is the default)")
 	outputFlag(cmd, app)
 	return cmd
 }
@@ -86,7 +91,7 @@ func newStatus(app *App) *cobra.Command {
 				return err
 			}
 			all := []*workload.Status{}
-			err = app.each(names, func(name string) error {
+			err = app.each(cmd.Context(), names, func(name string) error {
 				st, err := m.Status(cmd.Context(), name)
 				if err != nil {
 					return err

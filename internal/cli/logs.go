@@ -21,6 +21,9 @@ to its standard output. With --proxy it shows the gateway's own log.`,
 			if opt.Tail < 0 {
 				return usage("--tail must not be negative")
 			}
+			if err := workload.ValidName(args[0]); err != nil {
+				return asUsage(err)
+			}
 			m, err := app.Manager()
 			if err != nil {
 				return err

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
-
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // newMCP is a person's way to try a server: a client of the Model Context
@@ -33,85 +29,42 @@ func newMCP(app *App) *cobra.Command {
 	}
 	var timeout time.Duration
 	cmd.PersistentFlags().DurationVar(&timeout, "timeout", time.Minute, "How long to wait in all")
-	with := func(run func(context.Context, *sdk.ClientSession) error) func(cmd *cobra.Command, args []string) error {
+	with := func(run onSession) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("no answer within %s; give it more with --timeout", timeout))
+			late := fmt.Errorf("no answer within %s; give it more with --timeout", timeout)
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, late)
 			defer cancel()
 			session, err := connect(ctx, app, args[0])
 			if err == nil {
 				defer session.Close()
-				err = run(ctx, session)
+				err = run(ctx, session, args[1:])
 			}
-			if cause := context.Cause(ctx); err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return cause
+			if err != nil && errors.Is(context.Cause(ctx), late) {
+				return late
 			}
 			return err
 		}
 	}
-	cmd.AddCommand(newMCPTools(app, with), newMCPCall(app, &timeout), newMCPResources(app, with), newMCPRead(app, &timeout), newMCPPrompts(app, with))
+	for _, c := range []*cobra.Command{newMCPTools(app, with), newMCPCall(app, with), newMCPResources(app, with), newMCPRead(app, with), newMCPPrompts(app, with)} {
+		outputFlag(c, app)
+		cmd.AddCommand(c)
+	}
 	return cmd
 }
 
-type sessionRunner = func(run func(context.Context, *sdk.ClientSession) error) func(*cobra.Command, []string) error
+// onSession does a command's work; args follow the server's name.
+type onSession = func(ctx context.Context, s *sdk.ClientSession, args []string) error
 
-// endpoint is the URL of a running workload, or the URL that was given.
-func endpoint(ctx context.Context, app *App, target string) (string, workload.Transport, error) {
-	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
-		return target, "", nil
-	}
-	m, err := app.Manager()
-	if err != nil {
-		return "", "", err
-	}
-	st, err := m.Status(ctx, target)
-	if err != nil {
-		return "", "", err
-	}
-	if st.State != workload.Running && st.State != workload.Degraded {
-		return "", "", fmt.Errorf("workload %q is %s; start it with `thv start %s`", target, st.State, target)
-	}
-	return st.URL, workload.Transport(st.ProxyMode), nil
-}
-
-// connect tries streamable HTTP first, then HTTP+SSE (MCP basic/transports,
-// Backwards Compatibility).
-func connect(ctx context.Context, app *App, target string) (*sdk.ClientSession, error) {
-	at, mode, err := endpoint(ctx, app, target)
-	if err != nil {
-		return nil, err
-	}
-	httpClient := &http.Client{}
-	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: version}, nil)
-	var failed error
-	if mode != workload.SSE {
-		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: httpClient, MaxRetries: -1}, nil)
-		if err == nil {
-			return session, nil
-		}
-		failed = err
-	}
-	if mode != workload.StreamableHTTP && ctx.Err() == nil {
-		session, err := client.Connect(ctx, &sdk.SSEClientTransport{Endpoint: at, HTTPClient: httpClient}, nil)
-		if err == nil {
-			return session, nil
-		}
-		if failed == nil {
-			failed = err
-		}
-	}
-	return nil, fmt.Errorf("connect to %s: %w", at, failed)
-}
+// sessionRunner connects to the server that the first argument names.
+type sessionRunner = func(onSession) func(*cobra.Command, []string) error
 
 func newMCPTools(app *App, with sessionRunner) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "tools NAME_OR_URL", Short: "List a server's tools", Example: "  thv mcp tools time", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession) error {
-			tools := []*sdk.Tool{}
-			for t, err := range s.Tools(ctx, nil) {
-				if err != nil {
-					return fmt.Errorf("list tools: %w", err)
-				}
-				tools = append(tools, t)
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
+			tools, err := collect("tools", s.Tools(ctx, nil))
+			if err != nil {
+				return err
 			}
 			if app.JSON {
 				return writeJSON(app.Out, tools)
@@ -123,8 +76,6 @@ func newMCPTools(app *App, with sessionRunner) *cobra.Command {
 			return table(app.Out, []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}, rows, nil)
 		}),
 	}
-	outputFlag(cmd, app)
-	return cmd
 }
 
 // arguments names a tool's arguments, the optional ones in brackets.
@@ -157,9 +108,10 @@ func firstLine(s string) string {
 	return line
 }
 
-func newMCPCall(app *App, timeout *time.Duration) *cobra.Command {
+func newMCPCall(app *App, with sessionRunner) *cobra.Command {
 	var pairs []string
 	var object string
+	var params map[string]any
 	cmd := &cobra.Command{
 		Use:   "call NAME_OR_URL TOOL",
 		Short: "Call a tool",
@@ -170,21 +122,14 @@ code is 1 when the tool reports an error.`,
   thv mcp call everything get-sum --arg a=2 --arg b=3
   thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			params, err := callArguments(pairs, object)
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			params, err = callArguments(pairs, object)
+			return asUsage(err)
+		},
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
+			result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: args[0], Arguments: params})
 			if err != nil {
-				return asUsage(err)
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
-			defer cancel()
-			session, err := connect(ctx, app, args[0])
-			if err != nil {
-				return err
-			}
-			defer session.Close()
-			result, err := session.CallTool(ctx, &sdk.CallToolParams{Name: args[1], Arguments: params})
-			if err != nil {
-				return fmt.Errorf("call %s: %w", args[1], err)
+				return fmt.Errorf("call %s: %w", args[0], err)
 			}
 			if app.JSON {
 				err = writeJSON(app.Out, result)
@@ -195,11 +140,10 @@ code is 1 when the tool reports an error.`,
 				return errToolFailed
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "An argument, format NAME=VALUE; repeatable")
 	cmd.Flags().StringVar(&object, "json", "", "All arguments as a JSON object")
-	outputFlag(cmd, app)
 	return cmd
 }
 
@@ -252,15 +196,12 @@ func showContent(app *App, content []sdk.Content) error {
 }
 
 func newMCPResources(app *App, with sessionRunner) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "resources NAME_OR_URL", Short: "List a server's resources", Example: "  thv mcp resources everything", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession) error {
-			all := []*sdk.Resource{}
-			for r, err := range s.Resources(ctx, nil) {
-				if err != nil {
-					return fmt.Errorf("list resources: %w", err)
-				}
-				all = append(all, r)
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
+			all, err := collect("resources", s.Resources(ctx, nil))
+			if err != nil {
+				return err
 			}
 			if app.JSON {
 				return writeJSON(app.Out, all)
@@ -272,24 +213,15 @@ func newMCPResources(app *App, with sessionRunner) *cobra.Command {
 			return table(app.Out, []string{"URI", "NAME", "TYPE", "DESCRIPTION"}, rows, nil)
 		}),
 	}
-	outputFlag(cmd, app)
-	return cmd
 }
 
-func newMCPRead(app *App, timeout *time.Duration) *cobra.Command {
-	cmd := &cobra.Command{
+func newMCPRead(app *App, with sessionRunner) *cobra.Command {
+	return &cobra.Command{
 		Use: "read NAME_OR_URL URI", Short: "Read a resource", Example: "  thv mcp read everything demo://resource/static/1", Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
-			defer cancel()
-			session, err := connect(ctx, app, args[0])
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
+			result, err := s.ReadResource(ctx, &sdk.ReadResourceParams{URI: args[0]})
 			if err != nil {
-				return err
-			}
-			defer session.Close()
-			result, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: args[1]})
-			if err != nil {
-				return fmt.Errorf("read %s: %w", args[1], err)
+				return fmt.Errorf("read %s: %w", args[0], err)
 			}
 			if app.JSON {
 				return writeJSON(app.Out, result)
@@ -304,22 +236,17 @@ func newMCPRead(app *App, timeout *time.Duration) *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
-	outputFlag(cmd, app)
-	return cmd
 }
 
 func newMCPPrompts(app *App, with sessionRunner) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "prompts NAME_OR_URL", Short: "List a server's prompts", Example: "  thv mcp prompts everything", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession) error {
-			all := []*sdk.Prompt{}
-			for p, err := range s.Prompts(ctx, nil) {
-				if err != nil {
-					return fmt.Errorf("list prompts: %w", err)
-				}
-				all = append(all, p)
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
+			all, err := collect("prompts", s.Prompts(ctx, nil))
+			if err != nil {
+				return err
 			}
 			if app.JSON {
 				return writeJSON(app.Out, all)
@@ -339,6 +266,4 @@ func newMCPPrompts(app *App, with sessionRunner) *cobra.Command {
 			return table(app.Out, []string{"PROMPT", "ARGUMENTS", "DESCRIPTION"}, rows, nil)
 		}),
 	}
-	outputFlag(cmd, app)
-	return cmd
 }

@@ -36,26 +36,20 @@ func (p *progress) event(e workload.Event) {
 		}
 		return
 	}
-	total := int64(-1) // a spinner
+	text := oneLine(e.Message)
 	if e.Total > 0 {
-		total = e.Total
+		text += fmt.Sprintf(" %.1f of %.1f MB", float64(min(e.Current, e.Total))/1e6, float64(e.Total)/1e6)
 	}
-	if p.bar == nil || (p.bar.GetMax64() < 0) != (total < 0) {
-		p.finish()
-		p.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSpinnerType(14), progressbar.OptionThrottle(80*time.Millisecond),
-			progressbar.OptionShowBytes(total > 0), progressbar.OptionSetWidth(24),
-			progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionSetRenderBlankState(true))
+	if p.bar != nil {
+		p.bar.Describe(text) // shown by the spinner's next turn at the latest
+		return
 	}
-	p.bar.Describe(printable(e.Message))
-	if total > 0 {
-		p.bar.ChangeMax64(total)
-		_ = p.bar.Set64(min(e.Current, total)) // a bar that cannot be drawn is no fault
-	} else {
-		_ = p.bar.Add(1)
-	}
+	p.bar = progressbar.NewOptions64(-1,
+		progressbar.OptionSetDescription(text),
+		progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSpinnerType(14), progressbar.OptionThrottle(80*time.Millisecond),
+		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetRenderBlankState(true))
 }
 
 // done clears the line.
@@ -65,9 +59,10 @@ func (p *progress) done() {
 	p.finish()
 }
 
+// finish ends the bar, which also ends what turns its spinner.
 func (p *progress) finish() {
 	if p.bar != nil {
-		_ = p.bar.Clear()
+		_ = p.bar.Finish() // a line that cannot be cleared is no fault
 		p.bar = nil
 	}
 }

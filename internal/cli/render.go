@@ -51,7 +51,8 @@ func writeJSON(w io.Writer, v any) error {
 // table shows rows: aligned with a header on a terminal, else separated by tabs
 // and without one, for other programs.
 //
-// paint, which may be nil, colours a cell on a terminal.
+// paint, which may be nil, colours a cell on a terminal. It adds as many bytes to
+// every cell of a column, the header's too, or the columns are not aligned.
 func table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string) error {
 	if !isTerminal(w) {
 		for _, row := range rows {
@@ -62,8 +63,7 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	fmt.Fprintln(tw, strings.Join(header, "\t"))
-	for _, row := range rows {
+	for _, row := range append([][]string{header}, rows...) {
 		row = clean(row)
 		for i := range row {
 			if paint != nil {
@@ -80,10 +80,13 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 func clean(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
-		out[i] = printable(strings.Join(strings.Fields(c), " "))
+		out[i] = oneLine(c)
 	}
 	return out
 }
+
+// oneLine is what somebody else said, safe to show in a line.
+func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
 
 // printable drops control characters, except line breaks and tabs.
 func printable(s string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,12 +20,18 @@ import (
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	app := NewApp()
 	root := Root(app)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if ctx.Err() != nil {
+		// Whatever failed, failed because of this.
+		fmt.Fprintln(app.Err, "Error: interrupted")
+		return exitInterrupted
 	}
 	var reported *errReported
 	if !errors.As(err, &reported) {
@@ -72,10 +79,36 @@ go://), an exported configuration, or the URL of a remote server.`,
 	add("servers", newMCP(app), newRegistry(app), newBuild(app))
 	add("tool", newConfig(app), newDoctor(app), newVersion(app))
 	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "status", "stop", "start", "restart", "rm", "logs", "export":
+			c.ValidArgsFunction = app.completeName
+		case "mcp":
+			for _, sub := range c.Commands() {
+				sub.ValidArgsFunction = app.completeName
+			}
+		}
+	}
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	usageArgs(root)
 	return root
+}
+
+// completeName offers the shell the workloads' names.
+func (a *App) completeName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	store, err := a.Store()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names, err := store.Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	if len(args) > 0 && cmd.Flags().Lookup("all") == nil { // it takes one name
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // usageArgs makes every complaint about arguments a fault of the command line.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,7 @@ type runOptions struct {
 	endpointPrefix         string
 	sessionTTL             time.Duration
 	stateless              bool
+	debug                  bool
 }
 
 func newRun(app *App) *cobra.Command {
@@ -59,7 +61,18 @@ The server is one of:
   the URL of a remote server         https://example.com/mcp
 
 Everything after -- goes to the server. The URL stays the same when the workload
-is stopped, started, removed and run again.`,
+is stopped, started, removed and run again.
+
+Variables come from --env-file, then --env-file-dir, then -e; the later wins. A
+value whose name or form looks like a secret's is kept in a file that only you
+can read, and is never exported. Those that a server needs and that are missing
+are asked for on a terminal. With --from-config, -e and --env-file give the
+values of the secrets that the file refers to, and nothing else.
+
+The last flags below belong to features that this version does not have yet.
+Giving one is an error, unless its value asks for nothing, such as
+--isolate-network=false or --image-verification=disabled. Images are not verified
+yet, so --image-verification=warn and =enabled are refused too.`,
 		Example: `  # a server of the Model Context Protocol's own examples, from npm, with a folder
   thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes:ro -- /notes
 
@@ -76,7 +89,8 @@ is stopped, started, removed and run again.`,
   thv run https://mcp.deepwiki.com/mcp --name deepwiki
 
   # the same server somewhere else
-  thv export time time.json && thv run --from-config time.json`,
+  thv export time time.json
+  thv run --from-config time.json --name time-2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			before := cmd.ArgsLenAtDash()
 			if before < 0 {
@@ -97,6 +111,7 @@ is stopped, started, removed and run again.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.debug = app.Debug
 			o.given = func(name string) bool { return cmd.Flags().Changed(name) }
 			if errs := append(refuseLaterFlags(cmd), o.conflicts(cmd)...); len(errs) > 0 {
 				return asUsage(errors.Join(errs...))
@@ -106,34 +121,41 @@ is stopped, started, removed and run again.`,
 	}
 	runFlags(cmd.Flags(), o)
 	addLaterFlags(cmd.Flags())
+	cmd.SetUsageFunc(runUsage)
 	return cmd
 }
 
 func runFlags(f *pflag.FlagSet, o *runOptions) {
-	f.StringVar(&o.name, "name", "", "Workload name (default: made from the server's)")
+	f.StringVar(&o.name, "name", "", "Workload name (default: auto-generated from image)")
 	f.StringVar(&o.group, "group", workload.DefaultGroup, "Group the workload belongs to")
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "Block until the container exits")
 	f.StringVar(&o.fromConfig, "from-config", "", "Load an exported configuration file")
-	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE; KEY alone takes your own")
 	f.StringVar(&o.envFile, "env-file", "", "Load variables from one file")
 	f.StringVar(&o.envFileDir, "env-file-dir", "", "Load variables from all files in a directory")
 	f.StringArrayVarP(&o.labels, "label", "l", nil, "Container label, format key=value")
 	f.StringArrayVarP(&o.volumes, "volume", "v", nil, "Mount, format host-path:container-path[:ro]")
-	f.StringArrayVarP(&o.ports, "publish", "p", nil, "Port publishing on the loopback address, format hostPort:containerPort")
-	f.StringVar(&o.network, "network", "", "Container network (for example `host`)")
-	f.StringVar(&o.profile, "permission-profile", "", "`none`, network, or a path to a JSON file (default: the registry's, else network)")
+	f.StringArrayVarP(&o.ports, "publish", "p", nil, "Port publishing, format hostPort:containerPort; on the loopback address")
+	f.StringVar(&o.network, "network", "", "Container network (for example host)")
+	f.StringVar(&o.profile, "permission-profile", "", "none, network, or a path to a JSON file (default: registry's profile, or network if the registry gives none)")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for container builds")
 	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image for protocol schemes")
 	f.StringSliceVar(&o.addPackages, "runtime-add-package", nil, "Extra packages in builder and runtime stages; repeatable")
-	f.StringVar(&o.transport, "transport", "", "`sse`, streamable-http or stdio (default: found out)")
-	f.StringVar(&o.proxyMode, "proxy-mode", "streamable-http", "Proxy mode: streamable-http, or sse for old clients (deprecated)")
+	f.StringVar(&o.transport, "transport", "", "sse, streamable-http or stdio (default: the registry's, the image's, or found out)")
+	f.StringVar(&o.proxyMode, "proxy-mode", "streamable-http", "Proxy mode for stdio: streamable-http or sse (sse is deprecated and will be removed)")
 	f.StringVar(&o.host, "host", "127.0.0.1", "Host for the HTTP proxy to listen on")
 	f.IntVar(&o.proxyPort, "proxy-port", 0, "Host port for the proxy (default: derived from the name, and kept)")
-	f.StringVar(&o.targetHost, "target-host", "127.0.0.1", "Host to forward to inside the container (SSE or streamable HTTP only)")
+	f.StringVar(&o.targetHost, "target-host", "127.0.0.1", "Host to forward to (SSE or streamable HTTP only)")
 	f.IntVar(&o.targetPort, "target-port", 0, "Container port (SSE or streamable HTTP only)")
 	f.StringVar(&o.endpointPrefix, "endpoint-prefix", "", "Path prefix prepended to SSE endpoint URLs")
-	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout, for example 30m (default 2h)")
+	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
+}
+
+// withConfig are the flags that go with --from-config: -e and --env-file give
+// the values of the secrets that the file refers to.
+func withConfig() []string {
+	return []string{"from-config", "foreground", "debug", "name", "env", "env-file"}
 }
 
 // conflicts reports flags that cannot go together.
@@ -143,7 +165,7 @@ func (o *runOptions) conflicts(cmd *cobra.Command) []error {
 	}
 	var with []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"from-config", "foreground", "debug", "name"}, f.Name) {
+		if !slices.Contains(withConfig(), f.Name) {
 			with = append(with, "--"+f.Name)
 		}
 	})
@@ -159,77 +181,95 @@ func (o *runOptions) conflicts(cmd *cobra.Command) []error {
 func runRun(ctx context.Context, app *App, o *runOptions) error {
 	p := newProgress(app.Err)
 	defer p.done()
-	draft, err := o.draft(ctx, app, p)
+	d, err := o.draft(ctx, app, p)
 	if err != nil {
 		return err
 	}
-	for _, n := range draft.notices {
-		p.done()
-		fmt.Fprintln(app.Err, "Note:", n)
+	p.done()
+	for _, n := range d.notices {
+		fmt.Fprintln(app.Err, "Note:", printable(n))
+	}
+	return launch(ctx, app, d, o.foreground, p)
+}
+
+// launch stores the workload and starts it. When that fails, or ctx ends before
+// the server has answered, nothing is left behind.
+func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progress) error {
+	manager, err := app.Manager()
+	if err != nil {
+		return err
 	}
 	secrets, err := app.Secrets()
 	if err != nil {
 		return err
 	}
-	manager, err := app.Manager()
-	if err != nil {
-		return err
-	}
-	// The secrets of a name that is taken are another workload's.
-	store, err := app.Store()
-	if err != nil {
-		return err
-	}
-	if _, err := store.Get(draft.spec.Name); err == nil {
-		return fmt.Errorf("%w: %q; start it with `thv start %s`, remove it with `thv rm %s`, or choose another --name", workload.ErrExists, draft.spec.Name, draft.spec.Name, draft.spec.Name)
-	}
-	if err := secrets.Put(draft.spec.Name, draft.secrets); err != nil {
-		return err
-	}
-	if o.foreground {
-		return runForeground(ctx, app, manager, draft.spec, p)
-	}
-	st, err := manager.Run(ctx, draft.spec, p.event)
-	if err != nil {
-		return err
-	}
-	p.done()
-	fmt.Fprintf(app.Err, "%s is running: %s\n", st.Name, printable(st.Server))
-	fmt.Fprintln(app.Out, st.URL)
-	return nil
-}
-
-// runForeground is the owner in this process; it ends with the container, or
-// with the person's Ctrl-C. The workload stays stored.
-func runForeground(ctx context.Context, app *App, manager *workload.Manager, spec *workload.Spec, p *progress) error {
-	if err := manager.Create(ctx, spec); err != nil {
-		return err
-	}
-	cfg, err := app.ownerConfig(spec.Name)
-	if err != nil {
+	name := d.spec.Name
+	// Creation decides who has the name. Only then are secrets put under it:
+	// before, they could be another workload's.
+	if err := manager.Create(ctx, d.spec); err != nil {
 		return err
 	}
 	ready := false
+	if err = secrets.Put(name, d.secrets); err == nil {
+		if foreground {
+			ready, err = ownHere(ctx, app, d.spec, p)
+		} else {
+			ready, err = startDetached(ctx, app, manager, name, p)
+		}
+	}
+	// A workload that is running already is somebody's who started what we
+	// have just stored.
+	if ready || errors.Is(err, workload.ErrAlreadyRunning) {
+		return err
+	}
+	if err == nil {
+		err = ctx.Err() // stopped before it was ready
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	if gone := manager.Remove(clean, name); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
+		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %v\n", name, gone)
+	}
+	return err
+}
+
+// startDetached starts the workload in a process of its own and prints its URL.
+func startDetached(ctx context.Context, app *App, manager *workload.Manager, name string, p *progress) (ready bool, err error) {
+	st, err := manager.Start(ctx, name, p.event)
+	if err != nil {
+		return false, err
+	}
+	p.done()
+	fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
+	fmt.Fprintln(app.Out, st.URL)
+	return true, nil
+}
+
+// ownHere is the owner in this process. It ends with the container, or with the
+// person's Ctrl-C; a workload that was ready stays stored.
+func ownHere(ctx context.Context, app *App, spec *workload.Spec, p *progress) (ready bool, err error) {
+	cfg, err := app.ownerConfig(spec.Name)
+	if err != nil {
+		return false, err
+	}
+	var answered atomic.Bool
 	cfg.Console = app.Err
+	if isTerminal(app.Err) {
+		cfg.Console = &printableWriter{app.Err}
+	}
 	cfg.Foreground = true
 	cfg.Notices = func(n workload.Notice) {
 		switch {
 		case n.Progress != nil:
 			p.event(*n.Progress)
 		case n.Ready:
-			ready = true
+			answered.Store(true)
 			p.done()
 			fmt.Fprintln(app.Out, spec.URL())
 		}
 	}
 	err = owner.Main(ctx, cfg)
-	if err != nil && !ready {
-		// It never ran: nothing is left behind.
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-		defer cancel()
-		return errors.Join(err, manager.Remove(clean, spec.Name))
-	}
-	return err
+	return answered.Load(), err
 }
 
 // workingDir is where relative paths of the command line are taken from.

@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
+	"reflect"
 
-	"github.com/toolhaven/toolhaven/internal/container"
-	"github.com/toolhaven/toolhaven/internal/gateway/backend"
-	"github.com/toolhaven/toolhaven/internal/netguard"
-	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -25,18 +20,8 @@ type draft struct {
 	notices []string
 }
 
-// Labels of an image that say how its server speaks.
-const (
-	labelTransport = "dev.toolhaven.transport"
-	labelPort      = "dev.toolhaven.port"
-)
-
-// defaultTargetPort is told to an HTTP server (MCP_PORT) when nothing else says
-// where it listens.
-const defaultTargetPort = 8080
-
 // draft makes the Spec that the command line asks for, and makes its image
-// present. Bad values are reported all at once, before anything is fetched.
+// present. Bad values are reported all at once, and before anything is fetched.
 func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, error) {
 	if o.fromConfig != "" {
 		return o.importSpec(ctx, app, p)
@@ -45,9 +30,12 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	if err != nil {
 		return nil, asUsage(err)
 	}
+	if err := mayRun(app, o.name, o.group); err != nil {
+		return nil, err
+	}
 	found, err := source.Resolve(ctx, source.Request{
 		Arg: o.arg, Args: o.args, Transport: workload.Transport(o.transport),
-		Permissions: o.profile != "", Mounts: len(o.volumes) > 0, Network: o.network != "",
+		Permissions: own.permissions != nil, Mounts: len(own.mounts) > 0, Network: o.network != "",
 		Catalog: app.Catalog,
 	})
 	if err != nil {
@@ -55,24 +43,28 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	}
 	d := &draft{spec: &found.Spec, secrets: map[string]string{}, notices: found.Notices}
 	s := d.spec
-	s.Schema, s.Group, s.Debug = workload.Schema, o.group, app.Debug
 	if s.Name = o.name; s.Name == "" {
 		s.Name = found.Name
+		if err := mayRun(app, s.Name, ""); err != nil {
+			return nil, err
+		}
 	}
-	if err := workload.ValidName(s.Name); err != nil {
+	if err := o.refuseMisplaced(s); err != nil {
 		return nil, asUsage(err)
 	}
-	if err := o.refusePackageFlags(s); err != nil {
+	if err := o.apply(s, own); err != nil {
 		return nil, asUsage(err)
 	}
-	if err := o.applyContainer(s, own); err != nil {
-		return nil, asUsage(err)
-	}
-	if err := d.applyEnv(app, own.env, found.Inputs); err != nil {
+	if err := d.applyEnv(ctx, app, own.env, found.Inputs); err != nil {
 		return nil, err
 	}
-	d.noteHosts()
-	if err := o.applyProxy(app, s); err != nil {
+	if own.permissions != nil {
+		d.noteUnenforced()
+	}
+	if err := workload.Validate(soFar(*s)); err != nil {
+		return nil, asUsage(err)
+	}
+	if err := o.choosePort(app, s); err != nil {
 		return nil, err
 	}
 	if s.Remote != nil {
@@ -86,7 +78,41 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	return d, asUsage(workload.Validate(s))
 }
 
-// values are the parsed values of repeatable flags.
+// mayRun tells early, before anything is fetched, what would be refused in the
+// end: a name that is taken, a group that is not there. An empty name or group
+// is not looked at. (What decides is Manager.Create.)
+func mayRun(app *App, name, group string) error {
+	if group != "" {
+		if err := groupExists(app, group); err != nil {
+			return fmt.Errorf("%w; make it with `thv group create %s`", err, group)
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	if err := workload.ValidName(name); err != nil {
+		return asUsage(err)
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	if _, err := store.Get(name); err == nil {
+		return fmt.Errorf("%w: %q; start it with `thv start %s`, remove it with `thv rm %s`, or choose another --name", workload.ErrExists, name, name, name)
+	} else if !errors.Is(err, workload.ErrNotFound) {
+		return err
+	}
+	owner, err := store.Owner(name)
+	if err != nil {
+		return err
+	}
+	if owner != nil {
+		return fmt.Errorf("%w: %q runs, though its configuration is lost; `thv restart %s` restores it, `thv rm %s` removes it", workload.ErrExists, name, name, name)
+	}
+	return nil
+}
+
+// values are the parsed values of flags.
 type values struct {
 	env         map[string]string
 	mounts      []workload.Mount
@@ -95,39 +121,36 @@ type values struct {
 	permissions *workload.Permissions
 }
 
+// parse reads every value of the command line and reports everything that is
+// wrong with them, as far as it can be told without knowing the server.
 func (o *runOptions) parse() (*values, error) {
 	cwd, err := workingDir()
 	if err != nil {
 		return nil, err
 	}
-	v := &values{env: map[string]string{}}
+	v := &values{}
 	var errs []error
 	note := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if o.envFile != "" {
-		env, err := workload.LoadEnvFile(o.envFile)
-		note(err)
-		maps.Copy(v.env, env)
-	}
-	if o.envFileDir != "" {
-		env, err := workload.LoadEnvDir(o.envFileDir)
-		note(err)
-		maps.Copy(v.env, env)
-	}
-	env, err := workload.ParseEnv(o.env, os.LookupEnv)
+	v.env, err = o.environment()
 	note(err)
-	maps.Copy(v.env, env)
 	for _, value := range o.volumes {
 		m, err := workload.ParseMount(value, cwd)
-		note(err)
+		if err != nil {
+			note(err)
+			continue
+		}
 		v.mounts = append(v.mounts, m)
 	}
 	for _, value := range o.ports {
 		port, err := workload.ParsePort(value)
-		note(err)
+		if err != nil {
+			note(err)
+			continue
+		}
 		v.ports = append(v.ports, port)
 	}
 	v.labels, err = workload.ParseLabels(o.labels)
@@ -135,65 +158,84 @@ func (o *runOptions) parse() (*values, error) {
 	if o.profile != "" {
 		permissions, mounts, err := workload.LoadPermissions(o.profile, cwd)
 		note(err)
+		permissions.Read, permissions.Write = nil, nil // they are mounts now
 		v.permissions = &permissions
 		v.mounts = workload.MergeMounts(mounts, v.mounts)
-	}
-	if o.transport != "" && o.transport != "stdio" && o.transport != "sse" && o.transport != "streamable-http" {
-		note(fmt.Errorf("--transport %q: choose stdio, sse or streamable-http", o.transport))
-	}
-	if o.proxyMode != "sse" && o.proxyMode != "streamable-http" {
-		note(fmt.Errorf("--proxy-mode %q: choose streamable-http or sse", o.proxyMode))
-	}
-	if o.given("proxy-port") && (o.proxyPort < 1 || o.proxyPort > 65535) {
-		note(fmt.Errorf("--proxy-port %d is not a port (1 to 65535)", o.proxyPort))
-	}
-	if o.given("target-port") && (o.targetPort < 1 || o.targetPort > 65535) {
-		note(fmt.Errorf("--target-port %d is not a port (1 to 65535)", o.targetPort))
-	}
-	if o.sessionTTL < 0 {
-		note(errors.New("--session-ttl must not be negative"))
 	}
 	if o.caCert != "" {
 		if _, err := os.Stat(o.caCert); err != nil {
 			note(fmt.Errorf("--ca-cert: %w", err))
 		}
 	}
+	probe := workload.Spec{}
+	if o.given("name") {
+		probe.Name = o.name
+		if o.name == "" {
+			note(workload.ValidName(""))
+		}
+	}
+	note(o.apply(&probe, v))
+	note(workload.Validate(soFar(probe)))
 	return v, errors.Join(errs...)
 }
 
-// refusePackageFlags: what shapes the build of an image means nothing without
-// one.
-func (o *runOptions) refusePackageFlags(s *workload.Spec) error {
+// environment is what --env-file, --env-file-dir and -e give; the later wins.
+func (o *runOptions) environment() (map[string]string, error) {
+	all := map[string]string{}
 	var errs []error
-	if s.Package == nil {
-		for _, flag := range []string{"ca-cert", "runtime-image", "runtime-add-package"} {
-			if o.given(flag) {
-				errs = append(errs, fmt.Errorf("--%s is for servers given as npx://, uvx:// or go:// packages", flag))
-			}
+	add := func(env map[string]string, err error) {
+		maps.Copy(all, env)
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
-	if s.Remote != nil {
-		for _, flag := range []string{"volume", "publish", "network", "permission-profile", "label", "target-host", "target-port"} {
-			if o.given(flag) {
-				errs = append(errs, fmt.Errorf("--%s is for servers that run here, not for a remote URL", flag))
-			}
-		}
+	if o.envFile != "" {
+		add(workload.LoadEnvFile(o.envFile))
 	}
-	return errors.Join(errs...)
+	if o.envFileDir != "" {
+		add(workload.LoadEnvDir(o.envFileDir))
+	}
+	add(workload.ParseEnv(o.env, os.LookupEnv))
+	return all, errors.Join(errs...)
 }
 
-func (o *runOptions) applyContainer(s *workload.Spec, own *values) error {
+// apply puts what the flags say over what the source said: flag > registry >
+// default.
+func (o *runOptions) apply(s *workload.Spec, own *values) error {
+	s.Schema, s.Group = workload.Schema, o.group
+	if o.debug {
+		s.Debug = true
+	}
+	if o.transport != "" {
+		s.Transport = workload.Transport(o.transport)
+	}
+	if s.Transport == workload.Stdio {
+		s.TargetHost, s.TargetPort, s.TargetPath = "", 0, ""
+	}
+	if o.given("target-port") {
+		s.TargetPort = o.targetPort
+	}
+	if o.given("target-host") {
+		s.TargetHost = o.targetHost
+	}
+	x := &s.Proxy
+	x.Host, x.Mode, x.EndpointPrefix = o.host, o.proxyMode, o.endpointPrefix
+	x.SessionTTL = workload.Duration(o.sessionTTL)
+	x.Stateless = x.Stateless || o.stateless
+	if o.given("proxy-port") {
+		x.Port = o.proxyPort
+	}
 	if s.Remote != nil {
 		return nil
 	}
 	c := &s.Container
-	c.Labels, c.Network = own.labels, o.network
-	c.Publish = own.ports
+	c.Labels, c.Network, c.Publish = own.labels, o.network, own.ports
 	c.Mounts = workload.MergeMounts(c.Mounts, own.mounts)
 	if own.permissions != nil {
 		c.Permissions = *own.permissions
-		c.Permissions.Read, c.Permissions.Write = nil, nil // they are Mounts now
-	} else if c.Permissions.Network == nil {
+	} else if reflect.ValueOf(c.Permissions).IsZero() {
+		// A profile without a network section grants none; no profile at all
+		// is the profile network.
 		c.Permissions, _ = workload.BuiltinPermissions("network")
 	}
 	if p := s.Package; p != nil {
@@ -209,188 +251,77 @@ func (o *runOptions) applyContainer(s *workload.Spec, own *values) error {
 	return nil
 }
 
-// noteHosts: a profile's list of hosts does nothing by itself.
-func (d *draft) noteHosts() {
+// soFar completes a Spec whose server has not been looked at yet with values
+// that are always right, so that every fault Validate finds in it is real.
+func soFar(s workload.Spec) *workload.Spec {
+	if s.Name == "" {
+		s.Name = "server"
+	}
+	if s.Image == "" && s.Remote == nil {
+		s.Image = "image"
+	}
+	if s.Transport == "" {
+		s.Transport = workload.StreamableHTTP
+	}
+	if s.Proxy.Port == 0 {
+		s.Proxy.Port = 1
+	}
+	if s.Transport != workload.Stdio {
+		if s.TargetHost == "" {
+			s.TargetHost = "127.0.0.1"
+		}
+		if s.TargetPort == 0 {
+			s.TargetPort = 1
+			s.Container.Publish = nil // whether it is the server's own is open
+		}
+	}
+	return &s
+}
+
+// refuseMisplaced: a flag that would mean nothing for this server is an error.
+func (o *runOptions) refuseMisplaced(s *workload.Spec) error {
+	var errs []error
+	refuse := func(why string, flags ...string) {
+		for _, flag := range flags {
+			if o.given(flag) {
+				errs = append(errs, fmt.Errorf("--%s %s", flag, why))
+			}
+		}
+	}
+	if s.Package == nil {
+		refuse("is for servers given as npx://, uvx:// or go:// packages", "ca-cert", "runtime-image", "runtime-add-package")
+	}
+	if s.Remote != nil {
+		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port")
+	}
+	return errors.Join(errs...)
+}
+
+// noteUnenforced says of the person's own profile what does nothing by itself.
+// (Of a registry's profile, package source says it.)
+func (d *draft) noteUnenforced() {
 	n := d.spec.Container.Permissions.Network
-	if n == nil || n.Outbound == nil || len(d.notices) > 0 {
+	if n == nil {
 		return
 	}
-	if len(n.Outbound.AllowHost)+len(n.Outbound.AllowPort) > 0 {
+	if out := n.Outbound; out != nil && !out.InsecureAllowAll && len(out.AllowHost)+len(out.AllowPort) > 0 {
 		d.notices = append(d.notices, "the permission profile lists allowed hosts or ports; they are enforced only with --isolate-network, so the server can reach any address")
+	}
+	if n.Inbound != nil && len(n.Inbound.AllowHost) > 0 {
+		d.notices = append(d.notices, "the permission profile's inbound hosts are enforced only with --isolate-network; the gateway accepts local clients")
 	}
 }
 
-func (o *runOptions) applyProxy(app *App, s *workload.Spec) error {
-	p := &s.Proxy
-	p.Host, p.Mode, p.EndpointPrefix = o.host, o.proxyMode, o.endpointPrefix
-	p.SessionTTL = workload.Duration(o.sessionTTL)
-	p.Stateless = p.Stateless || o.stateless
+// choosePort settles the proxy's port: flag, registry, or the name's own. It is
+// remembered, so that the URL never changes.
+func (o *runOptions) choosePort(app *App, s *workload.Spec) error {
 	store, err := app.Store()
 	if err != nil {
 		return err
 	}
-	if o.proxyPort != 0 {
-		p.Port = o.proxyPort
+	if s.Proxy.Port != 0 {
+		return store.RememberPort(s.Name, s.Proxy.Port)
 	}
-	if p.Port != 0 {
-		return store.RememberPort(s.Name, p.Port)
-	}
-	p.Port, err = store.Port(s.Name)
+	s.Proxy.Port, err = store.Port(s.Name)
 	return err
-}
-
-// settleRemote finds out how a remote server speaks.
-func (o *runOptions) settleRemote(ctx context.Context, s *workload.Spec, p *progress) error {
-	if o.transport != "" {
-		s.Transport = workload.Transport(o.transport)
-	}
-	if s.Transport != "" || len(s.Remote.SecretHeaders) > 0 {
-		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
-		return nil
-	}
-	p.event(workload.Event{Stage: "server", Message: "asking " + s.Remote.URL + " how it speaks"})
-	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
-	if err != nil {
-		return err
-	}
-	found, err := backend.Detect(ctx, s.Remote.URL, rt)
-	if err != nil {
-		return fmt.Errorf("%s does not answer as an MCP server: %w", s.Remote.URL, err)
-	}
-	s.Transport = workload.Transport(found)
-	return nil
-}
-
-// settleImage makes the image present and reads from it what nobody has said:
-// flag, registry, label, exposed port, in this order.
-func (o *runOptions) settleImage(ctx context.Context, app *App, s *workload.Spec, p *progress) error {
-	engine, err := app.Engine(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Package != nil {
-		if err := buildPackage(ctx, app, engine, s, p); err != nil {
-			return err
-		}
-	}
-	image, err := presentImage(ctx, engine, s.Image, p)
-	if err != nil {
-		return err
-	}
-	transport := workload.Transport(cmp.Or(o.transport, string(s.Transport), image.Labels[labelTransport]))
-	if transport == "" {
-		transport = workload.Stdio
-		if s.Package == nil && len(image.ExposedPorts) > 0 {
-			transport = workload.StreamableHTTP
-		}
-	}
-	s.Transport = transport
-	if transport == workload.Stdio {
-		for _, flag := range []string{"target-host", "target-port"} {
-			if o.given(flag) {
-				return usage("--%s is for servers that speak HTTP; add --transport streamable-http or sse", flag)
-			}
-		}
-		s.TargetPort, s.TargetHost, s.TargetPath = 0, "", ""
-		return nil
-	}
-	s.TargetHost = o.targetHost
-	if o.targetPort != 0 {
-		s.TargetPort = o.targetPort
-	}
-	if s.TargetPort == 0 {
-		if _, err := fmt.Sscan(image.Labels[labelPort], &s.TargetPort); err != nil {
-			s.TargetPort = 0
-		}
-	}
-	if s.TargetPort == 0 && len(image.ExposedPorts) > 1 {
-		return usage("the image exposes ports %v; choose the server's with --target-port", image.ExposedPorts)
-	}
-	if s.TargetPort == 0 && len(image.ExposedPorts) == 1 {
-		s.TargetPort = image.ExposedPorts[0]
-	}
-	s.TargetPort = cmp.Or(s.TargetPort, defaultTargetPort)
-	if s.TargetPath == "" {
-		s.TargetPath = map[workload.Transport]string{workload.SSE: "/sse", workload.StreamableHTTP: "/mcp"}[transport]
-	}
-	return nil
-}
-
-// presentImage pulls an image that the engine does not have.
-func presentImage(ctx context.Context, engine container.Engine, ref string, p *progress) (container.Image, error) {
-	image, err := engine.Image(ctx, ref)
-	if !errors.Is(err, container.ErrNotFound) {
-		return image, err
-	}
-	p.event(workload.Event{Stage: "image", Message: "pulling " + ref})
-	err = engine.Pull(ctx, ref, func(step container.Progress) {
-		p.event(workload.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
-	})
-	if err != nil {
-		return image, err
-	}
-	return engine.Image(ctx, ref)
-}
-
-// applyEnv gives the server its variables: the registry's defaults, then what
-// the person gave. Values that look secret go to the secrets store. What is
-// required and missing is asked for on a terminal, else reported, all at once.
-func (d *draft) applyEnv(app *App, own map[string]string, inputs []source.Input) error {
-	s := d.spec
-	values := maps.Clone(s.Env)
-	if values == nil {
-		values = map[string]string{}
-	}
-	marked := map[string]bool{} // declared secret by the registry
-	headers := map[string]string{}
-	for _, in := range inputs {
-		name := in.Name
-		if in.Header {
-			name = headerVariable(in.Name)
-			headers[name] = in.Name
-		}
-		marked[name] = marked[name] || in.Secret
-		if in.Default != "" {
-			values[name] = in.Default
-		}
-	}
-	maps.Copy(values, own)
-	if err := askMissing(app, values, inputs); err != nil {
-		return err
-	}
-	s.Env = map[string]string{}
-	for name, value := range values {
-		isSecret := marked[name] && value != "" || secret.Looks(name, value)
-		if isSecret {
-			d.secrets[name] = value
-		}
-		ref := secret.Ref(s.Name, name)
-		header, isHeader := headers[name]
-		switch {
-		case s.Remote != nil && !isHeader:
-			return usage("-e %s: environment variables are for servers that run here, not for a remote URL", name)
-		case s.Remote != nil && isSecret:
-			s.Remote.SecretHeaders = put(s.Remote.SecretHeaders, header, ref)
-		case s.Remote != nil:
-			s.Remote.Headers = put(s.Remote.Headers, header, value)
-		case isSecret:
-			s.SecretEnv = put(s.SecretEnv, name, ref)
-		default:
-			s.Env[name] = value
-		}
-	}
-	return nil
-}
-
-func put(m map[string]string, k, v string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[k] = v
-	return m
-}
-
-// headerVariable is the name under which -e gives a remote server's header.
-func headerVariable(header string) string {
-	return strings.ToUpper(strings.ReplaceAll(header, "-", "_"))
 }

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
@@ -20,53 +21,55 @@ const maxExport = 4 << 20
 // importSpec reads an exported configuration: ours, or one that ToolHive
 // exported, as far as this version can honour it.
 func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*draft, error) {
-	content, err := os.ReadFile(o.fromConfig)
+	content, err := workload.ReadFile(o.fromConfig, maxExport)
 	if err != nil {
 		return nil, usage("--from-config: %w", err)
 	}
-	if len(content) > maxExport {
-		return nil, usage("--from-config %s: larger than %d bytes", o.fromConfig, maxExport)
-	}
-	spec, err := decodeExport(content)
+	spec, notices, err := decodeExport(content)
 	if err != nil {
 		return nil, usage("--from-config %s: %w", o.fromConfig, err)
 	}
-	d := &draft{spec: spec, secrets: map[string]string{}}
-	if o.name != "" {
-		spec.Name = o.name
-	}
-	if err := workload.ValidName(spec.Name); err != nil {
+	given, err := o.environment()
+	if err != nil {
 		return nil, asUsage(err)
 	}
-	store, err := app.Store()
-	if err != nil {
+	d := &draft{spec: spec, secrets: map[string]string{}, notices: notices}
+	from := spec.Name
+	if o.given("name") {
+		spec.Name = o.name
+	}
+	if o.debug {
+		spec.Debug = true
+	}
+	if err := workload.ValidName(spec.Name); err != nil {
+		return nil, usage("--from-config %s: %w", o.fromConfig, err)
+	}
+	if err := mayRun(app, spec.Name, spec.Group); err != nil {
 		return nil, err
 	}
-	// Another name is another workload with a port of its own.
-	if o.name != "" || spec.Proxy.Port == 0 {
-		if spec.Proxy.Port, err = store.Port(spec.Name); err != nil {
-			return nil, err
-		}
-	} else if err := store.RememberPort(spec.Name, spec.Proxy.Port); err != nil {
+	if err := d.recoverSecrets(ctx, app, from, given); err != nil {
 		return nil, err
 	}
-	if err := d.recoverSecrets(app); err != nil {
+	if err := workload.Validate(soFar(*spec)); err != nil {
+		return nil, usage("--from-config %s: %w", o.fromConfig, err)
+	}
+	if spec.Name != from {
+		spec.Proxy.Port = 0 // another workload, with a port of its own
+	}
+	if err := o.choosePort(app, spec); err != nil {
 		return nil, err
 	}
 	if spec.Remote == nil {
-		if err := o.importImage(ctx, app, spec, p); err != nil {
+		if err := importImage(ctx, app, spec, p); err != nil {
 			return nil, err
 		}
 	}
-	if err := workload.Validate(spec); err != nil {
-		return nil, usage("--from-config %s: %w", o.fromConfig, err)
-	}
-	return d, nil
+	return d, asUsage(workload.Validate(spec))
 }
 
 // importImage makes the image present; one that was built from a package is
 // built again when this engine does not have it.
-func (o *runOptions) importImage(ctx context.Context, app *App, spec *workload.Spec, p *progress) error {
+func importImage(ctx context.Context, app *App, spec *workload.Spec, p *progress) error {
 	engine, err := app.Engine(ctx)
 	if err != nil {
 		return err
@@ -79,214 +82,126 @@ func (o *runOptions) importImage(ctx context.Context, app *App, spec *workload.S
 }
 
 // decodeExport tells the two formats apart by their version key.
-func decodeExport(content []byte) (*workload.Spec, error) {
+func decodeExport(content []byte) (*workload.Spec, []string, error) {
 	var probe struct {
-		Schema        string  `json:"schema"`
+		Schema        *string `json:"schema"`
 		SchemaVersion *string `json:"schema_version"`
 	}
-	if err := json.Unmarshal(content, &probe); err == nil && probe.SchemaVersion != nil {
+	err := json.Unmarshal(content, &probe)
+	switch {
+	case err == nil && probe.SchemaVersion != nil:
 		return decodeToolHive(content)
-	} else if err == nil && probe.Schema != workload.Schema {
-		return nil, fmt.Errorf("its schema is %q; this version of thv reads %q", probe.Schema, workload.Schema)
+	case err == nil && probe.Schema != nil && *probe.Schema != workload.Schema:
+		return nil, nil, fmt.Errorf("its schema is %q; this version of thv reads %q", *probe.Schema, workload.Schema)
 	}
 	var spec workload.Spec
 	if err := workload.DecodeStrict(content, &spec); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &spec, nil
+	if probe.Schema == nil {
+		return nil, nil, fmt.Errorf("it has no schema; this version of thv reads %q", workload.Schema)
+	}
+	return &spec, nil, nil
 }
 
-// recoverSecrets finds the values that the configuration refers to: in the
-// secrets store, else in the environment under the variable's own name, else
-// from the person.
-func (d *draft) recoverSecrets(app *App) error {
+// recoverSecrets finds the values that the configuration refers to: in what was
+// given with -e, else in the secrets store, else from the person. from is the
+// workload's name in the file.
+//
+// A file that somebody sends must not lead the secrets of a workload that runs
+// here to a program of its own. So the store is asked only for a file that
+// describes that very workload; and the caller's environment is not asked at
+// all (-e NAME without a value does that, by name).
+func (d *draft) recoverSecrets(ctx context.Context, app *App, from string, given map[string]string) error {
+	d.hideSecrets()
 	secrets, err := app.Secrets()
 	if err != nil {
 		return err
 	}
-	var missing []source.Input
-	values := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(d.spec.SecretEnv)) {
-		value, err := secrets.Get(d.spec.SecretEnv[name])
-		if errors.Is(err, secret.ErrNotFound) {
-			if value = app.Env(name); value == "" {
-				missing = append(missing, source.Input{Name: name, Required: true, Secret: true})
-				continue
-			}
-		} else if err != nil {
-			return err
-		}
-		values[name] = value
-	}
-	if len(missing) > 0 && !isTerminal(app.In) {
-		names := make([]string, len(missing))
-		for i, in := range missing {
-			names[i] = in.Name
-		}
-		return usage("the configuration refers to secrets that are not stored here: %v; set environment variables of these names and try again", names)
-	}
-	if err := askMissing(app, values, missing); err != nil {
+	store, err := app.Store()
+	if err != nil {
 		return err
 	}
-	for name, value := range values {
-		d.secrets[name] = value
+	stored, err := store.Get(from)
+	known := err == nil && sameProgram(stored, d.spec)
+	values := map[string]string{}
+	var wanted []source.Input
+	var taken []string
+	look := func(in source.Input, ref string) error {
+		name := variable(in)
+		if _, ok := d.secrets[name]; ok {
+			return nil // the file itself held it
+		}
+		wanted = append(wanted, in)
+		if v, ok := given[name]; ok {
+			values[name] = v
+			return nil
+		}
+		if !known || ref != secret.Ref(from, name) {
+			return nil
+		}
+		v, err := secrets.Get(ref)
+		if errors.Is(err, secret.ErrNotFound) {
+			return nil
+		}
+		values[name] = v
+		taken = append(taken, name)
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.spec.SecretEnv)) {
+		if err := look(source.Input{Name: name, Required: true, Secret: true}, d.spec.SecretEnv[name]); err != nil {
+			return err
+		}
 		d.spec.SecretEnv[name] = secret.Ref(d.spec.Name, name)
+	}
+	if r := d.spec.Remote; r != nil {
+		for _, header := range slices.Sorted(maps.Keys(r.SecretHeaders)) {
+			in := source.Input{Name: header, Header: true, Required: true, Secret: true}
+			if err := look(in, r.SecretHeaders[header]); err != nil {
+				return err
+			}
+			r.SecretHeaders[header] = secret.Ref(d.spec.Name, variable(in))
+		}
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(wanted, func(in source.Input) bool { return variable(in) == name }) {
+			errs = append(errs, fmt.Errorf("%s: --from-config holds the whole configuration; -e gives only the values of secrets that it refers to", name))
+		}
+	}
+	if len(errs) > 0 {
+		return asUsage(errors.Join(errs...))
+	}
+	if err := askMissing(ctx, app, values, wanted); err != nil {
+		return err
+	}
+	maps.Copy(d.secrets, values)
+	if len(taken) > 0 {
+		d.notices = append(d.notices, fmt.Sprintf("secrets taken over from workload %s: %s", from, strings.Join(taken, ", ")))
 	}
 	return nil
 }
 
-// toolHive is what we honour of the configuration that ToolHive's export
-// writes, schema v0.1.0.
-type toolHive struct {
-	SchemaVersion     string                `json:"schema_version"`
-	Name              string                `json:"name"`
-	ContainerName     string                `json:"container_name"`
-	BaseName          string                `json:"base_name"`
-	Image             string                `json:"image"`
-	RemoteURL         string                `json:"remote_url"`
-	CmdArgs           []string              `json:"cmd_args"`
-	Transport         string                `json:"transport"`
-	Host              string                `json:"host"`
-	Port              int                   `json:"port"`
-	TargetHost        string                `json:"target_host"`
-	TargetPort        int                   `json:"target_port"`
-	EnvVars           map[string]string     `json:"env_vars"`
-	Volumes           []string              `json:"volumes"`
-	Publish           []string              `json:"publish"`
-	ContainerLabels   map[string]string     `json:"container_labels"`
-	PermissionProfile *workload.Permissions `json:"permission_profile"`
-	ProxyMode         string                `json:"proxy_mode"`
-	Group             string                `json:"group"`
-	SessionTTL        workload.Duration     `json:"session_ttl"`
-	Stateless         bool                  `json:"stateless"`
-	EndpointPrefix    string                `json:"endpoint_prefix"`
-	Debug             bool                  `json:"debug"`
+// hideSecrets moves values that look secret out of the Spec: a file may hold
+// them in the open, what we store does not.
+func (d *draft) hideSecrets() {
+	s := d.spec
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if value := s.Env[name]; value != "" && secret.Looks(name, value) {
+			d.secrets[name] = value
+			s.SecretEnv = put(s.SecretEnv, name, secret.Ref(s.Name, name))
+			delete(s.Env, name)
+		}
+	}
 }
 
-// toolHiveNeutral are keys that change nothing when left out.
-var toolHiveNeutral = []string{
-	"permission_profile_name_or_path", "registry_api_url", "registry_url", "registry_server_name",
-	"env_file_dir", "ignore_config", "middleware_configs", "mcpserver_generation", "runtime_config",
-}
-
-func decodeToolHive(content []byte) (*workload.Spec, error) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(content, &raw); err != nil {
-		return nil, err
+// sameProgram tells whether two Specs run the same thing with the same reach,
+// under whatever name and port.
+func sameProgram(a, b *workload.Spec) bool {
+	bare := func(s *workload.Spec) workload.Spec {
+		c := *s
+		c.Name, c.Group, c.Proxy, c.Debug, c.Container.Labels = "", "", workload.Proxy{}, false, nil
+		return c
 	}
-	kept := map[string]json.RawMessage{}
-	var refused []string
-	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		switch {
-		case slices.Contains(toolHiveNeutral, key):
-		case isKnownToolHive(key):
-			kept[key] = raw[key]
-		case !isEmptyJSON(raw[key]):
-			refused = append(refused, key)
-		}
-	}
-	if len(refused) > 0 {
-		return nil, fmt.Errorf("it asks for what this version of thv cannot do: %v; remove these keys to go without", refused)
-	}
-	b, err := json.Marshal(kept)
-	if err != nil {
-		return nil, err
-	}
-	var t toolHive
-	if err := json.Unmarshal(b, &t); err != nil {
-		return nil, err
-	}
-	if t.SchemaVersion != "v0.1.0" && t.SchemaVersion != "" {
-		return nil, fmt.Errorf("its schema_version is %q; v0.1.0 can be read", t.SchemaVersion)
-	}
-	return t.spec()
-}
-
-func isKnownToolHive(key string) bool {
-	b, _ := json.Marshal(toolHive{PermissionProfile: &workload.Permissions{}})
-	var known map[string]json.RawMessage
-	_ = json.Unmarshal(b, &known) // our own bytes
-	_, ok := known[key]
-	return ok
-}
-
-func isEmptyJSON(raw json.RawMessage) bool {
-	switch string(raw) {
-	case "null", "false", "0", `""`, "{}", "[]":
-		return true
-	}
-	return false
-}
-
-func (t *toolHive) spec() (*workload.Spec, error) {
-	s := &workload.Spec{
-		Schema: workload.Schema, Name: t.Name, Group: t.Group, Debug: t.Debug,
-		Source:    workload.Source{Kind: "config", Ref: t.Image + t.RemoteURL},
-		Args:      t.CmdArgs,
-		Transport: workload.Transport(t.Transport),
-		Proxy: workload.Proxy{
-			Host: t.Host, Port: t.Port, Mode: t.ProxyMode, EndpointPrefix: t.EndpointPrefix,
-			SessionTTL: t.SessionTTL, Stateless: t.Stateless,
-		},
-	}
-	if s.Group == "" {
-		s.Group = workload.DefaultGroup
-	}
-	if s.Proxy.Host == "" || s.Proxy.Host == "localhost" {
-		s.Proxy.Host = "127.0.0.1"
-	}
-	if s.Proxy.Mode != "sse" || t.Transport != "stdio" {
-		s.Proxy.Mode = "streamable-http"
-	}
-	if t.RemoteURL != "" {
-		s.Remote = &workload.Remote{URL: t.RemoteURL}
-		s.Args = nil
-		return s, nil
-	}
-	s.Image, s.Env = t.Image, t.EnvVars
-	for _, name := range []string{"MCP_TRANSPORT", "MCP_PORT", "FASTMCP_PORT", "MCP_HOST"} {
-		delete(s.Env, name) // they follow from the rest
-	}
-	if t.Transport != "stdio" {
-		s.TargetHost, s.TargetPort = t.TargetHost, t.TargetPort
-		if s.TargetHost == "" {
-			s.TargetHost = "127.0.0.1"
-		}
-	}
-	cwd, err := workingDir()
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, v := range t.Volumes {
-		m, err := workload.ParseMount(v, cwd)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		s.Container.Mounts = append(s.Container.Mounts, m)
-	}
-	for _, v := range t.Publish {
-		p, err := workload.ParsePort(v)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		s.Container.Publish = append(s.Container.Publish, p)
-	}
-	s.Container.Permissions, _ = workload.BuiltinPermissions("network")
-	if t.PermissionProfile != nil {
-		mounts, err := t.PermissionProfile.Mounts(cwd)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		s.Container.Mounts = workload.MergeMounts(mounts, s.Container.Mounts)
-		s.Container.Permissions = *t.PermissionProfile
-		s.Container.Permissions.Read, s.Container.Permissions.Write = nil, nil
-	}
-	for key, value := range t.ContainerLabels {
-		if len(key) >= 8 && key[:8] == "toolhive" {
-			continue
-		}
-		s.Container.Labels = put(s.Container.Labels, key, value)
-	}
-	return s, errors.Join(errs...)
+	return reflect.DeepEqual(bare(a), bare(b))
 }

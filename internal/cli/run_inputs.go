@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,82 +12,107 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
 )
 
 // askMissing completes values with what is required: from the person on a
 // terminal, a secret without showing it. Elsewhere the error names everything
 // that is missing and the flags to write.
-func askMissing(app *App, values map[string]string, inputs []source.Input) error {
+func askMissing(ctx context.Context, app *App, values map[string]string, inputs []source.Input) error {
 	var missing []source.Input
 	var errs []error
 	for _, in := range inputs {
-		name := in.Name
-		if in.Header {
-			name = headerVariable(name)
-		}
-		v, ok := values[name]
-		if in.Required && (!ok || v == "") {
+		v := values[variable(in)]
+		if v == "" && in.Required {
 			missing = append(missing, in)
 		}
-		if ok && len(in.Choices) > 0 && !slices.Contains(in.Choices, v) {
-			errs = append(errs, fmt.Errorf("%s must be one of %s", name, strings.Join(in.Choices, ", ")))
-		}
+		errs = append(errs, choose(in, v))
 	}
-	if len(errs) > 0 {
-		return asUsage(errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		return asUsage(err)
 	}
 	if len(missing) == 0 {
 		return nil
 	}
 	if in, ok := app.In.(*os.File); ok && isTerminal(app.In) && isTerminal(app.Err) {
-		return ask(app, in, values, missing)
+		return ask(ctx, app, in, values, missing)
 	}
 	var b strings.Builder
 	for _, in := range missing {
-		name := in.Name
-		if in.Header {
-			name = headerVariable(name)
-		}
-		fmt.Fprintf(&b, "\n  -e %s=...", name)
+		fmt.Fprintf(&b, "\n  -e %s=...", variable(in))
 		if in.Description != "" {
-			b.WriteString("   " + printable(in.Description))
+			b.WriteString("   " + oneLine(in.Description))
 		}
 	}
 	return usage("the server needs values that were not given; add:%s", b.String())
 }
 
-func ask(app *App, in *os.File, values map[string]string, missing []source.Input) error {
+// choose reports a value that is none of the input's choices.
+func choose(in source.Input, value string) error {
+	if value == "" || len(in.Choices) == 0 || slices.Contains(in.Choices, value) {
+		return nil
+	}
+	return fmt.Errorf("%s must be one of %s", variable(in), strings.Join(in.Choices, ", "))
+}
+
+func ask(ctx context.Context, app *App, in *os.File, values map[string]string, missing []source.Input) error {
 	lines := bufio.NewReader(in)
 	for _, input := range missing {
-		name := input.Name
-		if input.Header {
-			name = headerVariable(name)
-		}
+		name := variable(input)
 		prompt := name
 		if input.Description != "" {
-			prompt += " (" + printable(input.Description) + ")"
+			prompt += " (" + oneLine(input.Description) + ")"
 		}
 		fmt.Fprintf(app.Err, "%s: ", prompt)
-		var value string
-		if input.Secret {
-			b, err := term.ReadPassword(int(in.Fd()))
+		hidden := input.Secret || secret.Looks(name, "")
+		value, err := readAnswer(ctx, in, lines, hidden)
+		if hidden || err != nil {
 			fmt.Fprintln(app.Err)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", name, err)
-			}
-			value = string(b)
-		} else {
-			line, err := lines.ReadString('\n')
-			if err != nil && !(errors.Is(err, io.EOF) && line != "") {
-				return fmt.Errorf("read %s: %w", name, err)
-			}
-			value = strings.TrimSpace(line)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if value == "" {
 			return usage("%s is required", name)
 		}
+		if err := choose(input, value); err != nil {
+			return asUsage(err)
+		}
 		values[name] = value
 	}
 	return nil
+}
+
+// readAnswer reads one line from the terminal. When ctx ends (Ctrl-C), the
+// terminal shows again what is typed; the read itself ends with the process.
+func readAnswer(ctx context.Context, in *os.File, lines *bufio.Reader, hidden bool) (string, error) {
+	fd := int(in.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		text string
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		if hidden {
+			b, err := term.ReadPassword(fd)
+			done <- answer{string(b), err}
+			return
+		}
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) && line != "" {
+			err = nil
+		}
+		done <- answer{strings.TrimSpace(line), err}
+	}()
+	select {
+	case a := <-done:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
+	}
 }

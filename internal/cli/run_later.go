@@ -29,7 +29,7 @@ func laterFlags() []laterFlag {
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
 		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
 		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
-		{"tools", "string[]", "", "Filter tools (comma-separated names)", ""},
+		{"tools", "strings", "", "Filter tools (comma-separated names)", ""},
 		{"tools-override", "string", "", "Path to JSON file overriding tool names and descriptions", ""},
 		{"audit-config", "string", "", "Audit configuration file path", ""},
 		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
@@ -82,7 +82,7 @@ func laterFlags() []laterFlag {
 		{"otel-metrics-enabled", "bool", "true", "OTLP metrics (when an endpoint is configured)", "false"},
 		{"otel-enable-prometheus-metrics-path", "bool", "false", "Serve a /metrics path on the main transport port", "false"},
 		{"otel-custom-attributes", "string", "", "Resource attributes, format key=value comma-separated", ""},
-		{"otel-env-vars", "string[]", "", "Environment variable names included in spans, comma-separated", ""},
+		{"otel-env-vars", "strings", "", "Environment variable names included in spans, comma-separated", ""},
 		{"otel-use-legacy-attributes", "bool", "true", "Emit legacy attribute names alongside new semantic-convention names", "false"},
 	}
 }
@@ -90,26 +90,29 @@ func laterFlags() []laterFlag {
 // addLaterFlags declares them.
 func addLaterFlags(flags *pflag.FlagSet) {
 	for _, f := range laterFlags() {
+		meaning := strings.ReplaceAll(f.meaning, "`", "")
 		switch f.kind {
 		case "bool":
-			flags.Bool(f.name, f.def == "true", f.meaning)
+			flags.Bool(f.name, f.def == "true", meaning)
 		case "string":
-			flags.String(f.name, f.def, f.meaning)
-		case "string[]", "strings":
+			flags.String(f.name, f.def, meaning)
+		case "string[]": // a value may hold commas
+			flags.StringArray(f.name, nil, meaning)
+		case "strings": // comma-separated and repeatable alike
 			var def []string
 			if f.def != "" {
 				def = strings.Split(f.def, ",")
 			}
-			flags.StringSlice(f.name, def, f.meaning)
+			flags.StringSlice(f.name, def, meaning)
 		case "int":
-			n, _ := strconv.Atoi(f.def) // our own text
-			flags.Int(f.name, n, f.meaning)
+			n, _ := strconv.Atoi(f.def) // our own table
+			flags.Int(f.name, n, meaning)
 		case "float":
-			n, _ := strconv.ParseFloat(f.def, 64)
-			flags.Float64(f.name, n, f.meaning)
+			n, _ := strconv.ParseFloat(f.def, 64) // our own table
+			flags.Float64(f.name, n, meaning)
 		case "duration":
-			d, _ := time.ParseDuration(f.def)
-			flags.Duration(f.name, d, f.meaning)
+			d, _ := time.ParseDuration(f.def) // our own table
+			flags.Duration(f.name, d, meaning)
 		}
 	}
 }
@@ -119,9 +122,44 @@ func refuseLaterFlags(cmd *cobra.Command) []error {
 	var errs []error
 	for _, f := range laterFlags() {
 		given := cmd.Flags().Lookup(f.name)
-		if given.Changed && (f.off == "" || given.Value.String() != f.off) {
-			errs = append(errs, fmt.Errorf("--%s is not available in this version of thv; leave it out", f.name))
+		if !given.Changed || f.off != "" && given.Value.String() == f.off {
+			continue
 		}
+		hint := "leave it out"
+		if f.off != "" {
+			hint += fmt.Sprintf(", or write --%s=%s", f.name, f.off)
+		}
+		errs = append(errs, fmt.Errorf("--%s is not available in this version of thv; %s", f.name, hint))
 	}
 	return errs
+}
+
+// runUsage is run's usage text, in which flags that do something come first and
+// those that are refused stand apart.
+func runUsage(cmd *cobra.Command) error {
+	works, later := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	refused := map[string]bool{}
+	for _, f := range laterFlags() {
+		refused[f.name] = true
+	}
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if refused[f.Name] {
+			later.AddFlag(f)
+		} else {
+			works.AddFlag(f)
+		}
+	})
+	_, err := fmt.Fprintf(cmd.OutOrStderr(), `Usage:
+  %s
+
+Examples:
+%s
+
+Flags:
+%s
+Global flags:
+%s
+Flags that this version refuses, because their work is still to come:
+%s`, cmd.UseLine(), cmd.Example, works.FlagUsages(), cmd.InheritedFlags().FlagUsages(), later.FlagUsages())
+	return err
 }

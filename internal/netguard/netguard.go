@@ -34,6 +34,8 @@ type Options struct {
 	AllowHTTP bool
 	// Redirects is how many redirects are followed, to the same host only.
 	Redirects int
+	// Resolver looks names up; nil is the system's.
+	Resolver *net.Resolver
 	// Timeout bounds a whole request; 0 is DefaultTimeout. A Transport has no
 	// such bound, because streams live long.
 	Timeout time.Duration
@@ -82,6 +84,7 @@ func Transport(opt Options) (http.RoundTripper, error) {
 	dialer := &net.Dialer{
 		Timeout:   10 * time.Second,
 		KeepAlive: 30 * time.Second,
+		Resolver:  opt.Resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			return opt.check(address)
 		},

@@ -1,8 +1,11 @@
 package netguard
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,6 +142,22 @@ func TestReadBounded(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	if _, err := ReadBounded(strings.NewReader("abcd"), 3); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// RFC 8996 retires what is older than TLS 1.2.
+func TestOldTLSIsRefused(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	file := t.TempDir() + "/ca.pem"
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mustClient(t, Options{AllowLoopback: true, CAFiles: []string{file}}).Get(server.URL); err == nil || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("got %v", err)
 	}
 }

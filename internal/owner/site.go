@@ -57,7 +57,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := workload.RemoveContainers(ctx, s.engine, s.store, s.spec.Name); err != nil {
+	if err := s.removeLeftovers(ctx); err != nil {
 		return err
 	}
 	cfg, argv, err := s.config(image)
@@ -118,6 +118,27 @@ func (s *site) raise(ctx context.Context) (err error) {
 	s.mu.Lock()
 	s.line, s.id, s.argv, s.http, s.heard = line, id, argv, server, heard
 	s.mu.Unlock()
+	return nil
+}
+
+// removeLeftovers removes containers of an earlier life. One that has ended and
+// that the engine cannot remove (it may hold on to its files for a while after a
+// restart) is in nobody's way: the next one has a name of its own.
+func (s *site) removeLeftovers(ctx context.Context) error {
+	removeErr := workload.RemoveContainers(ctx, s.engine, s.store, s.spec.Name)
+	if removeErr == nil {
+		return nil
+	}
+	left, err := workload.Containers(ctx, s.engine, s.store, s.spec.Name)
+	if err != nil {
+		return errors.Join(removeErr, err)
+	}
+	for _, c := range left {
+		if c.State == "running" || c.State == "paused" || c.State == "restarting" {
+			return removeErr
+		}
+	}
+	s.log.Warn("an ended container cannot be removed; going on without", "error", removeErr)
 	return nil
 }
 

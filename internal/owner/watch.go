@@ -214,7 +214,8 @@ func (w *watch) again(ctx context.Context) error {
 		return w.open(ctx)
 	}
 	if err := s.raze(ctx); err != nil {
-		return err
+		// raise looks again, and judges what is left.
+		w.owner.log.Warn("the old container cannot be removed", "error", err)
 	}
 	if err := s.raise(ctx); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // Bounds on what a registry server answers.
 const (
 	pageSize     = 100 // the official API's most
-	maxPage      = 64 << 20
+	maxPage      = 16 << 20
 	maxPages     = 500
 	officialMeta = "io.modelcontextprotocol.registry/official"
 )

@@ -92,7 +92,11 @@ func (c *fileCatalog) Get(ctx context.Context, name string) (*Entry, error) {
 	if version == "" {
 		return latest(all)[full], nil
 	}
-	return nil, fmt.Errorf("registry %s: %w: %s has no version %s; it has %s", c.location, ErrNotFound, full, version, strings.Join(versions, ", "))
+	has := "the registry tells no versions"
+	if versions = slices.DeleteFunc(versions, func(v string) bool { return v == "" }); len(versions) > 0 {
+		has = "it has " + strings.Join(versions, ", ")
+	}
+	return nil, fmt.Errorf("registry %s: %w: %s has no version %s; %s", c.location, ErrNotFound, full, version, has)
 }
 
 func (c *fileCatalog) List(ctx context.Context) ([]*Entry, error) { return c.Search(ctx, "") }
@@ -164,7 +168,7 @@ func resolveName(all []*Entry, name string) (string, error) {
 	case 0:
 		hint := ""
 		if near := settings.Nearest(name, known); near != "" {
-			hint = fmt.Sprintf("; did you mean %s?", near)
+			hint = fmt.Sprintf(" (did you mean %s?)", near)
 		}
 		return "", fmt.Errorf("%w: %q%s", ErrNotFound, name, hint)
 	}

@@ -56,12 +56,12 @@ func TestADamagedFileIsNotQuoted(t *testing.T) {
 }
 
 func TestWhatLooksLikeASecret(t *testing.T) {
-	for name, value := range map[string]string{"GITHUB_TOKEN": "x", "api_key": "x", "DB_PASSWORD": "", "X": "ghp_abc", "Y": "sk-abc", "OPENAI_API_KEY": "x", "Z": "eyJhbGciOi.eyJpc3Mi.x"} {
+	for name, value := range map[string]string{"GITHUB_TOKEN": "x", "api_key": "x", "DB_PASSWORD": "", "X": "ghp_abc", "Y": "sk-abc", "OPENAI_API_KEY": "x", "Z": "eyJhbGciOi.eyJpc3Mi.x", "AUTHORIZATION": "x", "H": "Bearer abc"} {
 		if !Looks(name, value) {
 			t.Errorf("%s=%s does not look secret", name, value)
 		}
 	}
-	for name, value := range map[string]string{"PATH": "/bin", "LOG_LEVEL": "debug", "KEYBOARD": "de", "PORT": "8080"} {
+	for name, value := range map[string]string{"PATH": "/bin", "LOG_LEVEL": "debug", "KEYBOARD": "de", "PORT": "8080", "AUTHOR": "jo", "NOTE": "Basically"} {
 		if Looks(name, value) {
 			t.Errorf("%s=%s looks secret", name, value)
 		}

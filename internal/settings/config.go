@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -70,43 +69,93 @@ const maxConfig = 1 << 20
 // Load reads the configuration. A file that is not there is the zero Config; an
 // unknown key or a second document is an error with its line.
 func Load(d Dirs) (Config, error) {
-	content, err := os.ReadFile(d.configFile())
+	f, err := os.Open(d.configFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return Config{}, nil
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("configuration: %w", err)
 	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
 	if len(content) > maxConfig {
 		return Config{}, fmt.Errorf("configuration %s: larger than %d bytes", d.configFile(), maxConfig)
 	}
-	var c Config
-	dec := yaml.NewDecoder(bytes.NewReader(content))
-	dec.KnownFields(true)
-	if err := dec.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+	c, err := parseConfig(content)
+	if err != nil {
 		return Config{}, fmt.Errorf("configuration %s: %w", d.configFile(), err)
 	}
-	var rest yaml.Node
-	if err := dec.Decode(&rest); !errors.Is(err, io.EOF) {
-		return Config{}, fmt.Errorf("configuration %s: there is more than one document", d.configFile())
+	return c, nil
+}
+
+// parseConfig reads the one document that a configuration file holds.
+func parseConfig(content []byte) (Config, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(content))
+	var doc, rest yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return Config{}, nil
+	} else if err != nil {
+		return Config{}, oneLine(err)
+	}
+	switch err := dec.Decode(&rest); {
+	case err == nil:
+		return Config{}, fmt.Errorf("line %d: there is more than one document", rest.Line)
+	case !errors.Is(err, io.EOF):
+		return Config{}, oneLine(err)
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" { // nothing but comments
+		return Config{}, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return Config{}, fmt.Errorf("line %d: it is not a list of settings such as \"registry: URL\"", root.Line)
+	}
+	for i := 0; i < len(root.Content); i += 2 {
+		key := root.Content[i]
+		if _, err := findKey(key.Value); err != nil {
+			return Config{}, fmt.Errorf("line %d: %w", key.Line, err)
+		}
+	}
+	var c Config
+	if err := doc.Decode(&c); err != nil {
+		return Config{}, oneLine(err)
 	}
 	return c, nil
+}
+
+// oneLine keeps the YAML library's message, which may be a list, in one line.
+func oneLine(err error) error {
+	return errors.New(strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: "))
+}
+
+// findKey finds a setting, or says which there are.
+func findKey(name string) (Key, error) {
+	all := Keys()
+	names := make([]string, len(all))
+	for i, k := range all {
+		if k.Name == name {
+			return k, nil
+		}
+		names[i] = k.Name
+	}
+	if near := Nearest(name, names); near != "" {
+		return Key{}, fmt.Errorf("there is no setting %q; did you mean %s?", name, near)
+	}
+	return Key{}, fmt.Errorf("there is no setting %q; there are: %s", name, strings.Join(names, ", "))
 }
 
 // Change sets one key, or unsets it when value is "". Concurrent changes lose
 // nothing.
 func Change(d Dirs, key, value string) error {
-	all := Keys()
-	i := slices.IndexFunc(all, func(k Key) bool { return k.Name == key })
-	if i < 0 {
-		names := make([]string, len(all))
-		for i, k := range all {
-			names[i] = k.Name
-		}
-		return fmt.Errorf("there is no setting %q; there are: %s", key, strings.Join(names, ", "))
+	k, err := findKey(key)
+	if err != nil {
+		return err
 	}
 	if value != "" {
-		if err := all[i].check(value); err != nil {
+		if err := k.check(value); err != nil {
 			return err
 		}
 	}
@@ -122,12 +171,15 @@ func Change(d Dirs, key, value string) error {
 	if err != nil {
 		return err
 	}
-	*all[i].field(&c) = value
+	*k.field(&c) = value
 	content, err := yaml.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return WriteAtomic(d.configFile(), content, 0o600)
+	if err := WriteAtomic(d.configFile(), append(bytes.TrimRight(content, "\n"), '\n'), 0o600); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return nil
 }
 
 // Value is the setting's value in c.

@@ -27,17 +27,28 @@ func TestConfigurationIsStrict(t *testing.T) {
 	d := Dirs{Config: t.TempDir()}
 	for content, want := range map[string]string{
 		"":                              "",
+		"# nothing yet\n":               "",
+		"---\n":                         "",
 		"registry: https://r.example":   "",
-		"registry: a\nregistri: b":      "registri",
+		"registry: a\nregistri: b":      "line 2: there is no setting \"registri\"; did you mean registry?",
+		"other: b":                      "there are: registry, caCert",
 		"registry: [1]":                 "line 1",
-		"registry: a\n---\nregistry: b": "more than one document",
+		"\n- registry":                  "line 2: it is not a list of settings",
+		"registry: a\nregistry: b":      "line 2",
+		"registry: a\n---\nregistry: b": "line 2: there is more than one document",
+		"registry: 'a":                  "line",
+		"registry: *a":                  "a",
+		strings.Repeat("#", 2<<20):      "larger than",
 	} {
 		if err := os.WriteFile(d.configFile(), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Load(d)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %v", content, err)
+			t.Errorf("%.80q: %v", content, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), d.configFile())) {
+			t.Errorf("%.80q: %q is not one line that names the file", content, err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (r *Resolution) useRuntimeArguments(req Request, p *registry.Package) error
 				value, hasValue = p.RuntimeArguments[i].Input, true
 			}
 		}
-		if err := r.useRuntimeFlag(req, p, flag, value, hasValue); err != nil {
+		if err := r.useRuntimeFlag(req, flag, value, hasValue); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func takesValue(f runtimeFlag) bool {
 	return f == idleValueFlag || f == envFlag || f == mountFlag || f == networkFlag
 }
 
-func (r *Resolution) useRuntimeFlag(req Request, p *registry.Package, flag string, value registry.Input, hasValue bool) error {
+func (r *Resolution) useRuntimeFlag(req Request, flag string, value registry.Input, hasValue bool) error {
 	text := value.Value
 	if text == "" {
 		text = value.Default

@@ -230,16 +230,20 @@ func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
 // RemoveContainers removes every container of a workload of this store. The
 // caller knows that no owner uses them.
 func RemoveContainers(ctx context.Context, engine container.Engine, store *Store, name string) error {
-	found, err := engine.List(ctx, map[string]string{LabelWorkload: name, LabelStore: store.ID()})
+	found, err := Containers(ctx, engine, store, name)
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, c := range found {
-		if err := engine.Remove(ctx, c.ID); err != nil {
-			return err
-		}
+		errs = append(errs, engine.Remove(ctx, c.ID))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// Containers are all containers of a workload of this store, ended ones too.
+func Containers(ctx context.Context, engine container.Engine, store *Store, name string) ([]container.Container, error) {
+	return engine.List(ctx, map[string]string{LabelWorkload: name, LabelStore: store.ID()})
 }
 
 // Remove stops a workload and deletes it. ErrNotFound when there is none.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,6 +113,42 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+func TestLabels(t *testing.T) {
+	got, err := ParseLabels([]string{"team=x", "a.b/c-d_e=1=2", "empty=", "team=y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "y", "a.b/c-d_e": "1=2", "empty": ""}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{"", "a", "=x", "-a=x", "a-=x", "a b=x", "a=x\ny", "a=\x00", "dev.toolhaven.workload=x", strings.Repeat("a", 254) + "=x"} {
+		if got, err := ParseLabels([]string{bad}); err == nil {
+			t.Errorf("%q was read as %v", bad, got)
+		}
+	}
+	_, err = ParseLabels([]string{"one", "dev.toolhaven.store=x"})
+	for _, want := range []string{"-l one", "are ours"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %s", err, want)
+		}
+	}
+}
+
+func TestAFileIsReadUpToItsBound(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadFile(file, 5); err != nil || string(got) != "12345" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, endless := range []string{file, "/dev/zero"} {
+		if _, err := ReadFile(endless, 4); err == nil {
+			t.Errorf("%s was read past the bound", endless)
+		}
+	}
+}
+
 func TestPermissionProfiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "p.json")
@@ -171,6 +208,71 @@ func TestValidationReportsEverything(t *testing.T) {
 	if err := Validate(own); err == nil || !strings.Contains(err.Error(), "through the gateway only") {
 		t.Errorf("publishing the server's own port: %v", err)
 	}
+}
+
+// What a file, rather than a flag, brought in is checked all the same.
+func TestValidationLooksIntoEverything(t *testing.T) {
+	good := func() *Spec {
+		return &Spec{Schema: Schema, Name: "a", Image: "i", Transport: Stdio, Proxy: remoteSpec("a").Proxy,
+			Env: map[string]string{"A": "1"}, SecretEnv: map[string]string{"B": "workload/a/B"},
+			Container: Container{Mounts: []Mount{{Host: "/h", Container: "/c"}}, Publish: []Port{{Container: 80}}, Labels: map[string]string{"l": "v"}}}
+	}
+	if err := Validate(good()); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Spec){
+		"NUL byte":                      func(s *Spec) { s.Env["A"] = "\x00" },
+		`"A-B"`:                         func(s *Spec) { s.SecretEnv["A-B"] = "workload/a/X" },
+		"a value and as a secret":       func(s *Spec) { s.Env["B"] = "1" },
+		"not a secret of workload":      func(s *Spec) { s.SecretEnv["B"] = "workload/b/B" },
+		"the host path is not absolute": func(s *Spec) { s.Container.Mounts[0].Host = "h" },
+		"/.thv in the container":        func(s *Spec) { s.Container.Mounts[0].Container = "/.thv/x" },
+		"shortest form":                 func(s *Spec) { s.Container.Mounts[0].Container = "/c/../.thv" },
+		"the container's root":          func(s *Spec) { s.Container.Mounts[0].Container = "/" },
+		"relabel":                       func(s *Spec) { s.Container.Mounts[0].Relabel = "y" },
+		"mounted twice":                 func(s *Spec) { s.Container.Mounts = append(s.Container.Mounts, s.Container.Mounts[0]) },
+		"publish 0:0":                   func(s *Spec) { s.Container.Publish[0].Container = 0 },
+		"are ours":                      func(s *Spec) { s.Container.Labels["dev.toolhaven.x"] = "y" },
+		"one line":                      func(s *Spec) { s.Container.Labels["l"] = "a\nb" },
+		"not a network's name":          func(s *Spec) { s.Container.Network = "a b" },
+		"target port":                   func(s *Spec) { s.TargetPort = 1 },
+		"target host":                   func(s *Spec) { s.TargetHost = "x" },
+	} {
+		s := good()
+		spoil(s)
+		if err := Validate(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %q", err, want)
+		}
+	}
+	remote := remoteSpec("a")
+	remote.Remote.Headers = map[string]string{"X": "a\r\nb"}
+	remote.Remote.SecretHeaders = map[string]string{"Y": "workload/b/Y", "bad name": "workload/a/Z"}
+	err := Validate(remote)
+	for _, want := range []string{`header "X"`, `header "bad name"`, "not a secret of workload"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not mention %q", err, want)
+		}
+	}
+}
+
+// Strict decoding is never more lenient than the standard one, and reads nothing
+// differently.
+func FuzzDecodeStrict(f *testing.F) {
+	f.Add([]byte(`{"name":"x","network":{"outbound":{"allow_port":[1]}}}`))
+	f.Add([]byte(`{"a":{"a":1,"a":[{"a":1}]}}`))
+	f.Add([]byte("[[[}"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var strict, lenient Permissions
+		if err := DecodeStrict(content, &strict); err != nil {
+			return
+		}
+		if err := json.Unmarshal(content, &lenient); err != nil {
+			t.Fatalf("%q was read, though it is not JSON: %v", content, err)
+		}
+		if diff := cmp.Diff(lenient, strict); diff != "" {
+			t.Errorf("%q: %s", content, diff)
+		}
+	})
 }
 
 func FuzzParseEnvFile(f *testing.F) {

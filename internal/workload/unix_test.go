@@ -4,9 +4,12 @@ package workload
 
 import (
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func processAlive(p *os.Process) bool { return p.Signal(syscall.Signal(0)) == nil }
@@ -14,9 +17,7 @@ func processAlive(p *os.Process) bool { return p.Signal(syscall.Signal(0)) == ni
 func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
 	m, _ := testManager(t)
 	st := mustRun(t, m, "a")
-	if err := syscall.Kill(st.PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, st.PID)
 	now, err := m.Status(t.Context(), "a")
 	if err != nil || now.State != Unresponsive || now.PID != st.PID {
 		t.Errorf("status of a stopped gateway: %+v, %v", now, err)
@@ -26,6 +27,29 @@ func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
 	}
 	if !portIsFree(t, st.Server) {
 		t.Error("stop left the port held")
+	}
+}
+
+// freeze stops a process and waits until it has stopped: the signal is delivered
+// later than kill returns.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		out, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(strings.TrimSpace(string(out)), "T") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop: %s", pid, out)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

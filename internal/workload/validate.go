@@ -115,6 +115,9 @@ func (s *Spec) validateContainer() error {
 		if s.TargetPort != 0 {
 			add("target port: a stdio server has none; choose --transport sse or streamable-http")
 		}
+		if s.TargetHost != "" {
+			add("target host: a stdio server has none; choose --transport sse or streamable-http")
+		}
 		if s.Proxy.Stateless {
 			add("stateless: a stdio server is not reached over HTTP, so it cannot be declared stateless")
 		}

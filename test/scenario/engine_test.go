@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,7 @@ import (
 )
 
 // engine is a Docker engine of the test's own, which it can stop without
-// disturbing anybody: its own socket, its own data, no bridge.
+// disturbing anybody: its own socket, its own data, its own network.
 type engine struct {
 	dir    string
 	socket string
@@ -46,6 +47,7 @@ func newEngine(t *testing.T) *engine {
 
 func (e *engine) start(t *testing.T) {
 	t.Helper()
+	e.forgetContainerd(t)
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +55,13 @@ func (e *engine) start(t *testing.T) {
 	defer log.Close()
 	e.cmd = exec.Command("dockerd", "--host", "unix://"+e.socket, "--data-root", filepath.Join(e.dir, "data"),
 		"--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"),
-		"--bridge", "none", "--iptables=false", "--ip6tables=false")
+		"--bridge", "none", "--iptables=false", "--ip6tables=false",
+		// No mounts of layers, which would outlive an engine that is killed.
+		"--storage-driver", "vfs")
 	e.cmd.Stdout, e.cmd.Stderr = log, log
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A network of its own: an engine without a bridge removes the bridge of the
+	// engine that the machine has.
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWNET}
 	if err := e.cmd.Start(); err != nil {
 		t.Fatalf("start an engine of the test's own: %v", err)
 	}
@@ -69,6 +75,24 @@ func (e *engine) start(t *testing.T) {
 			b, _ := os.ReadFile(log.Name())
 			t.Fatalf("the test's own engine does not answer:\n%s", b)
 		}
+	}
+}
+
+// forgetContainerd removes the note of a containerd that died with its engine.
+// Where nobody reaps orphans it is a zombie, which dockerd takes for alive.
+func (e *engine) forgetContainerd(t *testing.T) {
+	t.Helper()
+	note := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
+	b, err := os.ReadFile(note)
+	if err != nil {
+		return
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatalf("%s: %v", note, err)
+	}
+	if state, _, ok := stat(pid); !ok || state == 'Z' {
+		os.Remove(note)
 	}
 }
 
@@ -95,7 +119,7 @@ func TestTheEngineRestarts(t *testing.T) {
 	p := goTestPlace(t)
 	t.Setenv("THV_ENGINE", "unix://"+e.socket)
 	t.Setenv("DOCKER_HOST", "unix://"+e.socket)
-	url := p.start(t, "go://../servers/probe", "--name", "probe", "--permission-profile", "none")
+	url := p.start(t, "go://../servers/probe", "--name", "restarted", "--permission-profile", "none")
 
 	for _, how := range []struct {
 		name   string
@@ -104,15 +128,15 @@ func TestTheEngineRestarts(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			e.stop(how.signal)
 			// Down, the truth is told, without waiting long.
-			if st := p.status(t, "probe"); st.State == "running" {
+			if st := p.status(t, "restarted"); st.State == "running" {
 				// The gateway may not have noticed yet; it must within seconds.
-				p.becomes(t, "probe", "degraded", 15*time.Second)
+				p.becomes(t, "restarted", "degraded", 15*time.Second)
 			}
 			if err := echo(t.Context(), url); err == nil {
 				t.Error("a call was answered although no engine runs")
 			}
 			e.start(t)
-			p.becomes(t, "probe", "running", 60*time.Second)
+			p.becomes(t, "restarted", "running", 60*time.Second)
 			if err := echo(t.Context(), url); err != nil {
 				t.Errorf("the first call after the engine's return: %v", err)
 			}
@@ -124,7 +148,7 @@ func TestTheEngineRestarts(t *testing.T) {
 
 	t.Run("stop while it is down", func(t *testing.T) {
 		e.stop(syscall.SIGTERM)
-		stop := exec.Command(thvPath(), "stop", "probe")
+		stop := exec.Command(thvPath(), "stop", "restarted")
 		stop.Env = append(os.Environ(), p.vars()...)
 		out, err := stop.CombinedOutput()
 		if err == nil {
@@ -133,7 +157,7 @@ func TestTheEngineRestarts(t *testing.T) {
 			t.Errorf("stop does not say which engine it missed:\n%s", out)
 		}
 		e.start(t)
-		p.thv(t, "stop", "probe")
+		p.thv(t, "stop", "restarted")
 		if ids, err := p.containers(); err != nil || len(ids) != 0 {
 			t.Errorf("containers %v, %v; want none", ids, err)
 		}

@@ -104,6 +104,9 @@ func cause(err error) error {
 	if errors.As(err, &errno) {
 		return errno
 	}
+	if client.IsErrConnectionFailed(err) {
+		return syscall.ECONNREFUSED
+	}
 	for text, errno := range map[string]syscall.Errno{
 		"permission denied":  syscall.EACCES,
 		"connection refused": syscall.ECONNREFUSED,

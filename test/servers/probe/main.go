@@ -29,7 +29,8 @@ func main() {
 }
 
 func serve(httpAddr, sseAddr, jsonAddr string) error {
-	one := func(*http.Request) *mcp.Server { return newServer() }
+	server := newServer()
+	one := func(*http.Request) *mcp.Server { return server }
 	switch {
 	case httpAddr != "":
 		return listen(httpAddr, mcp.NewStreamableHTTPHandler(one, nil))
@@ -38,7 +39,7 @@ func serve(httpAddr, sseAddr, jsonAddr string) error {
 	case sseAddr != "":
 		return listen(sseAddr, mcp.NewSSEHandler(one, nil))
 	default:
-		return newServer().Run(context.Background(), &mcp.StdioTransport{})
+		return server.Run(context.Background(), &mcp.StdioTransport{})
 	}
 }
 
