@@ -6,6 +6,8 @@ set -euo pipefail
 packages=()
 command -v gcc >/dev/null || command -v clang >/dev/null || packages+=(gcc libc6-dev)
 command -v git >/dev/null || packages+=(git)
+command -v debootstrap >/dev/null || packages+=(debootstrap)
+command -v curl >/dev/null || packages+=(curl)
 command -v npm >/dev/null || packages+=(npm)
 command -v debootstrap >/dev/null || packages+=(debootstrap)
 command -v docker >/dev/null || packages+=(docker.io)
