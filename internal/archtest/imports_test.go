@@ -116,7 +116,8 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 	}{
 		{"github.com/moby/moby", []string{"internal/container/docker"}, false},
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
-		{"github.com/google/go-containerregistry", []string{"internal/build"}, true},
+		// The engine's suite is a test that lies in a package of its own.
+		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest"}, true},
 		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli", "test", "bench"}, true},
 		{"github.com/spf13/cobra", []string{"internal/cli", "cmd"}, false},
 		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -56,7 +58,7 @@ type made struct {
 // ErrNotFound when there is no such package or version.
 func (b *Builder) Build(ctx context.Context, r Request) (Result, error) {
 	if err := r.validate(); err != nil {
-		return Result{}, fmt.Errorf("build %s: %w", r, err)
+		return Result{}, fmt.Errorf("build a package: %w", err) // it has no name that could be shown yet
 	}
 	res, err := b.build(ctx, r)
 	if err != nil {
@@ -195,9 +197,10 @@ func labels(r Request, version string) map[string]string {
 // maxOutput bounds how much of a builder's output an error carries, in bytes.
 const maxOutput = 6 << 10
 
-// lastLines is the end of a program's output, in whole lines where possible.
+// lastLines is the end of a program's output, in whole lines where possible and
+// without what would steer a terminal.
 func lastLines(out string) string {
-	out = strings.TrimSpace(out)
+	out = strings.TrimSpace(strings.Map(printable, colour.ReplaceAllString(out, "")))
 	lines := strings.Split(out, "\n")
 	out = strings.Join(lines[max(0, len(lines)-20):], "\n")
 	if len(out) > maxOutput {
@@ -206,9 +209,13 @@ func lastLines(out string) string {
 	return out
 }
 
-// boundedError keeps the end of a long message: a builder's output says last
-// what went wrong.
-type boundedError struct{ error }
+// colour is a terminal's control sequence (ECMA-48 section 5.4); engines put such
+// around what a build step says on its standard error.
+var colour = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
-func (e boundedError) Error() string { return lastLines(e.error.Error()) }
-func (e boundedError) Unwrap() error { return e.error }
+func printable(r rune) rune {
+	if r != '\n' && r != '\t' && unicode.IsControl(r) {
+		return -1
+	}
+	return r
+}

@@ -11,14 +11,21 @@ import (
 // steps holds the scripts that run inside a build. They are fixed; what varies
 // reaches them as arguments.
 //
-//go:embed steps/entry.cjs steps/entry.py steps/packages.cjs steps/packages.py
+//go:embed steps/*.cjs steps/*.py
 var steps embed.FS
 
 // appUser runs npm's and PyPI's code, while it is installed and after.
-const appUser = "10001:10001"
+const (
+	appID   = "10001"
+	appUser = appID + ":" + appID
+)
 
 // caPath is where certificates are kept in an image that was asked to trust more.
 const caPath = "/etc/thv/ca.crt"
+
+// settingsDir is where the installer's configuration is in a build context: not
+// beside the scripts, which may come into the image's own layers.
+const settingsDir = "settings"
 
 // installation is a package to install on a base image.
 type installation struct {
@@ -26,7 +33,8 @@ type installation struct {
 	name     string
 	version  string // as resolved
 	base     string // image reference
-	registry string // URL of a registry or index other than the default one
+	registry string // URL of a registry or index other than the default one; no password
+	settings []byte // configuration file of npm or pip; may hold passwords
 	packages []string
 	args     []string
 	certs    []byte // trusted while installing
@@ -45,59 +53,88 @@ func (w words) String() string {
 	return string(b)
 }
 
-// dockerfile has three stages: the base image with its added packages; the
-// installation upon that, with certificates and scripts that do not stay; and
-// the image itself, which takes over the installed tree alone.
-func (in installation) dockerfile() string {
-	var d strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&d, format+"\n", args...) }
-	trust := func(path string) {
-		line("ENV SSL_CERT_FILE=%s PIP_CERT=%s REQUESTS_CA_BUNDLE=%s NODE_EXTRA_CA_CERTS=%s", path, path, path, path)
-	}
-	interpreter, script := "node", ".cjs"
-	if in.scheme == schemeUVX {
-		interpreter, script = "python3", ".py"
-	}
+// dockerfiles are two. The first installs the package, with certificates,
+// settings and scripts that do not stay. The second makes the image: it takes the
+// installed tree alone out of stage, the image that the first became. They are
+// not stages of one file because a builder leaves those behind as images without
+// a name, which fill the disk and may hold a registry's password; the image of
+// the first has a name to remove it by.
+func (in installation) dockerfiles(stage string) (first, second string) {
+	return in.installFile(), in.imageFile(stage)
+}
 
-	line("FROM %s AS system", in.base)
-	line("USER 0:0")
+// lines writes a Dockerfile.
+type lines struct{ strings.Builder }
+
+func (l *lines) add(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
+
+func (l *lines) trust(path string) {
+	l.add("ENV SSL_CERT_FILE=%s PIP_CERT=%s REQUESTS_CA_BUNDLE=%s NODE_EXTRA_CA_CERTS=%s", path, path, path, path)
+}
+
+// script is a command that runs one of our scripts by the base image's own
+// interpreter.
+func (in installation) script(name string, args ...string) words {
+	if in.scheme == schemeUVX {
+		return append(words{"python3", "/thv/" + name + ".py"}, args...)
+	}
+	return append(words{"node", "/thv/" + name + ".cjs"}, args...)
+}
+
+// system begins both files alike, so that the second finds the first's layers.
+func (in installation) system() *lines {
+	l := &lines{}
+	l.add("FROM %s", in.base)
+	l.add("USER 0:0")
 	if len(in.packages) > 0 {
-		line("COPY thv /thv")
-		command := words{interpreter, "/thv/packages" + script}
+		l.add("COPY thv /thv")
+		command := in.script("packages", in.packages...)
 		if len(in.certs) > 0 {
 			// The environment of this one command; an ENV would stay in the image.
 			command = append(words{"env", "SSL_CERT_FILE=/thv/ca.crt"}, command...)
 		}
-		line("RUN %s", append(command, in.packages...))
+		l.add("RUN %s", command)
 	}
+	return l
+}
 
-	line("FROM system AS install")
-	line("COPY thv /thv")
-	line("RUN %s", words{"mkdir", "-p", "/app"})
-	line("RUN %s", words{"chown", appUser, "/app"})
-	line("USER %s", appUser)
-	line("WORKDIR /app")
-	line("ENV HOME=/app")
+func (in installation) installFile() string {
+	l := in.system()
+	l.add("COPY thv /thv")
+	l.add("RUN %s", words{"mkdir", "-p", "/app"})
+	l.add("RUN %s", words{"chown", appUser, "/app"})
+	l.add("RUN %s", in.script("user", appID))
+	if len(in.settings) > 0 {
+		l.add("COPY --chown=%s %s /settings/", appUser, settingsDir)
+		l.add("ENV NPM_CONFIG_USERCONFIG=/settings/config PIP_CONFIG_FILE=/settings/config")
+	}
+	l.add("USER %s", appUser)
+	l.add("WORKDIR /app")
+	l.add("ENV HOME=/app")
 	if len(in.certs) > 0 {
-		trust("/thv/ca.crt")
+		l.trust("/thv/ca.crt")
 	}
 	for _, command := range in.commands() {
-		line("RUN %s", command)
+		l.add("RUN %s", command)
 	}
+	return l.String()
+}
 
-	line("FROM system")
-	line("COPY --from=install --chown=%s /app /app", appUser)
-	line("ENV HOME=/app PYTHONUNBUFFERED=1 NODE_ENV=production")
+func (in installation) imageFile(stage string) string {
+	l := in.system()
+	l.add("COPY --from=%s --chown=%s /app /app", stage, appUser)
+	l.add("COPY --from=%s /etc/passwd /etc/group /etc/", stage)
+	l.add("ENV HOME=/app PYTHONUNBUFFERED=1 NODE_ENV=production")
 	if in.keepCA {
-		line("COPY thv/ca.crt %s", caPath)
-		trust(caPath)
+		l.add("COPY thv/ca.crt %s", caPath)
+		l.trust(caPath)
 	}
-	line("USER %s", appUser)
-	line("WORKDIR /app")
+	l.add("USER %s", appUser)
+	l.add("WORKDIR /app")
 	// A base image's own command would become arguments.
-	line("CMD []")
-	line("ENTRYPOINT %s", append(words{entrypoint}, in.args...))
-	return d.String()
+	l.add("CMD []")
+	l.add("ENTRYPOINT %s", append(words{entrypoint}, in.args...))
+	return l.String()
 }
 
 // commands install the package and link its executable.
@@ -119,22 +156,32 @@ func (in installation) commands() []words {
 	}
 	return []words{
 		append(install, "--", in.name+"@"+in.version),
-		{"node", "/thv/entry.cjs", in.name},
+		in.script("entry", in.name),
 	}
 }
 
-// context is the tar that the engine builds from.
-func (in installation) context() (io.Reader, error) {
+// context is the tar that the engine builds from. Only the first Dockerfile's has
+// the settings.
+func (in installation) context(dockerfile string, settings []byte) (io.Reader, error) {
 	files := []file{
-		{name: "Dockerfile", content: []byte(in.dockerfile())},
+		{name: "Dockerfile", content: []byte(dockerfile)},
 		{name: "thv/", dir: true, mode: 0o755},
 	}
-	for _, name := range []string{"entry.cjs", "entry.py", "packages.cjs", "packages.py"} {
-		text, err := steps.ReadFile("steps/" + name)
+	entries, err := steps.ReadDir("steps")
+	if err != nil {
+		return nil, fmt.Errorf("make the build context: %w", err)
+	}
+	for _, entry := range entries {
+		text, err := steps.ReadFile("steps/" + entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("make the build context: %w", err)
 		}
-		files = append(files, file{name: "thv/" + name, content: text})
+		files = append(files, file{name: "thv/" + entry.Name(), content: text})
+	}
+	if len(settings) > 0 {
+		files = append(files,
+			file{name: settingsDir + "/", dir: true, mode: 0o755},
+			file{name: settingsDir + "/config", mode: 0o600, content: settings})
 	}
 	if len(in.certs) > 0 {
 		files = append(files, file{name: "thv/ca.crt", content: in.certs})

@@ -10,12 +10,12 @@ import (
 
 func TestNoLineOfADockerfileIsReadByAShell(t *testing.T) {
 	for _, scheme := range []string{schemeNPX, schemeUVX} {
-		text := installation{
+		first, second := installation{
 			scheme: scheme, name: "pkg", version: "1.2.3", base: "base:1", registry: "https://u:p$HOME@example.com/\"x",
-			packages: []string{"git"}, args: []string{"$HOME", "a\nRUN evil", `"; id`}, certs: []byte("x"), keepCA: true,
-		}.dockerfile()
+			packages: []string{"git"}, args: []string{"$HOME", "a\nRUN evil", `"; id`}, certs: []byte("x"), keepCA: true, settings: []byte("x"),
+		}.dockerfiles("stage:1")
 		var last string
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(first + second) {
 			instruction, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 			last = instruction
 			switch instruction {
@@ -38,22 +38,22 @@ func TestNoLineOfADockerfileIsReadByAShell(t *testing.T) {
 		if last != "ENTRYPOINT" {
 			t.Errorf("the last line is %s", last)
 		}
-		if final := text[strings.LastIndex(text, "\nFROM "):]; !strings.Contains(final, "\nUSER 10001:10001\n") || strings.Contains(final, "\nRUN ") {
-			t.Errorf("the image itself:\n%s", final)
+		if _, own, _ := strings.Cut(second, "COPY --from="); !strings.Contains(own, "\nUSER 10001:10001\n") || strings.Contains(own, "\nRUN ") {
+			t.Errorf("the image itself:\n%s", second)
 		}
 	}
 }
 
 func TestCertificatesStayOnlyWhenAsked(t *testing.T) {
 	in := installation{scheme: schemeNPX, name: "pkg", version: "1", base: "base:1", certs: []byte("x")}
-	text := in.dockerfile()
-	if final := text[strings.LastIndex(text, "\nFROM "):]; strings.Contains(final, "ca.crt") || !strings.Contains(text, "NODE_EXTRA_CA_CERTS=/thv/ca.crt") {
-		t.Errorf("not asked to keep them:\n%s", text)
+	first, second := in.dockerfiles("stage:1")
+	if strings.Contains(second, "ca.crt") || !strings.Contains(first, "NODE_EXTRA_CA_CERTS=/thv/ca.crt") {
+		t.Errorf("not asked to keep them:\n%s\n%s", first, second)
 	}
 	in.keepCA = true
-	text = in.dockerfile()
-	if final := text[strings.LastIndex(text, "\nFROM "):]; !strings.Contains(final, "COPY thv/ca.crt "+caPath) {
-		t.Errorf("asked to keep them:\n%s", final)
+	_, second = in.dockerfiles("stage:1")
+	if !strings.Contains(second, "COPY thv/ca.crt "+caPath) {
+		t.Errorf("asked to keep them:\n%s", second)
 	}
 }
 

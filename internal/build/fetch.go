@@ -40,8 +40,16 @@ func redacted(text string) string {
 	return u.Redacted()
 }
 
+// question is what a registry is asked.
+type question struct {
+	address       *url.URL
+	accept        string
+	authorization string // header; "" when there is none
+}
+
 // ask gets one JSON answer of a registry. errAbsent when it says 404 or 410.
-func (b *Builder) ask(ctx context.Context, r Request, address *url.URL, accept string, into any) error {
+func (b *Builder) ask(ctx context.Context, r Request, q question, into any) error {
+	address := q.address
 	opt := netguard.Options{
 		// The person names the registry; one in a company's network is as good.
 		AllowPrivate: true, AllowLoopback: true, AllowHTTP: address.Scheme == "http",
@@ -59,7 +67,10 @@ func (b *Builder) ask(ctx context.Context, r Request, address *url.URL, accept s
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", address.Redacted(), err)
 	}
-	req.Header.Set("Accept", accept)
+	req.Header.Set("Accept", q.accept)
+	if q.authorization != "" {
+		req.Header.Set("Authorization", q.authorization)
+	}
 	req.Header.Set("User-Agent", "toolhaven")
 	resp, err := client.Do(req)
 	if err != nil {

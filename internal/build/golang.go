@@ -63,20 +63,18 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 	if err != nil {
 		return made{}, err
 	}
-	m := made{image: image, version: version}
-	if there, err := b.exists(ctx, image); err != nil || there {
-		return m, err
-	}
-	b.say("packing %s", image)
-	img, err := scratch{program: program, certs: certs, arch: k.Arch, args: r.Args, labels: labels(r, version), work: work}.image()
+	built, err := b.once(ctx, image, func() error {
+		b.say("packing %s", image)
+		img, err := scratch{program: program, certs: certs, arch: k.Arch, args: r.Args, labels: labels(r, version), work: work}.image()
+		if err != nil {
+			return err
+		}
+		return b.load(ctx, img, image)
+	})
 	if err != nil {
 		return made{}, err
 	}
-	if err := b.load(ctx, img, image); err != nil {
-		return made{}, err
-	}
-	m.built = true
-	return m, nil
+	return made{image: image, version: version, built: built}, nil
 }
 
 func hashFile(path string) (string, error) {

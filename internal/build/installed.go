@@ -57,25 +57,47 @@ func (b *Builder) makeInstalled(ctx context.Context, r Request, k recordKey) (ma
 		return made{}, err
 	}
 	m := made{image: image, version: found.version, base: base.ID}
-	if there, err := b.exists(ctx, image); err != nil || there {
-		return m, err
-	}
 	in := installation{
-		scheme: r.Scheme, name: r.Name, version: found.version, base: baseImage(r), registry: found.registry,
+		scheme: r.Scheme, name: r.Name, version: found.version, base: baseImage(r), registry: found.registry, settings: found.settings,
 		packages: k.AddPackages, args: r.Args, certs: certs, keepCA: r.CACert != "",
 	}
-	tree, err := in.context()
+	m.built, err = b.once(ctx, image, func() error { return b.install(ctx, in, image, labels(r, found.version)) })
 	if err != nil {
 		return made{}, err
 	}
-	b.say("installing %s %s on %s", r.Name, found.version, in.base)
-	err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{image}, Labels: labels(r, found.version)})
-	if err != nil {
-		b.undo(ctx, image)
-		return made{}, boundedError{fmt.Errorf("install %s %s on %s: %w", r.Name, found.version, in.base, err)}
-	}
-	m.built = true
 	return m, nil
+}
+
+// install has the engine install a package and make an image of that. What was
+// only needed on the way is removed again.
+func (b *Builder) install(ctx context.Context, in installation, image string, labels map[string]string) error {
+	b.say("installing %s %s on %s", in.name, in.version, in.base)
+	stage := "thv.local/stage:" + hash([]byte(image))[:32]
+	defer b.undo(ctx, stage)
+	first, second := in.dockerfiles(stage)
+	for _, step := range []struct {
+		dockerfile string
+		settings   []byte
+		tag        string
+		labels     map[string]string
+	}{
+		{dockerfile: first, settings: in.settings, tag: stage},
+		{dockerfile: second, tag: image, labels: labels},
+	} {
+		tree, err := in.context(step.dockerfile, step.settings)
+		if err != nil {
+			return err
+		}
+		var output stepOutput
+		err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{step.tag}, Labels: step.labels, Log: output.line})
+		if ctxErr := context.Cause(ctx); err != nil && ctxErr != nil {
+			return fmt.Errorf("the installation of %s %s was stopped: %w", in.name, in.version, ctxErr)
+		}
+		if err != nil {
+			return fmt.Errorf("install %s %s on %s: %w", in.name, in.version, in.base, &installError{err: err, output: output.text.String()})
+		}
+	}
+	return nil
 }
 
 // base makes sure that the engine has the base image.
@@ -107,7 +129,8 @@ func (b *Builder) base(ctx context.Context, r Request) (container.Image, error) 
 type resolved struct {
 	version  string
 	content  string // the registry's fingerprint of it, where it gives one
-	registry string // URL, when it is not the default one
+	registry string // URL without a password, when it is not the default one
+	settings []byte // configuration file of the installer, with what lets it in
 }
 
 func (b *Builder) resolve(ctx context.Context, r Request) (resolved, error) {

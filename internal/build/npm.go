@@ -27,12 +27,12 @@ type npmPackage struct {
 // resolveNPM finds the version that a request means: an exact one, a dist-tag, or
 // the newest release that begins with the numbers given.
 func (b *Builder) resolveNPM(ctx context.Context, r Request) (resolved, error) {
-	var found resolved
-	registry := npmRegistry
-	if own := b.firstEnv("NPM_CONFIG_REGISTRY", "npm_config_registry"); own != "" {
-		registry, found.registry = own, own
+	settings, err := b.npmSettings()
+	if err != nil {
+		return resolved{}, err
 	}
-	base, err := registryURL(registry)
+	found := resolved{registry: settings["registry"], settings: settings.file()}
+	base, err := registryURL(settings.registry(r.Name))
 	if err != nil {
 		return resolved{}, err
 	}
@@ -43,7 +43,10 @@ func (b *Builder) resolveNPM(ctx context.Context, r Request) (resolved, error) {
 		return resolved{}, fmt.Errorf("ask for %s: %w", r.Name, err)
 	}
 	var pkg npmPackage
-	err = b.ask(ctx, r, address, "application/vnd.npm.install-v1+json, application/json", &pkg)
+	err = b.ask(ctx, r, question{
+		address: address, accept: "application/vnd.npm.install-v1+json, application/json",
+		authorization: settings.authorization(base),
+	}, &pkg)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Redacted(), "")
 	}

@@ -59,7 +59,7 @@ func (b *Builder) resolveProject(ctx context.Context, r Request) (resolved, erro
 	}
 	// One answer has all versions; mirrors do not all serve the address of one.
 	var p project
-	err = b.ask(ctx, r, base.JoinPath("pypi", normalName(r.Name), "json"), "application/json", &p)
+	err = b.ask(ctx, r, question{address: base.JoinPath("pypi", normalName(r.Name), "json"), accept: "application/json"}, &p)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Host, "")
 	}
@@ -101,7 +101,7 @@ func (b *Builder) resolveIndex(ctx context.Context, r Request, index string) (re
 		return resolved{}, err
 	}
 	var l listing
-	err = b.ask(ctx, r, base.JoinPath(normalName(r.Name), "/"), "application/vnd.pypi.simple.v1+json", &l)
+	err = b.ask(ctx, r, question{address: base.JoinPath(normalName(r.Name), "/"), accept: "application/vnd.pypi.simple.v1+json"}, &l)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Redacted(), "")
 	}
@@ -121,7 +121,14 @@ func (b *Builder) resolveIndex(ctx context.Context, r Request, index string) (re
 	if version == "" {
 		return resolved{}, fmt.Errorf("%w: %s has no release of %s; name a version", ErrNotFound, base.Redacted(), r.Name)
 	}
-	return resolved{version: version, content: l.fingerprint(version), registry: index}, nil
+	found := resolved{version: version, content: l.fingerprint(version)}
+	if base.User == nil {
+		found.registry = base.String()
+		return found, nil
+	}
+	// With a password the address belongs in a file, not in a command.
+	found.settings = []byte("[global]\nindex-url = " + base.String() + "\n")
+	return found, nil
 }
 
 // versions lists the versions, from the file names where an index gives no list.

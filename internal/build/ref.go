@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/name"
 )
@@ -44,7 +45,7 @@ const (
 	maxName     = 214 // npm's own limit; longer than any name of PyPI
 	maxGoName   = 512
 	maxVersion  = 100      // leaves room for the hash in a tag, which has 128
-	maxArgs     = 16 << 10 // bytes of all arguments; a line of a Dockerfile is bounded
+	maxArgs     = 60 << 10 // bytes of all arguments in JSON; a line of a Dockerfile has at most 65535
 	maxPackages = 100
 )
 
@@ -152,15 +153,16 @@ func (r Request) validateName() error {
 }
 
 func (r Request) validateArgs() error {
-	total := 0
 	for _, arg := range r.Args {
-		total += len(arg)
 		if strings.ContainsRune(arg, 0) {
 			return errors.New("an argument holds a NUL character, which no program can be given")
 		}
+		if !utf8.ValidString(arg) {
+			return fmt.Errorf("the argument %.100q is not UTF-8, so an image cannot keep it", arg)
+		}
 	}
-	if total > maxArgs {
-		return fmt.Errorf("the arguments are %d bytes long; an image keeps up to %d", total, maxArgs)
+	if size := len(words(r.Args).String()); size > maxArgs {
+		return fmt.Errorf("the arguments are %d bytes long as an image keeps them; there is room for %d", size, maxArgs)
 	}
 	return nil
 }

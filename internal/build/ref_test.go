@@ -60,6 +60,9 @@ func TestOptionsOutsideTheirGrammarAreRefused(t *testing.T) {
 		"tag that is none":       func(r *Request) { r.Tag = "a b" },
 		"NUL in argument":        func(r *Request) { r.Args = []string{"a\x00b"} },
 		"arguments without end":  func(r *Request) { r.Args = []string{strings.Repeat("a", maxArgs+1)} },
+		"arguments that grow":    func(r *Request) { r.Args = []string{strings.Repeat("<", maxArgs/6+1)} },
+		"many empty arguments":   func(r *Request) { r.Args = make([]string, maxArgs/3+1) },
+		"argument not UTF-8":     func(r *Request) { r.Args = []string{"\xff"} },
 		"directory of npm":       func(r *Request) { r.Name, r.Dir = "", "/x" },
 		"runtime image with go":  func(r *Request) { r.Scheme, r.Name, r.RuntimeImage = "go", "example.com/x", "golang:1" },
 		"added packages with go": func(r *Request) { r.Scheme, r.Name, r.AddPackages = "go", "example.com/x", []string{"git"} },
@@ -69,6 +72,13 @@ func TestOptionsOutsideTheirGrammarAreRefused(t *testing.T) {
 		if err := r.validate(); err == nil {
 			t.Errorf("%s: %+v was accepted", name, r)
 		}
+	}
+}
+
+func TestARequestThatIsRefusedIsNotRepeatedRaw(t *testing.T) {
+	_, err := newHouse(t).Build(t.Context(), Request{Scheme: "npx", Name: "a\x1b[31m\nRUN id"})
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\n") {
+		t.Errorf("%q", err)
 	}
 }
 

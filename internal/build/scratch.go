@@ -109,9 +109,5 @@ func (b *Builder) load(ctx context.Context, img v1.Image, tag string) error {
 	err = b.cfg.Engine.Load(ctx, r)
 	r.CloseWithError(io.ErrClosedPipe)
 	<-written
-	if err != nil {
-		b.undo(ctx, tag)
-		return err
-	}
-	return nil
+	return err
 }

@@ -49,9 +49,9 @@ func Root(app *App) *cobra.Command {
 
 A server is given by a registry name, an image, a package (npx://, uvx://,
 go://), an exported configuration, or the URL of a remote server.`,
-		Example: `  thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes -- /notes
+		Example: `  thv run npx://@modelcontextprotocol/server-filesystem --name files -v ~/notes:/notes -- /notes
   thv list
-  thv mcp tools filesystem
+  thv mcp tools files
   thv stop --all`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

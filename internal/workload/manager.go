@@ -81,21 +81,6 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 	return m.store.Create(spec)
 }
 
-// Run stores a workload, starts it, and returns when its server has answered.
-// When it fails or ctx ends, nothing is left behind.
-func (m *Manager) Run(ctx context.Context, spec *Spec, progress func(Event)) (*Status, error) {
-	if err := m.Create(ctx, spec); err != nil {
-		return nil, err
-	}
-	st, err := m.start(ctx, spec.Name, progress)
-	if err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return nil, errors.Join(err, m.Remove(clean, spec.Name))
-	}
-	return st, nil
-}
-
 // Start starts a stored workload and returns when its server has answered.
 // ErrAlreadyRunning when it has an owner.
 func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
@@ -201,7 +186,8 @@ func (m *Manager) released(ctx context.Context, name string, owner *Owner, limit
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if now, err := m.store.Owner(name); err == nil && (now == nil || now.Nonce != owner.Nonce) {
+		// A holder without a note is between taking it away and unlocking.
+		if now, err := m.store.Owner(name); err == nil && (now == nil || now.Nonce != "" && now.Nonce != owner.Nonce) {
 			return true
 		}
 		select {

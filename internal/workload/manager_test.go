@@ -96,9 +96,21 @@ func testManager(t *testing.T) (*Manager, *Store) {
 	return m, s
 }
 
+// run does what the command does: create, start, and remove when that fails.
+func run(ctx context.Context, m *Manager, name string) (*Status, error) {
+	if err := m.Create(ctx, remoteSpec(name)); err != nil {
+		return nil, err
+	}
+	st, err := m.Start(ctx, name, nil)
+	if err != nil {
+		return nil, errors.Join(err, m.Remove(context.WithoutCancel(ctx), name))
+	}
+	return st, nil
+}
+
 func mustRun(t *testing.T, m *Manager, name string) *Status {
 	t.Helper()
-	st, err := m.Run(t.Context(), remoteSpec(name), nil)
+	st, err := run(t.Context(), m, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +133,7 @@ func portIsFree(t *testing.T, address string) bool {
 func TestLifecycle(t *testing.T) {
 	m, _ := testManager(t)
 	st := mustRun(t, m, "a")
-	if _, err := m.Run(t.Context(), remoteSpec("a"), nil); !errors.Is(err, ErrExists) {
+	if _, err := run(t.Context(), m, "a"); !errors.Is(err, ErrExists) {
 		t.Errorf("a second run: %v", err)
 	}
 	if _, err := m.Start(t.Context(), "a", nil); !errors.Is(err, ErrAlreadyRunning) {
@@ -251,7 +263,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	m, s := testManager(t)
 	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended at once"} {
 		t.Setenv("TEST_OWNER", mode)
-		_, err := m.Run(t.Context(), remoteSpec("a"), nil)
+		_, err := run(t.Context(), m, "a")
 		if err == nil || !contains(err.Error(), want) {
 			t.Errorf("%s: got %v", mode, err)
 		}
@@ -268,7 +280,7 @@ func TestAnInterruptedStartTellsTheOwner(t *testing.T) {
 	t.Setenv("TEST_MARK", mark)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := m.Run(ctx, remoteSpec("a"), nil); err == nil {
+	if _, err := run(ctx, m, "a"); err == nil {
 		t.Fatal("an interrupted run succeeded")
 	}
 	if _, err := os.Stat(mark); err != nil {

@@ -9,7 +9,7 @@ need debootstrap "apt-get install debootstrap"
 
 # Where this machine gets its own packages from, so that a mirror is respected.
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
-if ! debootstrap --variant=minbase --include=ca-certificates bookworm "$work/root" "$mirror" >"$work/log" 2>&1; then
+if ! bounded debootstrap --variant=minbase --include=ca-certificates bookworm "$work/root" "$mirror" >"$work/log" 2>&1; then
 	tail -n 20 "$work/log" >&2
 	echo "debian.sh: debootstrap from $mirror failed (DEBIAN_MIRROR names another mirror)" >&2
 	exit 1

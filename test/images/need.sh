@@ -16,9 +16,15 @@ have() {
 	docker image inspect "$1" >/dev/null 2>&1
 }
 
+# bounded COMMAND...: ends a command that takes ten minutes: a mirror that hangs
+# fails, instead of the whole test run.
+bounded() {
+	timeout --kill-after=10 600 "$@"
+}
+
 # build TAG CONTEXT: builds quietly; the builder's output is shown when it fails.
 build() {
-	docker build -t "$1" "$2" >"$work/build.log" 2>&1 && return
+	bounded docker build -t "$1" "$2" >"$work/build.log" 2>&1 && return
 	tail -n 20 "$work/build.log" >&2
 	echo "$(basename "$0"): building $1 failed" >&2
 	exit 1
@@ -33,4 +39,5 @@ ca=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
 [ -r "$ca" ] || { echo "$(basename "$0"): no certificate bundle at $ca (Debian: apt-get install ca-certificates)" >&2; exit 1; }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# A debootstrap that was killed leaves the kernel's file systems mounted below.
+trap 'rm -rf --one-file-system "$work"' EXIT

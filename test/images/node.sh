@@ -14,7 +14,7 @@ aarch64) platform=linux-arm64 ;;
 esac
 mkdir "$work/npm" "$work/context"
 echo '{"private":true}' >"$work/npm/package.json"
-if ! npm --prefix "$work/npm" install --no-audit --no-fund "node-$platform@22" npm@11 >"$work/log" 2>&1; then
+if ! bounded npm --prefix "$work/npm" install --no-audit --no-fund "node-$platform@22" npm@11 >"$work/log" 2>&1; then
 	tail -n 20 "$work/log" >&2
 	echo "node.sh: npm could not install node-$platform@22 and npm@11" >&2
 	exit 1

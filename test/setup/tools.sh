@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need from Debian: a C compiler for the race
-# detector, git, npm, debootstrap and the docker client. Does nothing when they
+# detector, git, curl, npm, debootstrap and the docker client. Does nothing when they
 # are there.
 set -euo pipefail
 packages=()
@@ -9,7 +9,6 @@ command -v git >/dev/null || packages+=(git)
 command -v debootstrap >/dev/null || packages+=(debootstrap)
 command -v curl >/dev/null || packages+=(curl)
 command -v npm >/dev/null || packages+=(npm)
-command -v debootstrap >/dev/null || packages+=(debootstrap)
 command -v docker >/dev/null || packages+=(docker.io)
 command -v pgrep >/dev/null || packages+=(procps)
 [ ${#packages[@]} -gt 0 ] || exit 0
