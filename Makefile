@@ -25,7 +25,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all generate demo test test-unit lint fuzz bench clean help
+.PHONY: build build-all cross generate demo test test-unit lint fuzz bench clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,12 +46,19 @@ build-all: generate ## Build for Linux, macOS and Windows into dist/
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "dist/thv-$$os-$$arch$$suffix" ./cmd/thv; \
 	done
 
+# One of each other kind, so that a file for one system does not break another.
+cross: generate
+	@for platform in darwin/arm64 windows/amd64; do \
+		echo "building for $$platform"; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv; \
+	done
+
 demo: ## Run a real tool server in a container, use it, and remove it
 	@test/demo.sh
 
 test: ## Install what the tests need and run all of them
 	@test/setup/all.sh
-	@$(MAKE) --no-print-directory build lint
+	@$(MAKE) --no-print-directory build cross lint
 	@go run ./test/report \
 		-- -race -tags integration $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -tags integration -count=1 -timeout 30m ./test/scenario

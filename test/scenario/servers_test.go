@@ -27,11 +27,7 @@ func serverCommands() map[string]command {
 }
 
 var probeOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "thv-probe")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "probe")
+	path := filepath.Join(repo(), "test", ".cache", "probe")
 	cmd := exec.Command("go", "build", "-o", path, "./test/servers/probe")
 	cmd.Dir = repo()
 	cmd.Stderr = os.Stderr
