@@ -3,10 +3,12 @@
 package workload
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,5 +64,28 @@ func TestALongPathStillHasAControlSocket(t *testing.T) {
 	mustRun(t, m, "a")
 	if err := m.Remove(t.Context(), "a"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnotherProgramUnderTheOldPIDIsNeverTouched(t *testing.T) {
+	m, s := testManager(t)
+	st := mustRun(t, m, "a")
+	kill(t, st.PID)
+	waitState(t, m, "a", Failed)
+	// The dead owner's note now names a stranger.
+	stranger := exec.Command("sleep", "60")
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stranger.Process.Kill(); stranger.Wait() })
+	note, _ := json.Marshal(ownerInfo{Nonce: "x", Socket: s.socketPath("a", "x"), PID: stranger.Process.Pid})
+	if err := os.WriteFile(s.infoPath("a"), note, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if !processAlive(stranger.Process) {
+		t.Error("rm killed a stranger")
 	}
 }

@@ -8,7 +8,6 @@
 package enginetest
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -18,7 +17,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -27,8 +25,6 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -45,8 +41,7 @@ type suite struct {
 	run    string // tells this run's containers from others'
 }
 
-// Run tries the engine. push says where an image can be pushed so that the
-// engine can pull it; see [Registry].
+// Run tries the engine.
 func Run(t *testing.T, engine container.Engine) {
 	id := make([]byte, 4)
 	rand.Read(id)
@@ -84,64 +79,6 @@ func info(t *testing.T, e container.Engine) container.Info {
 		t.Fatal(err)
 	}
 	return i
-}
-
-// probeImage packs the probe program into an image from nothing.
-func probeImage(t *testing.T, arch string) v1.Image {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "probe")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "github.com/toolhaven/toolhaven/internal/container/enginetest/probe")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the probe: %v\n%s", err, out)
-	}
-	content, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(tarOf(t, map[string][]byte{"probe": content})), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg = cfg.DeepCopy()
-	cfg.OS, cfg.Architecture = "linux", arch
-	cfg.Config.Entrypoint = []string{"/probe"}
-	cfg.Config.Cmd = []string{"echo"}
-	cfg.Config.Env = []string{"FROM_IMAGE=yes"}
-	cfg.Config.ExposedPorts = map[string]struct{}{"8080/tcp": {}, "53/udp": {}}
-	cfg.Config.Labels = map[string]string{"made": "by a test"}
-	if image, err = mutate.ConfigFile(image, cfg); err != nil {
-		t.Fatal(err)
-	}
-	return image
-}
-
-func tarOf(t *testing.T, files map[string][]byte) *bytes.Reader {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for path, content := range files {
-		if err := w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return bytes.NewReader(buf.Bytes())
 }
 
 func (s *suite) load(t *testing.T) {
