@@ -1,6 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -8,23 +15,25 @@ import (
 
 func newLogs(app *App) *cobra.Command {
 	var opt workload.LogOptions
+	s := &selection{}
 	cmd := &cobra.Command{
-		Use:   "logs NAME",
-		Short: "Show what a server has logged",
+		Use:   "logs NAME...",
+		Short: "Show what servers have logged",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
-to its standard output. With --proxy it shows the gateway's own log.`,
+to its standard output. With --proxy it shows the gateway's own log. With several
+workloads each line begins with the workload's name.`,
 		Example: `  thv logs time --tail 20
   thv logs -f time
-  thv logs --proxy time`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+  thv logs --group work --proxy`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if opt.Tail < 0 {
 				return usage("--tail must not be negative")
 			}
-			if err := workload.ValidName(args[0]); err != nil {
-				return asUsage(err)
-			}
 			m, err := app.Manager()
+			if err != nil {
+				return err
+			}
+			names, err := s.resolve(cmd.Context(), app, m)
 			if err != nil {
 				return err
 			}
@@ -32,11 +41,93 @@ to its standard output. With --proxy it shows the gateway's own log.`,
 			if isTerminal(w) {
 				w = &printableWriter{w}
 			}
-			return m.Logs(cmd.Context(), args[0], opt, w)
+			if len(s.names) == 1 {
+				return m.Logs(cmd.Context(), names[0], opt, w)
+			}
+			return app.logsOfMany(cmd.Context(), m, names, opt, w)
 		},
 	}
+	s.flags(cmd)
 	cmd.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "Go on showing what is logged")
 	cmd.Flags().BoolVar(&opt.Proxy, "proxy", false, "The gateway's log instead of the server's")
 	cmd.Flags().IntVar(&opt.Tail, "tail", 0, "Only the last lines (0: all)")
 	return cmd
+}
+
+// logsOfMany shows the logs of several workloads: one after the other, or all at
+// once when they are followed.
+func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
+	width := 0
+	for _, name := range names {
+		width = max(width, len(name))
+	}
+	var mu sync.Mutex // over w and a.Err
+	show := func(name string) error {
+		lines := &prefixWriter{mu: &mu, w: w, prefix: name + strings.Repeat(" ", width-len(name)) + " | "}
+		err := m.Logs(ctx, name, opt, lines)
+		if flushErr := lines.flush(); err == nil {
+			err = flushErr
+		}
+		return err
+	}
+	if !opt.Follow {
+		return a.each(ctx, names, show)
+	}
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { errs[i] = show(name) })
+	}
+	wg.Wait()
+	return a.each(ctx, names, func(name string) error {
+		for i := range names {
+			if names[i] == name {
+				return errs[i]
+			}
+		}
+		return nil
+	})
+}
+
+// prefixWriter puts a prefix before each line and writes whole lines, so that
+// several may share one destination.
+type prefixWriter struct {
+	mu     *sync.Mutex
+	w      io.Writer
+	prefix string
+	rest   []byte // of a line that has not ended
+}
+
+// maxLine is how much of a line is held back until it ends.
+const maxLine = 64 << 10
+
+func (p *prefixWriter) Write(b []byte) (int, error) {
+	p.rest = append(p.rest, b...)
+	for {
+		i := bytes.IndexByte(p.rest, '\n')
+		if i < 0 && len(p.rest) < maxLine {
+			return len(b), nil
+		}
+		if i < 0 {
+			i = len(p.rest)
+		}
+		if err := p.line(p.rest[:i]); err != nil {
+			return 0, err
+		}
+		p.rest = p.rest[min(i+1, len(p.rest)):]
+	}
+}
+
+func (p *prefixWriter) flush() error {
+	if len(p.rest) == 0 {
+		return nil
+	}
+	return p.line(p.rest)
+}
+
+func (p *prefixWriter) line(line []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := fmt.Fprintf(p.w, "%s%s\n", p.prefix, line)
+	return err
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -13,7 +14,9 @@ import (
 // is its own.
 func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) bool {
 	method, serve := http.MethodGet, g.subscribe
-	switch r.URL.Path {
+	// With or without the prefix: a client may come through a proxy that takes
+	// it off, through one that does not, or directly.
+	switch strings.TrimPrefix(r.URL.Path, g.cfg.EndpointPrefix) {
 	case pathSSE:
 	case pathMessages:
 		method, serve = http.MethodPost, g.message

@@ -35,7 +35,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (gateway.Backe
 		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
 	}
 	if o.spec.Transport == workload.Stdio {
-		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Log: o.log}), nil
+		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Stray: o.site.stderr, Log: o.log}), nil
 	}
 	// Whatever the URL says, the transport dials the server's port inside its
 	// container. Servers that guard against DNS rebinding see their own address.

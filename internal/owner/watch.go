@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -76,6 +77,9 @@ func (w *watch) first(ctx context.Context) error {
 			return errors.New(w.owner.site.why(ctx) + " before it answered")
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				if errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
+					return cause
+				}
 				return fmt.Errorf("%w (%v)", cause, err)
 			}
 			return ctx.Err()

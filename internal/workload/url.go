@@ -19,7 +19,9 @@ func (s *Spec) URL() string {
 	}
 	path := "/mcp"
 	if s.Proxy.Mode == string(SSE) {
-		path = s.Proxy.EndpointPrefix + "/sse"
+		// EndpointPrefix is for clients that come through a reverse proxy, which
+		// takes it off; here there is none.
+		path = "/sse"
 	}
 	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: path}
 	return u.String()

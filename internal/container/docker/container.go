@@ -50,7 +50,8 @@ func (e *Engine) Create(ctx context.Context, c container.Config) (string, error)
 		},
 		HostConfig: host,
 	})
-	if errdefs.IsConflict(err) {
+	// Podman reports a taken name as a fault of its own.
+	if errdefs.IsConflict(err) || err != nil && strings.Contains(err.Error(), "name is already in use") {
 		return "", fmt.Errorf("create container %s: %w", c.Name, container.ErrNameTaken)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,10 @@ type StdioConfig struct {
 	// ClientInfo (an Implementation object) is what a client is called that
 	// does not name itself; nil means a name of ours.
 	ClientInfo json.RawMessage
+	// Stray receives the first lines of a process's standard output that are
+	// not messages: they are for a person who wonders why nothing works. It may
+	// be nil, and is written to by several goroutines.
+	Stray io.Writer
 	// Log may be nil.
 	Log *slog.Logger
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type stdioProcess struct {
 	backend *stdio
 	server  guest.Process
 	log     *slog.Logger
+	stray   io.Writer
 	common  *common      // nil for a process of one session
 	session gateway.Peer // that session's
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -86,6 +87,9 @@ func (p *stdioProcess) read() error {
 			return gone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxGarbage)
 		}
 		if logged++; logged <= loggedGarbage && len(line) > 0 && !p.over() {
+			if p.stray != nil {
+				_, _ = fmt.Fprintf(p.stray, "%s\n", printable(string(line[:min(len(line), 1024)])))
+			}
 			p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", printable(string(line[:min(len(line), 1024)])), "error", err)
 		}
 	}
