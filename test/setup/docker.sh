@@ -54,6 +54,14 @@ if [ -d /run/systemd/system ]; then
 	"${as_root[@]}" systemctl start docker
 else
 	echo "starting dockerd by hand; its log is $log"
+	# Notes of an engine that was killed. Where nobody reaps orphans its processes
+	# stay as zombies, which dockerd takes for alive.
+	for note in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
+		pid=$("${as_root[@]}" cat "$note" 2>/dev/null) || continue
+		case $(cut -d ' ' -f 3 "/proc/$pid/stat" 2>/dev/null) in
+		"" | Z) "${as_root[@]}" rm -f "$note" ;;
+		esac
+	done
 	"${as_root[@]}" sh -c "setsid dockerd >'$log' 2>&1 < /dev/null & echo \$! >'$state'"
 fi
 for _ in $(seq 300); do
