@@ -166,6 +166,8 @@ type Container struct {
 
 // Streams are a container's standard streams. Closing them detaches; the
 // container's standard input then ends.
+// Standard error that is not read does not hold up the standard output: past a
+// bound its oldest bytes are dropped, and the reader is told so in the stream.
 type Streams struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader

@@ -17,6 +17,7 @@ answers() {
 	"${as_root[@]}" curl -fsS --max-time 5 --unix-socket "$socket" http://engine/_ping >/dev/null 2>&1
 }
 
+# The process that this script started, while it still is that program.
 ours() {
 	local pid
 	pid=$("${as_root[@]}" cat "$state" 2>/dev/null) || return 1
@@ -25,22 +26,31 @@ ours() {
 
 if [ "${1:-}" = stop ]; then
 	if pid=$(ours); then
+		echo "stopping dockerd ($pid), which an earlier run of this script started" >&2
 		"${as_root[@]}" kill "$pid"
-		for _ in $(seq 100); do
+		for _ in $(seq 150); do
 			[ -d "/proc/$pid" ] || break
 			sleep 0.1
 		done
+		if [ -d "/proc/$pid" ]; then
+			echo "dockerd ($pid) does not end; its log is $log" >&2
+			exit 1
+		fi
 	fi
 	"${as_root[@]}" rm -f "$state"
 	exit 0
 fi
+if [ $# -gt 0 ]; then
+	echo "usage: docker.sh [stop]" >&2
+	exit 2
+fi
 
-install() {
+install_packages() {
 	"${as_root[@]}" apt-get update -q
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
 }
 
-command -v curl >/dev/null || install curl
+command -v curl >/dev/null || install_packages curl
 if answers; then
 	exit 0
 fi
@@ -48,11 +58,15 @@ if [ -n "${DOCKER_HOST:-}${THV_ENGINE:-}" ]; then
 	echo "the engine at ${THV_ENGINE:-$DOCKER_HOST} was chosen by you; this script leaves it alone" >&2
 	exit 0
 fi
-command -v dockerd >/dev/null || install docker.io iptables
+if ! command -v dockerd >/dev/null || ! command -v iptables >/dev/null; then
+	install_packages docker.io iptables
+fi
 
+by_hand=
 if [ -d /run/systemd/system ]; then
 	"${as_root[@]}" systemctl start docker
-else
+elif ! ours >/dev/null; then # one that is still starting is waited for
+	by_hand=yes
 	echo "starting dockerd by hand; its log is $log"
 	# Notes of an engine that was killed. Where nobody reaps orphans its processes
 	# stay as zombies, which dockerd takes for alive.
@@ -62,14 +76,23 @@ else
 		"" | Z) "${as_root[@]}" rm -f "$note" ;;
 		esac
 	done
-	"${as_root[@]}" sh -c "setsid dockerd >'$log' 2>&1 < /dev/null & echo \$! >'$state'"
+	"${as_root[@]}" sh -c "setsid dockerd >'$log' 2>&1 </dev/null & echo \$! >'$state'"
 fi
-for _ in $(seq 300); do
+deadline=$((SECONDS + 60))
+while [ $SECONDS -lt $deadline ]; do
 	if answers; then
 		exit 0
 	fi
+	if [ -n "$by_hand" ] && [ -s "$state" ] && [ ! -d "/proc/$("${as_root[@]}" cat "$state")" ]; then
+		echo "dockerd ended at once" >&2
+		break
+	fi
 	sleep 0.2
 done
-echo "no container engine answers at $socket after 60 s" >&2
-"${as_root[@]}" tail -n 20 "$log" >&2 || true
+echo "no container engine answers at $socket" >&2
+if [ -d /run/systemd/system ]; then
+	"${as_root[@]}" journalctl -u docker --no-pager -n 20 >&2 || true
+else
+	"${as_root[@]}" tail -n 20 "$log" >&2 || true
+fi
 exit 1

@@ -2,8 +2,8 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"io"
-	"net"
 	"sync"
 
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -12,43 +12,54 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// Attach connects to the container's standard streams.
+// Attach connects to the container's standard streams. The connection outlives
+// ctx, which bounds only the making of it. Standard error that is not read holds
+// nothing up: past a bound its oldest bytes are dropped, and the reader is told.
 func (e *Engine) Attach(ctx context.Context, id string) (*container.Streams, error) {
-	// The connection lives longer than the call that makes it.
-	r, err := e.api.ContainerAttach(context.WithoutCancel(ctx), id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	r, err := e.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, e.wrap(err, "attach to container %s", short(id))
+		return nil, e.attachError(ctx, err, id)
 	}
+	// The two streams come interleaved on one connection.
 	stdout, outWriter := io.Pipe()
-	stderr, errWriter := io.Pipe()
+	stderr := newSpool()
+	done := make(chan struct{})
 	go func() {
-		// The two streams come interleaved on one connection; a reader that
-		// does not read its stream holds up the other.
-		_, err := stdcopy.StdCopy(outWriter, errWriter, r.Reader)
+		defer close(done)
+		_, err := stdcopy.StdCopy(outWriter, stderr, r.Reader)
 		outWriter.CloseWithError(err)
-		errWriter.CloseWithError(err)
+		stderr.end(err)
 	}()
-	var once sync.Once
 	return &container.Streams{
-		Stdin:  &halfConn{Conn: r.Conn, closeWrite: r.CloseWrite},
+		Stdin:  &stdin{conn: r.Conn, end: sync.OnceValue(r.CloseWrite)},
 		Stdout: stdout,
 		Stderr: stderr,
-		Close: func() error {
-			once.Do(func() {
-				r.Close()
-				stdout.Close()
-				stderr.Close()
-			})
+		Close: sync.OnceValue(func() error {
+			r.Close()
+			stdout.Close()
+			stderr.Close()
+			<-done // nothing of ours is left behind
 			return nil
-		},
+		}),
 	}, nil
 }
 
-// halfConn is the writing half of a connection.
-type halfConn struct {
-	net.Conn
-	closeWrite func() error
+// attachError: the client drops the engine's words when it cannot switch the
+// connection, so the container is asked about.
+func (e *Engine) attachError(ctx context.Context, err error, id string) error {
+	if _, gone := e.Inspect(ctx, id); gone != nil {
+		return fmt.Errorf("attach to container %s: %w", short(id), gone)
+	}
+	return e.wrap(err, "attach to container %s", short(id))
 }
 
+// stdin is the writing half of a connection.
+type stdin struct {
+	conn io.Writer
+	end  func() error
+}
+
+func (s *stdin) Write(p []byte) (int, error) { return s.conn.Write(p) }
+
 // Close ends the container's standard input; its output can still be read.
-func (h *halfConn) Close() error { return h.closeWrite() }
+func (s *stdin) Close() error { return s.end() }

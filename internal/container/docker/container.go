@@ -1,12 +1,12 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,117 +14,17 @@ import (
 
 	"github.com/containerd/errdefs"
 	ctr "github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// Limits of a container that names none.
-const (
-	defaultMemory = 2 << 30 // bytes
-	defaultPids   = 1024
-)
-
-// Create makes a container, not started. This is the one place where containers
-// are hardened.
-func (e *Engine) Create(ctx context.Context, c container.Config) (string, error) {
-	host, err := hostConfig(c)
-	if err != nil {
-		return "", fmt.Errorf("create container %s: %w", c.Name, err)
-	}
-	exposed := network.PortSet{}
-	for port := range host.PortBindings {
-		exposed[port] = struct{}{}
-	}
-	r, err := e.api.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: c.Name,
-		Config: &ctr.Config{
-			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: c.Labels,
-			ExposedPorts: exposed,
-			// Our guest's line. When the attached client goes, its input ends.
-			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-			// An image's health check would run beside us and prove nothing.
-			Healthcheck: &ctr.HealthConfig{Test: []string{"NONE"}},
-		},
-		HostConfig: host,
-	})
-	// Podman reports a taken name as a fault of its own.
-	if errdefs.IsConflict(err) || err != nil && strings.Contains(err.Error(), "name is already in use") {
-		return "", fmt.Errorf("create container %s: %w", c.Name, container.ErrNameTaken)
-	}
-	if err != nil {
-		return "", e.wrap(err, "create container %s", c.Name)
-	}
-	return r.ID, nil
-}
-
-func hostConfig(c container.Config) (*ctr.HostConfig, error) {
-	pids := c.Pids
-	if pids == 0 {
-		pids = defaultPids
-	}
-	memory := c.Memory
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	noInit := false
-	host := &ctr.HostConfig{
-		NetworkMode: ctr.NetworkMode(c.Network),
-		// The standard output is our protocol, not a log.
-		LogConfig:     ctr.LogConfig{Type: "none"},
-		RestartPolicy: ctr.RestartPolicy{Name: ctr.RestartPolicyDisabled},
-		Init:          &noInit, // our guest is PID 1
-		Privileged:    c.Privileged,
-		PortBindings:  network.PortMap{},
-		Resources:     ctr.Resources{Memory: memory, PidsLimit: &pids},
-	}
-	if !c.Privileged {
-		host.CapDrop = []string{"ALL"}
-		host.SecurityOpt = []string{"no-new-privileges"}
-	}
-	for _, m := range c.Mounts {
-		// The engine would create what is missing, as root.
-		if _, err := os.Stat(m.Source); err != nil {
-			return nil, fmt.Errorf("mount %s: %w", m.Source, err)
-		}
-		if m.Relabel != "" {
-			// Only the short form can ask for an SELinux label.
-			mode := m.Relabel
-			if m.ReadOnly {
-				mode = "ro," + mode
-			}
-			host.Binds = append(host.Binds, m.Source+":"+m.Target+":"+mode)
-			continue
-		}
-		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
-	}
-	for _, p := range c.Publish {
-		ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		if p.HostIP != "" {
-			var err error
-			if ip, err = netip.ParseAddr(p.HostIP); err != nil {
-				return nil, fmt.Errorf("publish on %q: %w", p.HostIP, err)
-			}
-		}
-		port, err := network.ParsePort(strconv.Itoa(p.ContainerPort) + "/tcp")
-		if err != nil {
-			return nil, fmt.Errorf("publish port %d: %w", p.ContainerPort, err)
-		}
-		binding := network.PortBinding{HostIP: ip}
-		if p.HostPort != 0 {
-			binding.HostPort = strconv.Itoa(p.HostPort)
-		}
-		host.PortBindings[port] = append(host.PortBindings[port], binding)
-	}
-	return host, nil
-}
-
 // CopyTo unpacks a tar stream at path in a container that is not running.
 func (e *Engine) CopyTo(ctx context.Context, id, path string, tar io.Reader) error {
-	_, err := e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path, Content: tar})
-	return e.wrap(err, "copy into container %s", short(id))
+	content := newSource(tar)
+	_, err := e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path, Content: content})
+	return e.wrap(content.blame(err), "copy into container %s", short(id))
 }
 
 // Start starts a container.
@@ -140,6 +40,9 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.ExitStatus, err
 	w := e.api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: ctr.WaitConditionNotRunning})
 	select {
 	case r := <-w.Result:
+		if r.Error != nil && r.Error.Message != "" {
+			return container.ExitStatus{}, e.wrap(errors.New(r.Error.Message), "wait for container %s", short(id))
+		}
 		status := container.ExitStatus{Code: int(r.StatusCode)}
 		if c, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); err == nil && c.Container.State != nil {
 			status.OOMKilled = c.Container.State.OOMKilled
@@ -152,33 +55,63 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.ExitStatus, err
 
 // Stop asks the container to end and kills it after grace.
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	seconds := int((grace + time.Second - 1) / time.Second)
+	// Below zero, the engine would wait for ever.
+	seconds := int((max(grace, 0) + time.Second - 1) / time.Second)
 	_, err := e.api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &seconds})
 	return e.wrap(err, "stop container %s", short(id))
 }
 
-// Remove deletes a container, killing it if it runs, with its anonymous volumes.
+// removalWait bounds how long another's removal of a container is waited for.
+const removalWait = 30 * time.Second
+
+// Remove deletes a container, killing it if it runs, with its anonymous volumes
+// and the network it has to itself.
 func (e *Engine) Remove(ctx context.Context, id string) error {
-	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if err == nil || errdefs.IsNotFound(err) {
-		return nil
+	own := ""
+	if e.podman.Load() { // see ownNetwork
+		c, err := e.Inspect(ctx, id)
+		if errors.Is(err, container.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("remove container %s: %w", short(id), err)
+		}
+		own = c.Labels[labelOwnNetwork]
 	}
-	if !errdefs.IsConflict(err) {
+	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	switch {
+	case err == nil, errdefs.IsNotFound(err):
+	case errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress"):
+		if err := e.gone(ctx, id); err != nil {
+			return err
+		}
+	default:
 		return e.wrap(err, "remove container %s", short(id))
 	}
-	// Somebody else is removing it; wait until it is gone.
+	if own == "" {
+		return nil
+	}
+	return e.wrap(e.removeNetwork(ctx, own), "remove network %q of container %s", own, short(id))
+}
+
+// gone waits until a container that somebody else is removing is gone.
+func (e *Engine) gone(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, removalWait)
+	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); errdefs.IsNotFound(err) {
+		_, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return e.wrap(err, "remove container %s", short(id))
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("remove container %s: %w", short(id), ctx.Err())
+			return fmt.Errorf("remove container %s: the engine is removing it already and does not finish: %w", short(id), ctx.Err())
 		}
 	}
 }
@@ -205,17 +138,31 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.Container, e
 				c.IP = ip.String()
 			}
 		}
-		for port, bindings := range ns.Ports {
-			for _, b := range bindings {
-				hostPort, err := strconv.Atoi(b.HostPort)
-				if err != nil {
-					continue
-				}
-				c.HostPorts = append(c.HostPorts, container.Port{HostIP: b.HostIP.String(), HostPort: hostPort, ContainerPort: int(port.Num())})
-			}
-		}
+		c.HostPorts = published(ns.Ports)
 	}
 	return c, nil
+}
+
+// published returns the ports in a steady order.
+func published(ports network.PortMap) []container.Port {
+	var out []container.Port
+	for port, bindings := range ports {
+		for _, b := range bindings {
+			hostPort, err := strconv.Atoi(b.HostPort)
+			if err != nil {
+				continue // exposed, not published
+			}
+			ip := "0.0.0.0" // how engines mean an address they leave out
+			if b.HostIP.IsValid() {
+				ip = b.HostIP.String()
+			}
+			out = append(out, container.Port{HostIP: ip, HostPort: hostPort, ContainerPort: int(port.Num())})
+		}
+	}
+	slices.SortFunc(out, func(a, b container.Port) int {
+		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(a.HostIP, b.HostIP), cmp.Compare(a.HostPort, b.HostPort))
+	})
+	return out
 }
 
 // List returns containers, running or not, that carry all the labels.

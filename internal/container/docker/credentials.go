@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,77 +21,138 @@ import (
 // hubServer is Docker Hub's key in the docker CLI's configuration.
 const hubServer = "https://index.docker.io/v1/"
 
-// cliConfig is what we read of the docker CLI's configuration.
-type cliConfig struct {
-	Auths map[string]struct {
-		Auth          string `json:"auth"`
-		IdentityToken string `json:"identitytoken"`
-	} `json:"auths"`
-	CredHelpers map[string]string `json:"credHelpers"`
-	CredsStore  string            `json:"credsStore"`
+// login is what we found to show a registry.
+type login struct {
+	header  string // for the engine; "" is none
+	host    string // as `docker login` takes it
+	trouble string // why a stored login could not be had
 }
 
-// registryAuth is the credential that `docker login` stored for the image's
-// registry, encoded for the engine; "" when there is none.
-func registryAuth(ctx context.Context, ref string, env func(string) string) (string, error) {
+// storedLogin is an entry of "auths".
+type storedLogin struct {
+	Auth          string `json:"auth"`
+	IdentityToken string `json:"identitytoken"`
+}
+
+// logins is what we read of the docker CLI's configuration.
+type logins struct {
+	Auths       map[string]storedLogin `json:"auths"`
+	CredHelpers map[string]string      `json:"credHelpers"`
+	CredsStore  string                 `json:"credsStore"`
+}
+
+// registryLogin finds the credential that `docker login` stored for the image's
+// registry: in a credential helper if one is set, else in the configuration
+// file. A helper that fails is trouble but no error, since the image may be
+// public.
+func registryLogin(ctx context.Context, ref string, env func(string) string) (login, error) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return "", fmt.Errorf("not an image reference: %w", err)
+		return login{}, fmt.Errorf("not an image reference: %w", err)
 	}
-	server := reference.Domain(named)
-	if server == "docker.io" {
+	host := reference.Domain(named)
+	server := host
+	if host == "docker.io" {
 		server = hubServer
 	}
-	var cfg cliConfig
-	if !readJSON(filepath.Join(configDir(env), "config.json"), &cfg) {
-		return "", nil
+	found := login{host: host}
+	var cfg logins
+	if err := readJSON(filepath.Join(configDir(env), "config.json"), &cfg); err != nil {
+		return login{}, err
 	}
+	auth := registry.AuthConfig{ServerAddress: server}
 	helper := cfg.CredHelpers[server]
 	if helper == "" {
 		helper = cfg.CredsStore
 	}
-	auth := registry.AuthConfig{ServerAddress: server}
-	if stored, ok := cfg.Auths[server]; ok && stored.Auth != "" {
-		plain, err := base64.StdEncoding.DecodeString(stored.Auth)
-		user, password, found := strings.Cut(strings.TrimRight(string(plain), "\x00"), ":")
-		if err != nil || !found {
-			return "", fmt.Errorf("the stored login for %s cannot be read; log in again", server)
+	known := false
+	if helper != "" {
+		if !helperName.MatchString(helper) {
+			return login{}, fmt.Errorf("the credential helper's name %q in the docker configuration is not valid", helper)
 		}
-		auth.Username, auth.Password, auth.IdentityToken = user, password, stored.IdentityToken
-	} else if helper != "" {
-		if ok, err := askHelper(ctx, helper, server, &auth); err != nil || !ok {
-			return "", err
+		if known, err = askHelper(ctx, helper, server, &auth); err != nil {
+			found.trouble = message(err)
 		}
-	} else {
-		return "", nil
+	}
+	if !known {
+		if known, err = cfg.stored(host, server, &auth); err != nil {
+			return login{}, err
+		}
+	}
+	if !known {
+		return found, nil
 	}
 	b, err := json.Marshal(auth)
 	if err != nil {
-		return "", err
+		return login{}, err
 	}
-	return base64.URLEncoding.EncodeToString(b), nil
+	found.header = base64.URLEncoding.EncodeToString(b)
+	return found, nil
 }
 
-var helperName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// askHelper runs docker-credential-NAME get, as the docker CLI does. A helper
-// that knows nothing of the server is no error: the image may be public.
-func askHelper(ctx context.Context, helper, server string, auth *registry.AuthConfig) (bool, error) {
-	if !helperName.MatchString(helper) {
-		return false, fmt.Errorf("the credential helper's name %q is not valid", helper)
+// stored looks in the file itself.
+func (l logins) stored(host, server string, auth *registry.AuthConfig) (bool, error) {
+	entry, ok := l.Auths[server]
+	for key, other := range l.Auths {
+		if !ok && bareHost(key) == host { // older docker wrote addresses
+			entry, ok = other, true
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	if entry.Auth == "" {
+		return false, nil // a helper keeps it, or there is none
+	}
+	plain, err := base64.StdEncoding.DecodeString(entry.Auth)
+	user, password, found := strings.Cut(strings.TrimRight(string(plain), "\x00"), ":")
+	if err != nil || !found {
+		return false, fmt.Errorf("the stored login for %s cannot be read; log in again with `docker login %s`", host, host)
+	}
+	auth.Username, auth.Password, auth.IdentityToken = user, password, entry.IdentityToken
+	return true, nil
+}
+
+func bareHost(key string) string {
+	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
+	host, _, _ := strings.Cut(key, "/")
+	if host == "index.docker.io" {
+		return "docker.io"
+	}
+	return host
+}
+
+var helperName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+const (
+	helperTime = 20 * time.Second
+	maxHelper  = 1 << 20 // bytes of a helper's answer
+)
+
+// askHelper runs docker-credential-NAME get, as the docker CLI does: the server
+// on standard input, JSON on standard output, or there the words "credentials
+// not found" and an exit status.
+func askHelper(ctx context.Context, helper, server string, auth *registry.AuthConfig) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "docker-credential-"+helper, "get")
+	program := "docker-credential-" + helper
+	cmd := exec.CommandContext(ctx, program, "get")
+	cmd.WaitDelay = time.Second
 	cmd.Stdin = strings.NewReader(server)
 	var out bytes.Buffer
-	cmd.Stdout = &out
+	cmd.Stdout = &atMost{w: &out, left: maxHelper}
 	if err := cmd.Run(); err != nil {
-		return false, nil
+		// What it says on success is a secret; what it says on failure is not.
+		said := strings.TrimSpace(out.String())
+		if strings.Contains(strings.ToLower(said), "credentials not found") {
+			return false, nil
+		}
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && said != "" {
+			return false, fmt.Errorf("%s: %s", program, said)
+		}
+		return false, fmt.Errorf("%s: %w", program, err)
 	}
 	var got struct{ Username, Secret string }
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		return false, fmt.Errorf("the credential helper %s answered something else than a credential", helper)
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Secret == "" {
+		return false, fmt.Errorf("%s answered something else than a credential", program)
 	}
 	if got.Username == "<token>" {
 		auth.IdentityToken = got.Secret
@@ -97,4 +160,18 @@ func askHelper(ctx context.Context, helper, server string, auth *registry.AuthCo
 	}
 	auth.Username, auth.Password = got.Username, got.Secret
 	return true, nil
+}
+
+// atMost refuses what is past its bound.
+type atMost struct {
+	w    io.Writer
+	left int
+}
+
+func (a *atMost) Write(p []byte) (int, error) {
+	if len(p) > a.left {
+		return 0, errors.New("its answer is too long")
+	}
+	a.left -= len(p)
+	return a.w.Write(p)
 }

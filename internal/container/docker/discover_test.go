@@ -2,17 +2,18 @@ package docker
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
-	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -21,53 +22,125 @@ func envOf(vars map[string]string) func(string) string {
 	return func(k string) string { return vars[k] }
 }
 
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// context writes a docker context as the docker CLI does, and returns its id.
+func writeContext(t *testing.T, dir, name, endpoint string) string {
+	t.Helper()
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	write(t, filepath.Join(dir, ".docker/contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":`+endpoint+`}}`)
+	return id
+}
+
 func TestWhatThePersonChoseIsTriedAlone(t *testing.T) {
 	dir := t.TempDir()
-	write := func(path, content string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sum := sha256.Sum256([]byte("desk"))
-	write(filepath.Join(dir, ".docker/contexts/meta", hex.EncodeToString(sum[:]), "meta.json"), `{"Name":"desk","Endpoints":{"docker":{"Host":"unix:///desk.sock"}}}`)
-	home := map[string]string{"HOME": dir}
-	with := func(k, v string) map[string]string {
-		m := map[string]string{"HOME": dir, "DOCKER_HOST": "tcp://host:1"}
-		m[k] = v
-		return m
-	}
+	writeContext(t, dir, "desk", `{"Host":"unix:///desk.sock"}`)
+	far := writeContext(t, dir, "far", `{"Host":"tcp://far:2376"}`)
+	write(t, filepath.Join(dir, ".docker/contexts/tls", far, "docker", "ca.pem"), "x")
 	for name, c := range map[string]struct {
-		env  map[string]string
-		want string
+		env    map[string]string
+		config string // ~/.docker/config.json
+		want   candidate
 	}{
-		"THV_ENGINE first":      {with("THV_ENGINE", "/my.sock"), "unix:///my.sock"},
-		"then DOCKER_HOST":      {with("X", ""), "tcp://host:1"},
-		"then a docker context": {map[string]string{"HOME": dir, "DOCKER_CONTEXT": "desk"}, "unix:///desk.sock"},
+		"THV_ENGINE first": {
+			env:  map[string]string{"THV_ENGINE": "/my.sock", "DOCKER_HOST": "tcp://host:1", "DOCKER_CONTEXT": "desk"},
+			want: candidate{source: "THV_ENGINE", address: "unix:///my.sock"},
+		},
+		"then DOCKER_HOST": {
+			env:  map[string]string{"DOCKER_HOST": "tcp://host:1", "DOCKER_CONTEXT": "desk"},
+			want: candidate{source: "DOCKER_HOST", address: "tcp://host:1"},
+		},
+		"DOCKER_HOST with TLS": {
+			env:  map[string]string{"DOCKER_HOST": "tcp://host:1", "DOCKER_TLS_VERIFY": "1"},
+			want: candidate{source: "DOCKER_HOST", address: "tcp://host:1", tlsDir: filepath.Join(dir, ".docker")},
+		},
+		"then DOCKER_CONTEXT": {
+			env: map[string]string{"DOCKER_CONTEXT": "desk"}, config: `{"currentContext":"far"}`,
+			want: candidate{source: `docker context "desk"`, address: "unix:///desk.sock"},
+		},
+		"then the current context, with its certificates": {
+			config: `{"currentContext":"far"}`,
+			want:   candidate{source: `docker context "far"`, address: "tcp://far:2376", tlsDir: filepath.Join(dir, ".docker/contexts/tls", far, "docker")},
+		},
 	} {
-		got := candidates(envOf(c.env))
-		if len(got) != 1 || got[0].address != c.want || !got[0].explicit {
-			t.Errorf("%s: %+v", name, got)
+		t.Run(name, func(t *testing.T) {
+			vars := map[string]string{"HOME": dir}
+			for k, v := range c.env {
+				vars[k] = v
+			}
+			write(t, filepath.Join(dir, ".docker/config.json"), c.config+" ")
+			if c.config == "" {
+				write(t, filepath.Join(dir, ".docker/config.json"), "{}")
+			}
+			c.want.explicit = true
+			if diff := cmp.Diff([]candidate{c.want}, candidates(envOf(vars)), cmp.AllowUnexported(candidate{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAChoiceThatCannotBeReadIsAnErrorAndNotIgnored(t *testing.T) {
+	for name, c := range map[string]struct{ config, want string }{
+		"the configuration is broken":       {`{"currentContext":`, "not valid"},
+		"the context does not exist":        {`{"currentContext":"none"}`, "does not exist"},
+		"the context is broken":             {`{"currentContext":"broken"}`, "not valid"},
+		"the context verifies nothing":      {`{"currentContext":"lax"}`, "verify"},
+		"the context's engine is over ssh":  {`{"currentContext":"ssh"}`, "ssh -L"},
+		"the context's address is nonsense": {`{"currentContext":"odd"}`, "not an engine's address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeContext(t, dir, "broken", `{`)
+			writeContext(t, dir, "lax", `{"Host":"tcp://far:2376","SkipTLSVerify":true}`)
+			writeContext(t, dir, "ssh", `{"Host":"ssh://far"}`)
+			writeContext(t, dir, "odd", `{"Host":"gopher://far"}`)
+			write(t, filepath.Join(dir, ".docker/config.json"), c.config)
+			_, err := Connect(t.Context(), envOf(map[string]string{"HOME": dir}))
+			if !errors.Is(err, container.ErrUnavailable) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "/var/run/docker.sock (") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestUsualSocketsAreTriedInOrder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has named pipes")
+	}
+	var got []string
+	for _, c := range candidates(envOf(map[string]string{"HOME": "/h", "XDG_RUNTIME_DIR": "/r", "TMPDIR": "/t", "DOCKER_CONTEXT": "default"})) {
+		if c.explicit {
+			t.Errorf("%s was not chosen by anybody", c.address)
 		}
+		got = append(got, strings.TrimPrefix(c.address, "unix://"))
 	}
-	if got := candidates(envOf(home)); len(got) < 8 || got[0].explicit {
-		t.Errorf("without a choice: %+v", got)
+	want := []string{
+		"/var/run/docker.sock", "/r/docker.sock", "/h/.docker/run/docker.sock", "/h/.docker/desktop/docker.sock",
+		"/run/podman/podman.sock", "/r/podman/podman.sock", "/h/.local/share/containers/podman/machine/podman.sock",
+		"/t/podman/podman-machine-default-api.sock", "/h/.colima/default/docker.sock", "/h/.rd/docker.sock", "/h/.orbstack/run/docker.sock",
 	}
-	write(filepath.Join(dir, ".docker/config.json"), `{"currentContext":"desk"}`)
-	if got := candidates(envOf(home)); len(got) != 1 || got[0].address != "unix:///desk.sock" {
-		t.Errorf("with a current context: %+v", got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
-	write(filepath.Join(dir, ".docker/config.json"), `{"currentContext":"default"}`)
-	if got := candidates(envOf(home)); len(got) < 8 {
-		t.Errorf("the default context is no choice: %+v", got)
+	for _, c := range candidates(envOf(nil)) {
+		if !strings.HasPrefix(c.address, "unix:///") {
+			t.Errorf("without a home, %s depends on the working directory", c.address)
+		}
 	}
 }
 
 func TestWithoutAnEngineEachAddressSaysWhy(t *testing.T) {
-	dir := t.TempDir()
+	dir := socketDir(t)
 	dead := filepath.Join(dir, "dead.sock")
 	l, err := net.Listen("unix", dead)
 	if err != nil {
@@ -75,59 +148,40 @@ func TestWithoutAnEngineEachAddressSaysWhy(t *testing.T) {
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close()
-	for address, want := range map[string]string{dead: "not running", filepath.Join(dir, "none"): "no such socket"} {
+	stranger := filepath.Join(dir, "stranger.sock")
+	listen(t, stranger, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	old := filepath.Join(dir, "old.sock")
+	listen(t, old, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.24") }))
+
+	for address, want := range map[string]string{
+		dead:                       "not running",
+		filepath.Join(dir, "none"): "no such socket",
+		stranger:                   "not a container engine",
+		old:                        "minimum supported API version",
+		"tcp://no-port":            "not an address",
+	} {
 		_, err := Connect(t.Context(), envOf(map[string]string{"THV_ENGINE": address}))
 		if !errors.Is(err, container.ErrUnavailable) || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}
-	}
-}
-
-func TestCredentialsComeFromDockerLogin(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, ".docker"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	secret := base64.StdEncoding.EncodeToString([]byte("jo:pass:word"))
-	config := `{"auths":{"r.example":{"auth":"` + secret + `"},"https://index.docker.io/v1/":{"auth":"` + secret + `"},"bad.example":{"auth":"!"}},"credHelpers":{"h.example":"../../bin/sh"}}`
-	if err := os.WriteFile(filepath.Join(dir, ".docker/config.json"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := envOf(map[string]string{"HOME": dir})
-	for ref, want := range map[string]string{"r.example/a:1": "jo", "alpine": "jo", "other.example/a:1": ""} {
-		got, err := registryAuth(t.Context(), ref, env)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain, _ := base64.URLEncoding.DecodeString(got)
-		var auth struct{ Username, Password string }
-		if got != "" && json.Unmarshal(plain, &auth) != nil {
-			t.Fatalf("%s: %s", ref, plain)
-		}
-		if auth.Username != want || want != "" && auth.Password != "pass:word" {
-			t.Errorf("%s: %+v", ref, auth)
-		}
-	}
-	for _, ref := range []string{"bad.example/a:1", "h.example/a:1", "NOT AN IMAGE"} {
-		if got, err := registryAuth(t.Context(), ref, env); err == nil {
-			t.Errorf("%s: %q", ref, got)
+		attempts := Probe(t.Context(), envOf(map[string]string{"THV_ENGINE": address}))
+		if len(attempts) != 1 || attempts[0].Source != EnvEngine || !strings.Contains(attempts[0].Explain(), want) {
+			t.Errorf("probe of %s: %+v", address, attempts)
 		}
 	}
 }
 
-func TestAnEnginesMessagesAreBoundedAndTheirErrorsSurface(t *testing.T) {
-	var lines []string
-	each := func(m jsonstream.Message) { lines = append(lines, m.Stream) }
-	last, err := messages(strings.NewReader(`{"stream":"Step 1\n"}{"stream":"boom\n"}{"error":"x","errorDetail":{"message":"it failed"}}`), each)
-	if err == nil || err.Error() != "it failed" || !strings.Contains(last, "boom") || len(lines) != 2 {
-		t.Errorf("%q, %v, %q", last, err, lines)
-	}
-	for _, hostile := range []string{"not json", `{"stream":`, `{"stream":"` + strings.Repeat("x", maxMessage) + `"}`} {
-		if _, err := messages(strings.NewReader(hostile), each); err == nil {
-			t.Errorf("%.20s was read", hostile)
+// Root may open every socket, so the system's answer is made here.
+func TestASocketThatMayNotBeOpenedSaysWhatToDo(t *testing.T) {
+	for address, want := range map[string]string{
+		"unix:///var/run/docker.sock":     "docker group",
+		"unix:///run/podman/podman.sock":  "systemctl --user",
+		"/home/jo/.docker/config.json":    "permission denied",
+		"unix:///h/.orbstack/docker.sock": "sudo",
+	} {
+		got := Attempt{Address: address, Err: syscall.EACCES}.Explain()
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s", address, got)
 		}
-	}
-	if _, err := messages(strings.NewReader(""), each); err != nil {
-		t.Error(err)
 	}
 }

@@ -4,17 +4,16 @@
 //
 // [Connect] finds an engine; the [Engine] it returns implements
 // container.Engine. API versions from 1.40 on are spoken, negotiated with the
-// engine.
+// engine. Where the two engines differ in what they keep of a promise, the
+// difference is made up for here: see [Engine.EnsureNetwork].
 package docker
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
+	"net/http"
 	"strings"
+	"sync/atomic"
 
-	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -25,9 +24,17 @@ type Engine struct {
 	api     *client.Client
 	address string
 	env     func(string) string
+	podman  atomic.Bool // the engine says so in every answer
 }
 
 var _ container.Engine = (*Engine)(nil)
+
+// notice learns from an answer which engine this is.
+func (e *Engine) notice(r *http.Response) {
+	if r.Header.Get("Libpod-Api-Version") != "" {
+		e.podman.Store(true)
+	}
+}
 
 // Close releases idle connections.
 func (e *Engine) Close() error { return e.api.Close() }
@@ -47,79 +54,12 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 			info.Name, info.Version = "Podman", c.Version
 		}
 	}
-	if sys, err := e.api.Info(ctx, client.InfoOptions{}); err == nil {
-		for _, opt := range sys.Info.SecurityOptions {
-			info.Rootless = info.Rootless || strings.Contains(opt, "rootless")
-		}
+	sys, err := e.api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return container.Info{}, e.wrap(err, "ask the container engine about itself")
+	}
+	for _, opt := range sys.Info.SecurityOptions {
+		info.Rootless = info.Rootless || strings.Contains(opt, "rootless")
 	}
 	return info, nil
-}
-
-// EnsureNetwork creates the bridge network unless it exists. Containers on it
-// cannot reach each other (the bridge driver's enable_icc).
-func (e *Engine) EnsureNetwork(ctx context.Context, name string) error {
-	_, err := e.api.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
-	if err == nil {
-		return nil
-	}
-	if !errdefs.IsNotFound(err) {
-		return e.wrap(err, "look for network %q", name)
-	}
-	created, err := e.api.NetworkCreate(ctx, name, client.NetworkCreateOptions{
-		Driver:  "bridge",
-		Options: map[string]string{"com.docker.network.bridge.enable_icc": "false"},
-		Labels:  map[string]string{"dev.toolhaven.network": "true"},
-	})
-	if errdefs.IsConflict(err) {
-		return nil // made by another process meanwhile
-	}
-	if err != nil {
-		return e.wrap(err, "create network %q", name)
-	}
-	return e.dropTwin(ctx, name, created.ID)
-}
-
-// dropTwin: engines before 1.44 accept two networks of one name when two
-// creations race; containers could then not be attached by name. The younger
-// one goes.
-func (e *Engine) dropTwin(ctx context.Context, name, ours string) error {
-	list, err := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", name)})
-	if err != nil {
-		return e.wrap(err, "list networks")
-	}
-	for _, n := range list.Items {
-		if n.Name == name && n.ID != ours {
-			if _, err := e.api.NetworkRemove(ctx, ours, client.NetworkRemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
-				return e.wrap(err, "remove the second network %q", name)
-			}
-			return nil
-		}
-	}
-	return nil
-}
-
-// wrap says what was being done, and gives the errors that callers decide on.
-func (e *Engine) wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	doing := fmt.Sprintf(format, args...)
-	var dial *net.OpError
-	switch {
-	case client.IsErrConnectionFailed(err), errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%s: %w: %s does not answer any more", doing, container.ErrUnavailable, e.address)
-	case errdefs.IsNotFound(err):
-		return fmt.Errorf("%s: %w: %s", doing, container.ErrNotFound, message(err))
-	}
-	return fmt.Errorf("%s: %w", doing, &engineError{cause: err})
-}
-
-// engineError shows an engine's error without the client's prefix.
-type engineError struct{ cause error }
-
-func (e *engineError) Error() string { return message(e.cause) }
-func (e *engineError) Unwrap() error { return e.cause }
-
-func message(err error) string {
-	return strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 }

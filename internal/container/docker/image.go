@@ -1,15 +1,17 @@
 package docker
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 
@@ -29,9 +31,9 @@ func (e *Engine) Image(ctx context.Context, ref string) (container.Image, error)
 		image.Entrypoint, image.Cmd, image.Env = c.Entrypoint, c.Cmd, c.Env
 		image.User, image.WorkingDir, image.Labels = c.User, c.WorkingDir, c.Labels
 		for port := range c.ExposedPorts {
-			var n int
-			if _, err := fmt.Sscanf(port, "%d", &n); err == nil && (strings.HasSuffix(port, "/tcp") || !strings.Contains(port, "/")) {
-				image.ExposedPorts = append(image.ExposedPorts, n)
+			number, protocol, _ := strings.Cut(port, "/")
+			if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 && (protocol == "" || protocol == "tcp") {
+				image.ExposedPorts = append(image.ExposedPorts, int(n))
 			}
 		}
 		slices.Sort(image.ExposedPorts)
@@ -39,69 +41,79 @@ func (e *Engine) Image(ctx context.Context, ref string) (container.Image, error)
 	return image, nil
 }
 
-// Pull fetches an image from its registry.
+// Pull fetches an image from its registry, with the login that `docker login`
+// stored for it, if any.
 func (e *Engine) Pull(ctx context.Context, ref string, progress func(container.Progress)) error {
-	auth, err := registryAuth(ctx, ref, e.env)
+	login, err := registryLogin(ctx, ref, e.env)
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", ref, err)
 	}
-	r, err := e.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
+	r, err := e.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: login.header})
 	if err != nil {
-		return e.pullError(err, ref)
+		return e.pullError(err, ref, login)
 	}
 	defer r.Close()
-	for m, err := range r.JSONMessages(ctx) {
-		if err != nil {
-			return e.pullError(err, ref)
-		}
-		if m.Error != nil {
-			return e.pullError(m.Error, ref)
-		}
+	err = messages(r, func(m jsonstream.Message) {
 		if progress != nil {
 			progress(progressOf(m))
 		}
+	})
+	if err != nil {
+		return e.pullError(cmp.Or(ctx.Err(), err), ref, login)
+	}
+	// Believe the engine's store, not the end of a stream.
+	if _, err := e.Image(ctx, ref); err != nil {
+		return fmt.Errorf("pull %s: the engine reported no error, but: %w", ref, err)
 	}
 	return nil
 }
 
 func progressOf(m jsonstream.Message) container.Progress {
-	p := container.Progress{ID: m.ID, Status: m.Status}
+	p := container.Progress{ID: clean(m.ID), Status: clean(cmp.Or(m.Status, strings.TrimSpace(m.Stream)))}
 	if m.Progress != nil {
-		p.Current, p.Total = m.Progress.Current, m.Progress.Total
+		p.Current, p.Total = max(0, m.Progress.Current), max(0, m.Progress.Total)
 	}
 	return p
 }
 
-// pullError tells a missing image from a registry that cannot be reached; the
-// engine reports some of both as plain text.
-func (e *Engine) pullError(err error, ref string) error {
-	text := message(err)
-	for _, sign := range []string{"not found", "manifest unknown", "does not exist", "name unknown"} {
-		if errdefs.IsNotFound(err) || strings.Contains(strings.ToLower(text), sign) {
-			return fmt.Errorf("pull %s: the image does not exist, or reading it needs a login (`docker login`): %w (%s)", ref, container.ErrNotFound, text)
-		}
+// pullError tells a missing image from a registry that refuses; engines report
+// much of both as plain text.
+func (e *Engine) pullError(err error, ref string, login login) error {
+	text := strings.ToLower(err.Error())
+	says := func(signs ...string) bool {
+		return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
+	}
+	note := ""
+	if login.trouble != "" {
+		note = "; the stored login was not used: " + login.trouble
+	}
+	switch {
+	case errdefs.IsNotFound(err), says("manifest unknown", "name unknown", "not found", "does not exist"):
+		return fmt.Errorf("pull %s: the registry has no such image, or shows it only after a login (`docker login %s`); check the name and tag: %w (%s)%s", ref, login.host, container.ErrNotFound, message(err), note)
+	case says("unauthorized", "authentication required", "denied", "no basic auth credentials"):
+		return fmt.Errorf("pull %s: the registry does not let you read it; log in with `docker login %s`: %w%s", ref, login.host, &engineError{cause: err}, note)
 	}
 	return e.wrap(err, "pull %s", ref)
 }
 
 // Load takes an image in the tar form of `docker save`.
 func (e *Engine) Load(ctx context.Context, image io.Reader) error {
-	r, err := e.api.ImageLoad(ctx, image, client.ImageLoadWithQuiet(true))
+	content := newSource(image)
+	r, err := e.api.ImageLoad(ctx, content, client.ImageLoadWithQuiet(true))
 	if err != nil {
-		return e.wrap(err, "load an image")
+		return e.wrap(content.blame(err), "load an image")
 	}
 	defer r.Close()
-	_, err = messages(r, func(jsonstream.Message) {})
-	if err != nil {
-		return e.wrap(err, "load an image")
-	}
-	return nil
+	err = messages(r, func(jsonstream.Message) {})
+	return e.wrap(cmp.Or(ctx.Err(), content.blame(err)), "load an image")
 }
 
-// Build builds an image from a context tar that holds a Dockerfile.
+// Build builds an image from a context tar that holds a Dockerfile, with the
+// classic builder, which every engine has.
 func (e *Engine) Build(ctx context.Context, b container.Build) error {
 	opts := client.ImageBuildOptions{
-		Tags: b.Tags, Labels: b.Labels, BuildArgs: map[string]*string{},
+		Version: build.BuilderV1,
+		Tags:    b.Tags, Labels: b.Labels, BuildArgs: map[string]*string{},
 		Remove: true, ForceRemove: true,
 	}
 	for k, v := range b.BuildArgs {
@@ -110,62 +122,26 @@ func (e *Engine) Build(ctx context.Context, b container.Build) error {
 	if b.NetworkOff {
 		opts.NetworkMode = "none"
 	}
-	r, err := e.api.ImageBuild(ctx, b.Context, opts)
+	doing := "build image " + strings.Join(b.Tags, ", ")
+	content := newSource(b.Context)
+	r, err := e.api.ImageBuild(ctx, content, opts)
 	if err != nil {
-		return e.wrap(err, "build image %s", strings.Join(b.Tags, ", "))
+		return e.wrap(content.blame(err), "%s", doing)
 	}
 	defer r.Body.Close()
-	last, err := messages(r.Body, func(m jsonstream.Message) {
-		if b.Log == nil {
-			return
-		}
-		for line := range strings.Lines(m.Stream) {
-			if line = strings.TrimRight(line, "\r\n"); line != "" {
-				b.Log(line)
-			}
-		}
+	var last lastLines
+	built := false
+	err = messages(r.Body, func(m jsonstream.Message) {
+		last.take(m.Stream, b.Log)
+		built = built || m.Aux != nil || strings.HasPrefix(m.Stream, "Successfully built ")
 	})
-	if err != nil {
-		return fmt.Errorf("build image %s: %w; the builder's last output:%s", strings.Join(b.Tags, ", "), err, last)
+	if err == nil && !built {
+		err = errors.New("the builder ended without an image")
+	}
+	if err = cmp.Or(ctx.Err(), content.blame(err)); err != nil {
+		return fmt.Errorf("%w%s", e.wrap(err, "%s", doing), last)
 	}
 	return nil
-}
-
-// maxMessage bounds one message of an engine's progress stream, in bytes.
-const maxMessage = 4 << 20
-
-// messages reads an engine's stream of progress messages to its end and returns
-// the last output seen, for the report of a failure.
-func messages(r io.Reader, each func(jsonstream.Message)) (lastOutput string, err error) {
-	var last []string
-	bounded := &io.LimitedReader{R: r, N: maxMessage}
-	dec := json.NewDecoder(bounded)
-	for {
-		var m jsonstream.Message
-		bounded.N = maxMessage
-		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
-			return joined(last), nil
-		} else if err != nil {
-			return joined(last), fmt.Errorf("the engine's answer cannot be read: %w", err)
-		}
-		if m.Error != nil {
-			return joined(last), errors.New(m.Error.Message)
-		}
-		each(m)
-		for line := range strings.Lines(m.Stream) {
-			if line = strings.TrimSpace(line); line != "" {
-				last = append(last[max(0, len(last)-19):], line)
-			}
-		}
-	}
-}
-
-func joined(lines []string) string {
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString("\n  " + l)
-	}
-	return b.String()
 }
 
 // RemoveImage removes a local image.

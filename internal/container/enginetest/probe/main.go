@@ -3,11 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -61,14 +63,13 @@ func main() {
 	case "dial":
 		fmt.Println(dial(arg))
 	case "dial-self":
-		go listen(":8081")
-		for range 50 {
-			if dial(ownAddress()+":8081") == "yes" {
-				fmt.Println("yes")
-				return
-			}
+		l, err := net.Listen("tcp", ":8081")
+		if err != nil {
+			fmt.Println(err)
+			return
 		}
-		fmt.Println("no")
+		fmt.Println(dial(ownAddress() + ":8081")) // the listener's backlog answers
+		l.Close()
 	case "interfaces":
 		all, _ := net.Interfaces()
 		for _, i := range all {
@@ -76,6 +77,23 @@ func main() {
 				fmt.Println(i.Name)
 			}
 		}
+	case "shout": // MiB of standard error, then a word
+		n, _ := strconv.Atoi(arg)
+		noise := bytes.Repeat([]byte("noise!!\n"), (1<<20)/8)
+		for range n {
+			os.Stderr.Write(noise)
+		}
+		fmt.Println("done")
+	case "children": // how many of so many can be started
+		n, _ := strconv.Atoi(arg)
+		fmt.Println(children(n))
+	case "eat": // MiB of memory, every page touched
+		n, _ := strconv.Atoi(arg)
+		var eaten [][]byte
+		for range n {
+			eaten = append(eaten, bytes.Repeat([]byte("x"), 1<<20))
+		}
+		fmt.Println(len(eaten))
 	case "term":
 		ask := make(chan os.Signal, 1)
 		signal.Notify(ask, syscall.SIGTERM)
@@ -87,6 +105,25 @@ func main() {
 		fmt.Println("listening")
 		time.Sleep(time.Hour)
 	}
+}
+
+// children starts processes that live until their standard input ends.
+func children(n int) int {
+	for i := range n {
+		cmd := exec.Command("/proc/self/exe", "echo")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return i
+		}
+		if err := cmd.Start(); err != nil {
+			return i
+		}
+		defer func() {
+			in.Close()
+			cmd.Wait()
+		}()
+	}
+	return n
 }
 
 func listen(address string) {

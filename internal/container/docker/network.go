@@ -1,0 +1,143 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+)
+
+const (
+	// labelNetwork marks the networks that we made.
+	labelNetwork = "dev.toolhaven.network"
+	// labelOwnNetwork is on a container that has a network of its own: its name.
+	labelOwnNetwork = "dev.toolhaven.own-network"
+	// optionICC is the bridge driver's switch for traffic between containers.
+	optionICC = "com.docker.network.bridge.enable_icc"
+)
+
+var networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+
+// EnsureNetwork creates the bridge network unless it exists. Containers on it
+// cannot reach each other.
+//
+// Docker keeps that promise by the bridge driver's enable_icc. Podman has no
+// such switch, but keeps networks apart from each other; there, each container
+// that [Engine.Create] puts on this network gets one of its own, which goes with
+// it.
+func (e *Engine) EnsureNetwork(ctx context.Context, name string) error {
+	if !networkName.MatchString(name) {
+		return fmt.Errorf("create network %q: not a network's name", name)
+	}
+	// Another process may create or remove it between two of our steps.
+	for range 5 {
+		twins, err := e.networksNamed(ctx, name)
+		if err != nil {
+			return err
+		}
+		if len(twins) > 0 {
+			return e.settle(ctx, twins)
+		}
+		if err := e.createNetwork(ctx, name); err != nil && !networkExists(err) {
+			return e.wrap(err, "create network %q", name)
+		}
+	}
+	return fmt.Errorf("create network %q: something on this machine removes it as soon as it is there", name)
+}
+
+func (e *Engine) createNetwork(ctx context.Context, name string) error {
+	options := map[string]string{}
+	if !e.podman.Load() {
+		options[optionICC] = "false"
+	}
+	_, err := e.api.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+		Driver: "bridge", Options: options, Labels: map[string]string{labelNetwork: "true"},
+	})
+	return err
+}
+
+// networkExists: Docker answers 409, Podman 4 a plain 500 whose words are all
+// there is.
+func networkExists(err error) bool {
+	return errdefs.IsConflict(err) || errdefs.IsInternal(err) && strings.Contains(err.Error(), "network already exists")
+}
+
+// networksNamed returns the networks of exactly that name, oldest first.
+func (e *Engine) networksNamed(ctx context.Context, name string) ([]network.Summary, error) {
+	list, err := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", name)})
+	if err != nil {
+		return nil, e.wrap(err, "list networks")
+	}
+	var found []network.Summary
+	for _, n := range list.Items { // the filter matches parts of names too
+		if n.Name == name {
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, func(a, b network.Summary) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return found, nil
+}
+
+// settle leaves one of several networks of one name, and makes sure that it is
+// what we need. Engines before API 1.44 accept two when two creations race, and
+// can then attach no container by name. Every process that looks comes to the
+// same choice, the oldest; one that a container already uses cannot be removed
+// and stays in its place.
+func (e *Engine) settle(ctx context.Context, twins []network.Summary) error {
+	keep := twins[0]
+	for _, other := range twins[1:] {
+		err := e.removeNetwork(ctx, other.ID)
+		if err != nil {
+			keep, other = other, keep
+			err = e.removeNetwork(ctx, other.ID)
+		}
+		if err != nil {
+			return e.wrap(err, "remove the second network %q", keep.Name)
+		}
+	}
+	if keep.Driver != "bridge" || !e.podman.Load() && keep.Options[optionICC] != "false" {
+		return fmt.Errorf("use network %q: it lets containers reach each other, so it was not made by Toolhaven; remove it (`docker network rm %s`) and try again", keep.Name, keep.Name)
+	}
+	return nil
+}
+
+// removeNetwork: one that is gone is no error.
+func (e *Engine) removeNetwork(ctx context.Context, id string) error {
+	_, err := e.api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// ownNetwork makes the network that the container called name has to itself,
+// where the engine needs one to keep the promise of [Engine.EnsureNetwork];
+// "" where it does not.
+func (e *Engine) ownNetwork(ctx context.Context, shared, name string) (string, error) {
+	if !e.podman.Load() || shared == "" || shared == "none" || shared == "host" {
+		return "", nil
+	}
+	n, err := e.api.NetworkInspect(ctx, shared, client.NetworkInspectOptions{})
+	if err != nil {
+		return "", e.wrap(err, "look for network %q", shared)
+	}
+	if n.Network.Labels[labelNetwork] == "" {
+		return "", nil // somebody else's network, asked for by name
+	}
+	own := shared + "." + name
+	if !networkName.MatchString(own) {
+		return "", fmt.Errorf("create network %q for the container: not a network's name", own)
+	}
+	if err := e.createNetwork(ctx, own); err != nil && !networkExists(err) {
+		return "", e.wrap(err, "create network %q", own)
+	}
+	return own, nil
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Makes a Podman engine answer on a Debian machine, as root or with sudo, at a
+# socket of its own with storage of its own, so that it meets no other Podman:
+#
+#	THV_ENGINE=$(test/setup/podman.sh) go test -tags integration ./internal/container/...
+#	test/setup/podman.sh stop
+#
+# Prints the socket. `podman.sh stop` ends the engine that this script started,
+# and removes what it stored.
+set -euo pipefail
+
+dir=/var/lib/thv-test-podman
+socket=$dir/podman.sock
+state=$dir/pid
+log=$dir/log
+
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo)
+
+answers() {
+	"${as_root[@]}" curl -fsS --max-time 5 --unix-socket "$socket" http://engine/_ping >/dev/null 2>&1
+}
+
+# The process that this script started, while it still is that program.
+ours() {
+	local pid
+	pid=$("${as_root[@]}" cat "$state" 2>/dev/null) || return 1
+	[ "$(cat "/proc/$pid/comm" 2>/dev/null)" = podman ] && echo "$pid"
+}
+
+podman_here() {
+	"${as_root[@]}" env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
+		podman --root "$dir/root" --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/networks" \
+		--cgroup-manager cgroupfs --events-backend file "$@"
+}
+
+if [ "${1:-}" = stop ]; then
+	[ -d "$dir" ] || exit 0
+	podman_here rm -fa >/dev/null 2>&1 || true
+	podman_here network prune -f >/dev/null 2>&1 || true # bridges on the host
+	if pid=$(ours); then
+		"${as_root[@]}" kill "$pid"
+		for _ in $(seq 100); do
+			[ -d "/proc/$pid" ] || break
+			sleep 0.1
+		done
+		if [ -d "/proc/$pid" ]; then
+			echo "podman ($pid) does not end; its log is $log" >&2
+			exit 1
+		fi
+	fi
+	# Layers that are still mounted would be emptied by rm, not removed.
+	podman_here umount -fa >/dev/null 2>&1 || true
+	if grep -q " $dir/" /proc/mounts; then
+		"${as_root[@]}" umount "$dir/root/overlay" 2>/dev/null || true
+	fi
+	"${as_root[@]}" rm -rf --one-file-system "$dir"
+	exit 0
+fi
+if [ $# -gt 0 ]; then
+	echo "usage: podman.sh [stop]" >&2
+	exit 2
+fi
+
+# Standard output is the socket alone.
+install_packages() {
+	"${as_root[@]}" apt-get update -q >&2
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2
+}
+
+command -v curl >/dev/null || install_packages curl
+if answers; then
+	echo "$socket"
+	exit 0
+fi
+if ! command -v podman >/dev/null || ! command -v iptables >/dev/null; then
+	install_packages podman runc conmon containernetworking-plugins iptables
+fi
+
+if ! ours >/dev/null; then
+	"${as_root[@]}" mkdir -p "$dir/networks"
+	# The usual limit on open files is more than a confined root may set. Podman
+	# 4.3 mixes up soft and hard, so both are the same.
+	printf '[containers]\ndefault_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]\n' |
+		"${as_root[@]}" tee "$dir/containers.conf" >/dev/null
+	# As Docker does without being told.
+	printf '[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n' |
+		"${as_root[@]}" tee "$dir/registries.conf" >/dev/null
+	echo "starting podman by hand; its log is $log" >&2
+	# shellcheck disable=SC2016 # the inner shell expands
+	"${as_root[@]}" env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
+		sh -c 'dir=$1
+			setsid podman --root "$dir/root" --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/networks" \
+				--cgroup-manager cgroupfs --events-backend file system service -t 0 "unix://$dir/podman.sock" \
+				>"$dir/log" 2>&1 </dev/null &
+			echo $! >"$dir/pid"' sh "$dir"
+fi
+deadline=$((SECONDS + 30))
+while [ $SECONDS -lt $deadline ]; do
+	if answers; then
+		echo "$socket"
+		exit 0
+	fi
+	sleep 0.2
+done
+echo "podman does not answer at $socket" >&2
+"${as_root[@]}" tail -n 20 "$log" >&2 || true
+exit 1
