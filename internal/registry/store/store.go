@@ -1,0 +1,154 @@
+// Package store is what the registry server asks of a database. Two packages do
+// it, sqlite and postgres, and one suite, storetest, holds both to it.
+//
+// The unit is a version of a server, kept under the source that it comes from: a
+// managed registry's own entries are a source like any other. A source has a
+// revision, which grows with every change; each version remembers the revision
+// that changed it last. So a reader that remembers a revision learns what is new
+// by asking for [Store.Changes] since then, which is how package catalog keeps
+// its index, in this process and in every other that shares the database.
+//
+// Nothing is ever taken out: what a publisher deletes, and what a source no
+// longer lists, stays with the status deleted, so that those who copy the
+// registry learn of it.
+//
+// A store knows no rules of the registry: not which version is the latest, not
+// which source wins a name, not what a document may say.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Errors that callers decide on.
+var (
+	ErrExists   = errors.New("the version exists")
+	ErrNotFound = errors.New("there is no such version")
+	// ErrLeaseLost: another process synchronizes the source now.
+	ErrLeaseLost = errors.New("the lease on the source is lost")
+	// ErrUnavailable: the database cannot be asked now; nothing was changed, or,
+	// when a commit's answer was lost, it is not known whether.
+	ErrUnavailable = errors.New("the database cannot be reached")
+	// ErrNewer: a later version of this program has migrated the database.
+	ErrNewer = errors.New("the database belongs to a later version of this program")
+)
+
+// Head is a version of a server without its document. Times are UTC in whole
+// microseconds.
+type Head struct {
+	// ID is the store's own, above 0 and never used again.
+	ID      int64
+	Source  string
+	Name    string
+	Version string
+	// Status is active, deprecated or deleted (registry API v0.1).
+	Status        string
+	StatusMessage string
+	PublishedAt   time.Time
+	// UpdatedAt is when the document or the status changed last.
+	UpdatedAt       time.Time
+	StatusChangedAt time.Time
+	// Search is what a search looks at, lower-cased: name, title, description
+	// and tags, one a line.
+	Search string
+}
+
+// Version is one version of one server.
+type Version struct {
+	Head
+	// Document is its server.json as it was published.
+	Document json.RawMessage
+}
+
+// Revision is how far a source has come.
+type Revision struct {
+	Source string
+	// Epoch is a random word made with the source: revisions compare only where
+	// it is the same.
+	Epoch string
+	// Number is 0 for a source without any change yet.
+	Number int64
+}
+
+// Sync is how the synchronization of a source goes.
+type Sync struct {
+	Source string
+	// Phase is "" (never tried), syncing, complete or failed.
+	Phase string
+	// LastAttempt and LastSuccess are zero when there was none.
+	LastAttempt, LastSuccess time.Time
+	// Failures counts the attempts that failed since the last success.
+	Failures int
+	// Error is why the last attempt failed; "" after a success.
+	Error string
+	// Servers and Versions were listed by the last success, after the filter.
+	Servers, Versions int
+	// Digest identifies what the last success fetched, and how it was filtered,
+	// so that the same need not be applied again. Opaque here.
+	Digest string
+}
+
+// Stats is what a [Store.Replace] changed.
+type Stats struct{ Added, Changed, Deleted, Unchanged int }
+
+// Store keeps versions. Its methods may be called concurrently, and from several
+// processes on one database. A change is made whole or not at all. A context
+// that ends, ends the call with its error.
+type Store interface {
+	// Revisions tells how far each source has come, in the order asked. A source
+	// not known yet is made.
+	Revisions(ctx context.Context, sources []string) ([]Revision, error)
+
+	// Changes calls each for every version of the source whose last change is
+	// later than since, in no order, all in one snapshot of the database, and
+	// returns the revision of that snapshot. An error of each ends it.
+	Changes(ctx context.Context, source string, since int64, each func(Head) error) (Revision, error)
+
+	// Documents returns the documents of versions by their ID; an ID that is not
+	// there is not in the answer.
+	Documents(ctx context.Context, ids []int64) (map[int64]json.RawMessage, error)
+
+	// Insert adds a version, or fails with ErrExists, also where it is deleted.
+	// The ID is the store's to give.
+	Insert(ctx context.Context, v Version) (Version, error)
+
+	// Update lets change alter a version: its document, status, times and search
+	// text. It is called with what is stored, perhaps again after a conflict; its
+	// error is returned as it is and nothing changes. ErrNotFound when there is
+	// no such version.
+	Update(ctx context.Context, source, name, version string, change func(*Version) error) (Version, error)
+
+	// UpdateAll is Update for every version of a server, together or not at all,
+	// in no order.
+	UpdateAll(ctx context.Context, source, name string, change func(*Version) error) ([]Version, error)
+
+	// Replace makes versions what the source lists. A version that is the same
+	// (document, status, message, search text) is left alone and keeps its times;
+	// one that differs takes the times given; one no longer listed becomes
+	// deleted at now. owner must hold the lease, else ErrLeaseLost. The state is
+	// kept with it. The times of a version are the caller's; a zero PublishedAt
+	// keeps the stored one, or is now for a new version.
+	Replace(ctx context.Context, source, owner string, versions []Version, state Sync, now time.Time) (Stats, error)
+
+	// Acquire takes, or prolongs, the lease on the synchronization of a source
+	// for the owner; false when another holds it. The database's clock counts.
+	Acquire(ctx context.Context, source, owner string, lasts time.Duration) (bool, error)
+	// Release gives a lease up; one not held is no error.
+	Release(ctx context.Context, source, owner string) error
+
+	// Syncs tells how the synchronization of each source goes, in the order asked.
+	Syncs(ctx context.Context, sources []string) ([]Sync, error)
+	// SetSync records it. owner must hold the lease, else ErrLeaseLost.
+	SetSync(ctx context.Context, owner string, state Sync) error
+
+	// Secret returns the value kept under name, which create makes if there is
+	// none; all processes on one database get the same one.
+	Secret(ctx context.Context, name string, create func() ([]byte, error)) ([]byte, error)
+
+	// Ping asks the database for a sign of life.
+	Ping(ctx context.Context) error
+	Close() error
+}
