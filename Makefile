@@ -9,8 +9,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 
-CLI     := github.com/toolhaven/toolhaven/internal/cli
-LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildDate=$(DATE)
+BUILDINFO := github.com/toolhaven/toolhaven/internal/buildinfo
+LDFLAGS := -s -w -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT) -X $(BUILDINFO).buildDate=$(DATE)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
@@ -33,6 +33,7 @@ help: ## Show this list
 build: generate ## Build the programs into bin/
 	@mkdir -p bin
 	$(BUILD) -o bin/thv ./cmd/thv
+	$(BUILD) -o bin/thv-registry ./cmd/thv-registry
 
 generate:
 	@go generate ./internal/guest/program
@@ -44,13 +45,15 @@ build-all: generate ## Build for Linux, macOS and Windows into dist/
 		if [ "$$os" = windows ]; then suffix=.exe; fi; \
 		echo "dist/thv-$$os-$$arch$$suffix"; \
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "dist/thv-$$os-$$arch$$suffix" ./cmd/thv; \
+		GOOS=$$os GOARCH=$$arch $(BUILD) -o "dist/thv-registry-$$os-$$arch$$suffix" ./cmd/thv-registry; \
 	done
 
 # One of each other kind, so that a file for one system does not break another.
 cross: generate
 	@for platform in darwin/arm64 windows/amd64; do \
 		echo "building for $$platform"; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv && \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv-registry || exit 1; \
 	done
 
 demo: ## Run a real tool server in a container, use it, and remove it

@@ -29,9 +29,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, reverseProxy(os.Args[2]))
 		os.Exit(1)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "page" {
+		fmt.Fprintln(os.Stderr, servePage(os.Args[2]))
+		os.Exit(1)
+	}
 	thv := flag.String("thv", "bin/thv", "the program to measure")
 	out := flag.String("out", "", "write the results as JSON to this `file`")
-	only := flag.String("only", "", "measure only these, comma-separated: calls, stdio, start, memory, cpu")
+	only := flag.String("only", "", "measure only these, comma-separated: calls, stdio, start, memory, cpu, registry")
 	quick := flag.Bool("quick", false, "a tenth of everything, to see that it works")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -93,7 +97,7 @@ func run(ctx context.Context, thvPath, out, only string, quick bool) error {
 		name    string
 		measure func(context.Context) ([]result, error)
 	}{
-		{"cpu", b.cpu}, {"start", b.start}, {"calls", b.calls}, {"stdio", b.stdio}, {"memory", b.memory},
+		{"cpu", b.cpu}, {"start", b.start}, {"calls", b.calls}, {"stdio", b.stdio}, {"memory", b.memory}, {"registry", b.registry},
 	} {
 		if !wanted(part.name) {
 			continue

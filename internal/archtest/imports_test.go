@@ -119,7 +119,15 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		// The engine's suite is a test that lies in a package of its own.
 		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest"}, true},
 		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli", "test", "bench"}, true},
-		{"github.com/spf13/cobra", []string{"internal/cli", "cmd"}, false},
+		{"github.com/spf13/cobra", []string{"internal/cli", "internal/registry/command", "cmd"}, false},
+		{"modernc.org/sqlite", []string{"internal/registry/store"}, false},
+		{"github.com/jackc/pgx", []string{"internal/registry/store", "test"}, false},
+		{"github.com/pressly/goose", []string{"internal/registry/store"}, false},
+		{"github.com/go-git/go-git", []string{"internal/registry/source"}, false},
+		{"github.com/prometheus/client_golang", []string{"internal/registry/server"}, false},
+		{"github.com/go-jose/go-jose", []string{"internal/auth", "test", "bench"}, true},
+		{"github.com/getkin/kin-openapi", nil, true},
+		{"github.com/chromedp/chromedp", []string{"test"}, true},
 		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},
 		{"github.com/rogpeppe/go-internal", []string{"test"}, true},
 	}
@@ -170,10 +178,13 @@ func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
 // Imports point downward: cmd, cli, owner, domain, bottom.
 func TestImportsPointDownward(t *testing.T) {
 	onlyFrom := map[string][]string{
-		"internal/cli":   {"cmd"},
-		"internal/owner": {"internal/cli"},
-		"test":           {"test", "bench"},
-		"bench":          {"bench"},
+		"internal/cli": {"cmd"},
+		// The registry server's command line, and the server that it starts.
+		"internal/registry/command": {"cmd"},
+		"internal/registry/server":  {"internal/registry/command"},
+		"internal/owner":            {"internal/cli"},
+		"test":                      {"test", "bench"},
+		"bench":                     {"bench"},
 	}
 	never := map[string][]string{
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
@@ -181,6 +192,12 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},
 		"internal/workload": {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
 		"internal/secret":   {"internal/workload", "internal/gateway", "internal/container"},
+		// One validator for whoever needs one: it knows none of them.
+		"internal/auth":        {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
+		"internal/oauthclient": {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
+		// Technology at the edge: what a store or a source is, is said above it.
+		"internal/registry/store":   {"internal/registry/api", "internal/registry/catalog", "internal/registry/config", "internal/registry/source"},
+		"internal/registry/catalog": {"internal/registry/api", "internal/registry/config", "internal/registry/source"},
 	}
 	eachPackage(t, func(t *testing.T, p pkg) {
 		for _, name := range p.ours() {
@@ -207,7 +224,15 @@ func TestImportsPointDownward(t *testing.T) {
 // What a program carries, directly or not, is what it may do and what it weighs.
 func TestProgramsCarryOnlyWhatTheyNeed(t *testing.T) {
 	rules := map[string][]string{ // program: what must not be in it
-		"cmd/thv": {"k8s.io", "sigs.k8s.io", "testing", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal"},
+		"cmd/thv": {
+			"k8s.io", "sigs.k8s.io", "testing", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal",
+			"modernc.org/sqlite", "github.com/jackc/pgx", "github.com/go-git/go-git", "github.com/prometheus/client_golang",
+		},
+		"cmd/thv-registry": {
+			"k8s.io", "sigs.k8s.io", "testing", "github.com/moby/moby", "github.com/modelcontextprotocol/go-sdk", "github.com/hashicorp/yamux",
+			"github.com/google/go-containerregistry", "github.com/getkin/kin-openapi", "github.com/chromedp/chromedp",
+			module + "/internal/workload", module + "/internal/gateway", module + "/internal/cli",
+		},
 		"cmd/thv-guest": {
 			"net/http", "k8s.io", "sigs.k8s.io", "github.com/moby/moby", "github.com/spf13/cobra",
 			"github.com/modelcontextprotocol/go-sdk", module + "/internal/workload", module + "/internal/gateway",

@@ -9,21 +9,29 @@
 // acceptance wins and yields an [Identity]. Whatever cannot be verified is
 // refused: there is no half-accepted token.
 //
+// Providers fail, and are not trusted more than need be. Keys are fetched in the
+// background and used for a day without their provider; a provider that is slow
+// or gone delays nobody's tokens but its own; what a stranger sends causes
+// requests to a provider at a bounded rate only. The bounds are in limits.go.
+//
 // A [Resource] is the other half: what a protected resource says of itself
 // (RFC 9728) and how it refuses (RFC 6750 section 3). [Require] joins the two
 // into HTTP middleware, put on the routes that need it.
 //
 // No token, secret or parser's message about one leaves this package, not in
 // errors and not in logs. Why a token was refused is in a [Rejection]'s Attempts:
-// provider, and expected and found values of public claims.
+// provider, and expected and found values of public claims. [Inspect] says the
+// same of a token without asking anybody.
 package auth
 
 import (
 	"errors"
 	"fmt"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
 // Provider is an identity provider whose access tokens are accepted. The fields
@@ -38,14 +46,17 @@ type Provider struct {
 	// JWKSURL is where the keys are; "" finds it by OIDC discovery.
 	JWKSURL string
 	// IntrospectionURL accepts opaque tokens too (RFC 7662); ClientID and the
-	// secret in ClientSecretFile authenticate to it.
+	// secret in ClientSecretFile, which is read for each request, authenticate
+	// to it.
 	IntrospectionURL string
 	ClientID         string
 	ClientSecretFile string
-	// CACertPath is a PEM file of authorities trusted beside the system's.
+	// CACertPath is a PEM file of authorities trusted beside the system's. It is
+	// looked at before each request, and read again when it has changed.
 	CACertPath string
-	// AuthTokenFile holds a bearer token for requests to the provider. It is
-	// read for each request and sent to the configured origin only.
+	// AuthTokenFile holds a bearer token for requests to the provider, but for
+	// introspection with a ClientID. It is read for each request, and sent only
+	// to the origins of the URLs above.
 	AuthTokenFile string
 	// AllowPrivateIP permits connections to private addresses.
 	AllowPrivateIP bool
@@ -66,15 +77,15 @@ func (p *Provider) Validate() error {
 	}
 	if p.IssuerURL == "" {
 		add("issuerUrl", "is required")
-	} else if err := checkEndpoint(p.IssuerURL); err != nil {
+	} else if err := netguard.CheckEndpoint(p.IssuerURL); err != nil {
 		add("issuerUrl", "%w", err)
 	}
-	for field, v := range map[string]string{"jwksUrl": p.JWKSURL, "introspectionUrl": p.IntrospectionURL} {
-		if v == "" {
+	for _, endpoint := range [][2]string{{"jwksUrl", p.JWKSURL}, {"introspectionUrl", p.IntrospectionURL}} {
+		if endpoint[1] == "" {
 			continue
 		}
-		if err := checkEndpoint(v); err != nil {
-			add(field, "%w", err)
+		if err := checkKeysURL(endpoint[1]); err != nil {
+			add(endpoint[0], "%w", err)
 		}
 	}
 	if p.ClientSecretFile != "" && p.ClientID == "" {
@@ -86,27 +97,18 @@ func (p *Provider) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkEndpoint: absolute, HTTPS unless the host is this machine, no user
-// information, query or fragment (RFC 8414 section 2, for issuers; endpoints
-// with a query are allowed by RFC 6749 section 3.1 but nobody has one).
-func checkEndpoint(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%q is not an absolute http(s) URL", raw)
-	case u.User != nil || u.Fragment != "" || u.RawQuery != "":
-		return fmt.Errorf("%q must not have user information, a query or a fragment", raw)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("%q must be HTTPS; plain HTTP is for this machine only", raw)
+// checkKeysURL is netguard's rule for endpoints, but for a query, which some
+// providers' key sets and introspection endpoints have.
+func checkKeysURL(raw string) error {
+	path, query, has := strings.Cut(raw, "?")
+	if has && strings.Contains(query, "#") {
+		return fmt.Errorf("%q must not have a fragment", raw)
 	}
-	return nil
+	return netguard.CheckEndpoint(path)
 }
 
-func isLoopback(host string) bool {
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "::1" || strings.HasPrefix(host, "127.")
-}
-
-// Identity is who is calling, as a provider vouched for it.
+// Identity is who is calling, as a provider vouched for it. It is shared by all
+// requests with the same token: nobody may change it.
 type Identity struct {
 	Provider string // Provider.Name
 	Issuer   string
@@ -116,22 +118,18 @@ type Identity struct {
 	// Expires is when the token ends; the zero time when it is not known
 	// (introspection without exp).
 	Expires time.Time
-	// Claims are all claims of the token, as decoded by encoding/json with
-	// numbers as json.Number.
+	// Claims are all claims of the token, or all members of the introspection
+	// answer, as encoding/json decodes them with numbers as json.Number.
 	Claims map[string]any
 }
 
 // HasScope reports whether the token carries the scope.
 func (id *Identity) HasScope(scope string) bool {
-	for _, s := range id.Scopes {
-		if s == scope {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(id.Scopes, scope)
 }
 
-// Attempt is one provider's refusal of a token.
+// Attempt is one provider's refusal of a token; with no Provider, a fault of the
+// token that is nobody's business in particular.
 type Attempt struct {
 	Provider string
 	// Reason is a sentence for the operator, with the failing URL where a
@@ -143,7 +141,10 @@ type Attempt struct {
 }
 
 func (a Attempt) String() string {
-	s := a.Provider + ": " + a.Reason
+	s := a.Reason
+	if a.Provider != "" {
+		s = a.Provider + ": " + s
+	}
 	if a.Expected != "" || a.Got != "" {
 		s += fmt.Sprintf(" (expected %q, got %q)", a.Expected, a.Got)
 	}
@@ -160,10 +161,3 @@ type Rejection struct {
 }
 
 func (r *Rejection) Error() string { return "the access token is not valid here" }
-
-// limits of what a token and a provider's answer may be.
-const (
-	maxToken    = 16 << 10
-	maxResponse = 1 << 20
-	httpTimeout = 10 * time.Second
-)

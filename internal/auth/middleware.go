@@ -24,7 +24,8 @@ func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := bearerToken(r.Header)
 		if errors.Is(err, errNoCredential) {
-			// RFC 6750 section 3.1: no error code when no credential was sent.
+			// RFC 6750 section 3.1: no error code when no credential was sent, or
+			// one of another scheme.
 			resource.Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
 			return
 		}
@@ -46,7 +47,12 @@ func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handl
 // 6750 section 3.1, insufficient_scope).
 func RequireScope(resource *Resource, scope string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if id := From(r.Context()); id == nil || !id.HasScope(scope) {
+		id := From(r.Context())
+		if id == nil { // nobody asked who is calling: not let through
+			resource.Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
+			return
+		}
+		if !id.HasScope(scope) {
 			resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the access token lacks the scope "+scope, scope)
 			return
 		}
@@ -71,7 +77,9 @@ var errNoCredential = errors.New("no credential")
 
 // bearerToken reads the one Authorization header (RFC 6750 section 2.1). The
 // scheme is matched without regard to case (RFC 9110 section 11.1), followed by
-// exactly one space. Its errors may be shown to the caller.
+// exactly one space. A token in the query or in a form is not looked at (RFC 6750
+// sections 2.2 and 2.3 are optional, and RFC 9700 section 4.3.2 warns of the
+// query). Its errors may be shown to the caller.
 func bearerToken(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -80,17 +88,16 @@ func bearerToken(h http.Header) (string, error) {
 	if len(values) > 1 {
 		return "", errors.New("there is more than one Authorization header")
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", errors.New("the Authorization header is not of the form: Bearer TOKEN")
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		// To this server that is none (RFC 6750 section 3.1).
+		return "", errNoCredential
 	}
-	// b64token of RFC 6750 section 2.1.
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !isTokenChar(r) }) {
+	if len(token) > maxToken {
+		return "", errors.New("the access token is too long")
+	}
+	if !wellFormed(token) {
 		return "", errors.New("the Authorization header is not of the form: Bearer TOKEN")
 	}
 	return token, nil
-}
-
-func isTokenChar(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/=", r)
 }

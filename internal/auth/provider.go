@@ -2,17 +2,11 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
-	"net/http"
-	"net/url"
-	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
@@ -21,238 +15,190 @@ import (
 // provider is a Provider at work: its keys and its way to ask about tokens.
 type provider struct {
 	Provider
-	client *http.Client
+	out    *outbound
 	keys   *keySet
 	now    func() time.Time
 	leeway time.Duration
+	log    *slog.Logger
 
-	// asking bounds concurrent introspections, so that a slow provider cannot
-	// pile up requests without end.
-	asking chan struct{}
+	// asking and waiting bound introspections.
+	asking, waiting chan struct{}
+	// slow: it kept its last caller waiting for longer than patience.
+	slow atomic.Bool
 
 	mu         sync.Mutex
 	discovered string // jwks_uri, once discovery has succeeded
+	discovery  time.Time
 }
 
-// maxAsking is how many introspections of one provider run at once.
-const maxAsking = 64
-
-func newProvider(p Provider, client *http.Client, opt Options) *provider {
-	pr := &provider{Provider: p, client: client, now: opt.Now, leeway: opt.Leeway, asking: make(chan struct{}, maxAsking)}
-	pr.keys = &keySet{fetch: pr.fetchKeys, now: opt.Now, log: opt.Log.With(slog.String("provider", p.Name))}
-	return pr
-}
-
-// accept verifies a JWT with the provider's keys. The error is a *refusal.
-func (p *provider) accept(ctx context.Context, jws *jose.JSONWebSignature) (*Identity, error) {
-	header := jws.Signatures[0].Protected
-	keys, err := p.keys.find(ctx, header.KeyID, header.Algorithm)
-	if err != nil {
-		return nil, &refusal{reason: fmt.Sprintf("its keys cannot be had: %v", err), unavailable: true}
+func newProvider(p Provider, opt *Options, tasks *tasks) (*provider, error) {
+	log := opt.Log.With(slog.String("provider", p.Name))
+	pr := &provider{
+		Provider: p, now: opt.Now, leeway: opt.Leeway, log: log,
+		asking: make(chan struct{}, maxAsking), waiting: make(chan struct{}, maxAsking+maxWaiting),
 	}
-	claims, err := verify(jws, keys)
-	var r *refusal
-	if errors.As(err, &r) && r.badSignature {
-		// A provider may have replaced a key and kept its id.
-		if p.keys.refetch(ctx) == nil {
-			if again, _ := p.keys.lookup(header.KeyID, header.Algorithm); len(again) > 0 {
-				claims, err = verify(jws, again)
-			}
-		}
-	}
-	if err != nil {
+	var err error
+	if pr.out, err = newOutbound(&pr.Provider, opt.Client, log); err != nil {
 		return nil, err
 	}
-	expires, err := checkClaims(claims, &p.Provider, p.now(), p.leeway, false)
-	if err != nil {
-		return nil, err
+	pr.keys = &keySet{
+		fetch: pr.fetchKeys, now: opt.Now, log: log, tasks: tasks,
+		observe: func(outcome string) { opt.ObserveKeys(p.Name, outcome) },
 	}
-	return p.identity(claims, expires), nil
+	return pr, nil
 }
 
-func (p *provider) identity(claims map[string]any, expires time.Time) *Identity {
-	subject, _ := claims["sub"].(string)
-	return &Identity{Provider: p.Name, Issuer: p.IssuerURL, Subject: subject, Scopes: scopesOf(claims), Expires: expires, Claims: claims}
+// verdict is a decision on a token in favour of its bearer. It is shared and does
+// not change.
+type verdict struct {
+	identity *Identity
+	provider *provider
+	// revision is that of the keys which verified a JWT; 0 is introspected.
+	revision uint64
+	// until is when the cache forgets it.
+	until time.Time
 }
 
-// introspect asks the provider about a token (RFC 7662 section 2). The error is
-// a *refusal.
-func (p *provider) introspect(ctx context.Context, token string) (*Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
-	defer cancel()
-	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
-	case <-ctx.Done():
-		return nil, &refusal{reason: "too many tokens are being checked at " + p.IntrospectionURL, unavailable: true}
+// verifyHeld judges a JWT by the keys at hand. more says that with other keys the
+// answer might be another.
+func (p *provider) verifyHeld(t *jwt) (v *verdict, r *refusal, more func(context.Context) error) {
+	if t.fault != nil {
+		return nil, t.fault, nil
 	}
-	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.IntrospectionURL, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, refuse("introspection: %v", err)
+	keys, revision, usable := p.keys.lookup(t.kid)
+	switch {
+	case !usable:
+		return nil, unavailable("its keys are not known yet"), p.keys.await
+	case len(keys) == 0:
+		return nil, &refusal{reason: "no key of the provider has the token's key id", got: shorten(t.kid)},
+			func(ctx context.Context) error { return p.keys.awaitUnknown(ctx, t.kid) }
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if err := p.authenticate(req); err != nil {
-		return nil, &refusal{reason: err.Error(), unavailable: true}
+	bad, r := t.verify(keys)
+	if bad {
+		return nil, r, p.keys.awaitReplaced
 	}
-	body, err := p.do(req)
-	if err != nil {
-		return nil, &refusal{reason: err.Error(), unavailable: true}
+	if r != nil {
+		return nil, r, nil
 	}
-	claims, err := decodeClaims(body)
-	if err != nil {
-		return nil, &refusal{reason: p.IntrospectionURL + " did not answer with a JSON object", unavailable: true}
-	}
-	if active, _ := claims["active"].(bool); !active {
-		return nil, refuse("the provider says that it is not active")
-	}
-	expires, err := checkClaims(claims, &p.Provider, p.now(), 0, true)
-	if err != nil {
-		return nil, err
-	}
-	return p.identity(claims, expires), nil
+	v, r = p.accept(t.claims, revision)
+	return v, r, nil
 }
 
-// authenticate puts our credential for the introspection endpoint on req.
-// Client credentials (RFC 6749 section 2.3.1) go before the token file.
-func (p *provider) authenticate(req *http.Request) error {
-	if p.ClientID == "" {
-		return p.bearer(req)
+// verify judges a JWT, fetching keys if that may help.
+func (p *provider) verify(ctx context.Context, t *jwt) (*verdict, *refusal) {
+	v, r, more := p.verifyHeld(t)
+	if more == nil {
+		return v, r
 	}
-	secret := ""
-	if p.ClientSecretFile != "" {
-		var err error
-		if secret, err = readSecret(p.ClientSecretFile); err != nil {
-			return err
-		}
+	err := more(ctx)
+	if v, again, _ := p.verifyHeld(t); err == nil || v != nil {
+		return v, again
 	}
-	req.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(secret))
-	return nil
+	if r.unavailable {
+		r = unavailable("its keys cannot be had: %v", err)
+	}
+	return nil, r
 }
 
-// bearer puts the token of AuthTokenFile on req, if req goes to an origin that
-// the configuration names.
-func (p *provider) bearer(req *http.Request) error {
-	if p.AuthTokenFile == "" || !p.configured(req.URL) {
-		return nil
+// accept applies the rules on claims to those of a JWT whose signature holds
+// (revision is that of the keys) or of an introspection answer (0).
+func (p *provider) accept(claims map[string]any, revision uint64) (*verdict, *refusal) {
+	s := subject{claims: claims, provider: &p.Provider, now: p.now(), leeway: p.leeway, introspected: revision == 0}
+	expires, r := s.check()
+	if r != nil {
+		return nil, r
 	}
-	token, err := readSecret(p.AuthTokenFile)
-	if err != nil {
-		return err
+	until := s.now.Add(cacheFor)
+	if !expires.IsZero() && expires.Before(until) {
+		until = expires
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	return nil
+	sub, _ := claims["sub"].(string)
+	return &verdict{
+		identity: &Identity{Provider: p.Name, Issuer: p.IssuerURL, Subject: sub, Scopes: scopesOf(claims), Expires: expires, Claims: claims},
+		provider: p, revision: revision, until: until,
+	}, nil
 }
 
-func (p *provider) configured(u *url.URL) bool {
-	for _, raw := range []string{p.IssuerURL, p.JWKSURL, p.IntrospectionURL} {
-		if c, err := url.Parse(raw); err == nil && raw != "" && c.Scheme == u.Scheme && c.Host == u.Host {
-			return true
-		}
-	}
-	return false
-}
-
-// readSecret reads a file anew each time: Kubernetes replaces mounted tokens and
-// secrets by swapping a symbolic link.
-func readSecret(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read credential: %w", err)
-	}
-	s := strings.TrimSpace(string(b))
-	if s == "" || strings.ContainsAny(s, "\r\n") {
-		return "", fmt.Errorf("the credential file %s is empty or has more than one line", path)
-	}
-	return s, nil
-}
-
-// fetchKeys gets the provider's key set, by discovery if need be.
+// fetchKeys gets the provider's key set, by discovery if need be. Keys that are
+// gone from where they were discovered may have moved.
 func (p *provider) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
-	from := p.JWKSURL
-	if from == "" {
-		var err error
-		if from, err = p.discover(ctx); err != nil {
-			return nil, err
+	if p.JWKSURL != "" {
+		return p.getKeys(ctx, p.JWKSURL)
+	}
+	if known := p.known(); known != "" {
+		if keys, err := p.getKeys(ctx, known); err == nil {
+			return keys, nil
 		}
 	}
-	body, err := p.get(ctx, from)
+	from, err := p.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := decodeKeys(body)
+	return p.getKeys(ctx, from)
+}
+
+// known is the discovered jwks_uri while it is fresh, else "".
+func (p *provider) known() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now().Sub(p.discovery) >= discoveryFresh {
+		return ""
+	}
+	return p.discovered
+}
+
+func (p *provider) getKeys(ctx context.Context, from string) ([]jose.JSONWebKey, error) {
+	body, err := p.out.get(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	keys, skipped, err := decodeKeys(body)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	if skipped > 0 {
+		p.log.Debug("some keys of the set are not for verifying tokens", slog.Int("keys", len(keys)), slog.Int("leftOut", skipped))
 	}
 	return keys, nil
 }
 
-// discover reads jwks_uri from the issuer's metadata, which must be the
-// metadata of that issuer (OpenID Connect Discovery 1.0 section 4.3).
+// discover finds jwks_uri in the issuer's metadata.
 func (p *provider) discover(ctx context.Context) (string, error) {
-	p.mu.Lock()
-	known := p.discovered
-	p.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
 	from := discoveryURL(p.IssuerURL)
-	body, err := p.get(ctx, from)
+	body, err := p.out.get(ctx, from)
 	if err != nil {
 		return "", err
 	}
-	var doc struct {
-		Issuer  string `json:"issuer"`
-		JWKSURI string `json:"jwks_uri"`
-	}
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return "", fmt.Errorf("%s: it is not a JSON object", from)
-	}
-	if doc.Issuer != p.IssuerURL {
-		return "", fmt.Errorf("%s: it is the metadata of issuer %q, not of %q", from, shorten(doc.Issuer), p.IssuerURL)
-	}
-	if err := checkEndpoint(doc.JWKSURI); err != nil {
-		return "", fmt.Errorf("%s: jwks_uri: %w", from, err)
+	found, err := decodeDiscovery(body, p.IssuerURL)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
 	}
 	p.mu.Lock()
-	p.discovered = doc.JWKSURI
+	p.discovered, p.discovery = found, p.now()
 	p.mu.Unlock()
-	return doc.JWKSURI, nil
+	return found, nil
 }
 
-func (p *provider) get(ctx context.Context, from string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.bearer(req); err != nil {
-		return nil, err
-	}
-	return p.do(req)
+// discoveryURL is where an issuer's OIDC metadata is (OpenID Connect Discovery
+// 1.0 section 4: a trailing slash is removed first).
+func discoveryURL(issuer string) string {
+	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 }
 
-// do sends req and reads a bounded JSON answer. Errors name the URL and carry
-// nothing of the answer's body.
-func (p *provider) do(req *http.Request) ([]byte, error) {
-	req.Header.Set("Accept", "application/json")
-	resp, err := p.client.Do(req)
+// decodeDiscovery reads jwks_uri from metadata, which must be that of the issuer,
+// byte for byte (OpenID Connect Discovery 1.0 section 4.3): else any issuer could
+// lend its keys to another.
+func decodeDiscovery(body []byte, issuer string) (string, error) {
+	doc, err := decodeObject(body)
 	if err != nil {
-		return nil, err // a *url.Error: it names method and URL
+		return "", err
 	}
-	defer resp.Body.Close()
-	target := req.Method + " " + req.URL.String()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: answered %s", target, resp.Status)
+	if got, isText := doc["issuer"].(string); !isText || got != issuer {
+		return "", fmt.Errorf("it is the metadata of issuer %q, not of %q", wordsOf(doc["issuer"]), issuer)
 	}
-	if mt, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); mt == "text/html" {
-		return nil, fmt.Errorf("%s: answered a web page", target)
+	found, _ := doc["jwks_uri"].(string)
+	if err := checkKeysURL(found); err != nil {
+		return "", fmt.Errorf("jwks_uri: %w", err)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", target, err)
-	}
-	if len(body) > maxResponse {
-		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", target, maxResponse)
-	}
-	return body, nil
+	return found, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 )
@@ -50,8 +51,12 @@ func NewResource(c ResourceConfig) (*Resource, error) {
 		errs = append(errs, errors.New("resourceUrl: is required: the URL under which clients reach this resource"))
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		errs = append(errs, fmt.Errorf("resourceUrl: %q is not an absolute http(s) URL", c.URL))
-	case u.Fragment != "" || strings.Contains(c.URL, "#") || u.User != nil || u.RawQuery != "":
-		errs = append(errs, fmt.Errorf("resourceUrl: %q must not have user information, a query or a fragment", c.URL))
+	case strings.ContainsAny(c.URL, "#?") || u.User != nil:
+		errs = append(errs, fmt.Errorf("resourceUrl: %q must not have user information, a query or a fragment", u.Redacted()))
+	case strings.Contains(u.Host, "%"):
+		errs = append(errs, fmt.Errorf("resourceUrl: %q has an IPv6 zone, which means something on one machine only", c.URL))
+	case !plainPath(u):
+		errs = append(errs, fmt.Errorf("resourceUrl: %q must not have dot segments, empty segments, backslashes or encoded slashes in its path; no request with such a path is served", c.URL))
 	}
 	if strings.ContainsFunc(c.Realm, func(r rune) bool { return r < ' ' || r > '~' }) {
 		errs = append(errs, fmt.Errorf("realm: %q has characters that a header cannot carry", c.Realm))
@@ -77,19 +82,38 @@ func NewResource(c ResourceConfig) (*Resource, error) {
 	return &Resource{realm: c.Realm, metadata: append(b, '\n'), url: u, hintScope: c.ChallengeScope}, nil
 }
 
-// Paths are where the metadata is served: the root form, and the form with the
-// resource's path inserted when it has one (RFC 9728 section 3.1).
-func (r *Resource) Paths() []string {
-	if inserted := r.insertedPath(); inserted != wellKnown {
-		return []string{wellKnown, inserted}
+// plainPath tells whether requests can have u's path: servers and what is before
+// them rewrite or refuse others.
+func plainPath(u *url.URL) bool {
+	escaped := strings.ToLower(u.EscapedPath())
+	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
+		return false
 	}
-	return []string{wellKnown}
+	trimmed := strings.TrimSuffix(u.Path, "/")
+	return trimmed == "" || trimmed != "/" && path.Clean(trimmed) == trimmed
 }
 
-// insertedPath: a slash that ends the host or the path is removed first (RFC
-// 9728 section 3.1).
+// Paths are where the metadata is served: the root form, and the form with the
+// resource's path inserted when it has one (RFC 9728 section 3.1). A path that
+// ends in a slash has both forms of that, because clients differ.
+func (r *Resource) Paths() []string {
+	paths := []string{wellKnown}
+	if inserted := r.insertedPath(); inserted != wellKnown {
+		paths = append(paths, strings.TrimSuffix(inserted, "/"))
+		if strings.HasSuffix(inserted, "/") {
+			paths = append(paths, inserted)
+		}
+	}
+	return paths
+}
+
+// insertedPath: a slash that only ends the host is removed (RFC 9728 section
+// 3.1); one that ends the path is part of the resource's name.
 func (r *Resource) insertedPath() string {
-	return wellKnown + strings.TrimSuffix(r.url.EscapedPath(), "/")
+	if r.url.Path == "/" {
+		return wellKnown
+	}
+	return wellKnown + r.url.EscapedPath()
 }
 
 // MetadataURL is where a challenge points: the path-inserted form.
@@ -97,8 +121,20 @@ func (r *Resource) MetadataURL() string {
 	return r.url.Scheme + "://" + r.url.Host + r.insertedPath()
 }
 
-// ServeHTTP serves the metadata document.
+// serves tells whether path, decoded, is one of Paths. As a pattern of
+// http.ServeMux, one that ends in a slash would match everything below it.
+func (r *Resource) serves(path string) bool {
+	rest, ok := strings.CutPrefix(path, wellKnown)
+	return ok && (rest == "" || rest == r.url.Path || rest+"/" == r.url.Path)
+}
+
+// ServeHTTP serves the metadata document at Paths, and nothing else anywhere
+// else.
 func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if !r.serves(req.URL.Path) {
+		http.NotFound(w, req)
+		return
+	}
 	h := w.Header()
 	// Public by definition, and read by web clients too.
 	h.Set("Access-Control-Allow-Origin", "*")

@@ -10,20 +10,25 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/singleflight"
 )
 
-// Options are what a Validator needs beside its providers.
+// Options are what a Validator needs beside its providers. The zero value works.
 type Options struct {
 	// Client makes the HTTP client for a provider: its authorities, its rule on
-	// private addresses, no redirects. Required.
+	// private addresses. It is called again when the provider's CACertPath has
+	// changed. Redirects are never followed, whatever the client says. If nil,
+	// it is one of package netguard.
 	Client func(Provider) (*http.Client, error)
-	// Leeway is granted to clocks for JWTs; DefaultLeeway unless set. Negative
-	// is none.
+	// Leeway is granted to clocks; DefaultLeeway unless set. Negative is none.
 	Leeway time.Duration
 	// Observe is called once for each validation by each provider, with
 	// outcome "accepted", "rejected" or "unavailable". It may be nil.
 	Observe func(provider, outcome string)
-	Log     *slog.Logger
+	// ObserveKeys is called once for each fetch of a provider's keys, with
+	// outcome "fetched" or "failed". It may be nil.
+	ObserveKeys func(provider, outcome string)
+	Log         *slog.Logger
 	// Now is the clock; time.Now unless set.
 	Now func() time.Time
 }
@@ -31,48 +36,63 @@ type Options struct {
 // DefaultLeeway is granted to clocks that differ.
 const DefaultLeeway = 30 * time.Second
 
-// A verdict is cached for at most cacheFor, and never beyond the token's end.
-const (
-	cacheFor  = 60 * time.Second
-	cacheSize = 20_000
-)
+func (o *Options) setDefaults() {
+	nobody := func(string, string) {}
+	if o.Client == nil {
+		o.Client = guardedClient
+	}
+	if o.Observe == nil {
+		o.Observe = nobody
+	}
+	if o.ObserveKeys == nil {
+		o.ObserveKeys = nobody
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Leeway = leeway(o.Leeway)
+}
+
+// leeway reads Options.Leeway.
+func leeway(d time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return DefaultLeeway
+	case d < 0:
+		return 0
+	}
+	return d
+}
+
+// digest stands for a token: tokens themselves are not kept.
+type digest = [sha256.Size]byte
 
 // Validator decides which tokens are accepted. It may be used concurrently.
 type Validator struct {
 	providers []*provider
 	observe   func(provider, outcome string)
 	now       func() time.Time
-	cache     *otter.Cache[[sha256.Size]byte, verdict]
+	tasks     *tasks
+	flights   singleflight.Group
+
+	accepted *otter.Cache[digest, *verdict]
+	refused  *otter.Cache[digest, remembered]
 }
 
-// verdict is a cached acceptance. A JWT's is void when its provider's keys have
-// changed.
-type verdict struct {
-	identity *Identity
-	until    time.Time
-	provider *provider
-	revision int // -1: introspected
+// remembered is a refusal that stands for a moment.
+type remembered struct {
+	rejection *Rejection
+	until     time.Time
 }
 
-// NewValidator makes a Validator. It asks no provider anything yet, so it works
-// while providers are down.
+// NewValidator makes a Validator. It waits for no provider: keys are fetched in
+// the background, until Close.
 func NewValidator(providers []Provider, opt Options) (*Validator, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
-	switch {
-	case opt.Leeway == 0:
-		opt.Leeway = DefaultLeeway
-	case opt.Leeway < 0:
-		opt.Leeway = 0
-	}
-	v := &Validator{observe: opt.Observe, now: opt.Now}
-	if v.observe == nil {
-		v.observe = func(string, string) {}
-	}
+	opt.setDefaults()
+	v := &Validator{observe: opt.Observe, now: opt.Now, tasks: newTasks()}
 	var errs []error
 	names := map[string]bool{}
 	for i, p := range providers {
@@ -85,12 +105,12 @@ func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 			continue
 		}
 		names[p.Name] = true
-		client, err := opt.Client(p)
+		pr, err := newProvider(p, &opt, v.tasks)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("providers[%d] %q: %w", i, p.Name, err))
 			continue
 		}
-		v.providers = append(v.providers, newProvider(p, client, opt))
+		v.providers = append(v.providers, pr)
 	}
 	if len(providers) == 0 {
 		errs = append(errs, errors.New("no identity provider is configured"))
@@ -98,102 +118,55 @@ func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	var err error
-	v.cache, err = otter.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: cacheSize})
-	if err != nil {
+	var errA, errR error
+	v.accepted, errA = otter.New(&otter.Options[digest, *verdict]{MaximumSize: cacheSize, Executor: func(f func()) { f() }})
+	v.refused, errR = otter.New(&otter.Options[digest, remembered]{MaximumSize: refusals, Executor: func(f func()) { f() }})
+	if err := errors.Join(errA, errR); err != nil {
 		return nil, fmt.Errorf("token cache: %w", err)
+	}
+	for _, p := range v.providers {
+		v.tasks.run(p.keys.run)
 	}
 	return v, nil
 }
 
+// Close ends the work in the background and waits for it. Tokens that need a
+// provider are refused from then on.
+func (v *Validator) Close() {
+	v.tasks.close()
+	for _, p := range v.providers {
+		p.out.close()
+	}
+}
+
 // Validate says who is calling with token. The error is a *Rejection.
 func (v *Validator) Validate(ctx context.Context, token string) (*Identity, error) {
-	if len(token) == 0 || len(token) > maxToken {
-		return nil, &Rejection{Attempts: []Attempt{{Reason: fmt.Sprintf("it is empty or longer than %d bytes", maxToken)}}}
+	if !wellFormed(token) {
+		return nil, &Rejection{Attempts: []Attempt{{Reason: fmt.Sprintf("it is empty, longer than %d bytes, or has characters that no token has", maxToken)}}}
 	}
 	key := sha256.Sum256([]byte(token))
-	if hit, ok := v.cache.GetIfPresent(key); ok {
-		if v.now().Before(hit.until) && (hit.revision < 0 || hit.revision == hit.provider.keys.current()) {
-			return hit.identity, nil
-		}
-		v.cache.Invalidate(key)
+	if id := v.known(key); id != nil {
+		return id, nil
 	}
-	got, err := v.decide(ctx, token)
-	if err != nil {
-		return nil, err
+	got, rejection := v.decide(ctx, key, token)
+	if rejection != nil {
+		return nil, rejection
 	}
-	got.until = v.now().Add(cacheFor)
-	if e := got.identity.Expires; !e.IsZero() && e.Before(got.until) {
-		got.until = e
-	}
-	v.cache.Set(key, *got)
+	v.accepted.Set(key, got)
 	return got.identity, nil
 }
 
-// decide asks the providers in order. A JWT is verified by the providers of its
-// issuer only, and introspected there if that fails; an opaque token goes to
-// every provider that introspects.
-func (v *Validator) decide(ctx context.Context, token string) (*verdict, error) {
-	rejection := &Rejection{}
-	isJWT := looksLikeJWT(token)
-	issuer := ""
-	if isJWT {
-		issuer = unverifiedIssuer(token)
+// known finds a token that was accepted a moment ago. A JWT's acceptance is void
+// when its provider's keys have changed.
+func (v *Validator) known(key digest) *Identity {
+	hit, ok := v.accepted.GetIfPresent(key)
+	if !ok {
+		return nil
 	}
-	for _, p := range v.providers {
-		if isJWT && p.IssuerURL != issuer {
-			rejection.Attempts = append(rejection.Attempts, Attempt{Provider: p.Name, Reason: "not asked: the token names another issuer", Expected: p.IssuerURL, Got: shorten(issuer)})
-			continue
-		}
-		if isJWT {
-			if id, revision, err := v.verifyJWT(ctx, p, token); err == nil {
-				v.observe(p.Name, "accepted")
-				return &verdict{identity: id, provider: p, revision: revision}, nil
-			} else {
-				v.note(rejection, p, err)
-			}
-		}
-		if p.IntrospectionURL == "" {
-			if !isJWT {
-				rejection.Attempts = append(rejection.Attempts, Attempt{Provider: p.Name, Reason: "not asked: the token is opaque and the provider has no introspectionUrl"})
-			}
-			continue
-		}
-		id, err := p.introspect(ctx, token)
-		if err == nil {
-			v.observe(p.Name, "accepted")
-			return &verdict{identity: id, provider: p, revision: -1}, nil
-		}
-		v.note(rejection, p, err)
+	if !v.now().Before(hit.until) || hit.revision > 0 && !hit.provider.keys.valid(hit.revision) {
+		v.accepted.Invalidate(key)
+		return nil
 	}
-	return nil, rejection
-}
-
-func (v *Validator) verifyJWT(ctx context.Context, p *provider, token string) (*Identity, int, error) {
-	jws, err := parseJWT(token)
-	if err != nil {
-		return nil, 0, err
-	}
-	// Read before the keys are used: if they change meanwhile, the verdict is
-	// void at its first use, which costs one verification.
-	revision := p.keys.current()
-	id, err := p.accept(ctx, jws)
-	if revision == 0 {
-		revision = p.keys.current() // the first fetch made them
-	}
-	return id, revision, err
-}
-
-func (v *Validator) note(rejection *Rejection, p *provider, err error) {
-	a := Attempt{Provider: p.Name, Reason: err.Error()}
-	outcome := "rejected"
-	var r *refusal
-	if errors.As(err, &r) {
-		a.Expected, a.Got = r.expected, r.got
-		if r.unavailable {
-			outcome, rejection.Unavailable = "unavailable", true
-		}
-	}
-	v.observe(p.Name, outcome)
-	rejection.Attempts = append(rejection.Attempts, a)
+	v.observe(hit.provider.Name, "accepted")
+	return hit.identity
 }

@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -44,6 +45,10 @@ func (f *fakeEngine) Build(_ context.Context, b container.Build) error {
 		f.images[tag] = "sha256:of-" + tag
 	}
 	return f.fail
+}
+
+func (f *fakeEngine) Pull(_ context.Context, ref string, _ func(container.Progress)) error {
+	return fmt.Errorf("%s: no registry is here", ref)
 }
 
 func (f *fakeEngine) RemoveImage(_ context.Context, ref string) error {
@@ -164,11 +169,11 @@ func TestOneMoreTagIsPutOnAnImageThatIsThere(t *testing.T) {
 	}
 }
 
-func TestWithoutGoThePersonIsToldToInstallIt(t *testing.T) {
+func TestWithoutGoAndABuilderImageThePersonIsToldWhatToDo(t *testing.T) {
 	h := newHouse(t)
 	h.env["PATH"] = t.TempDir()
 	_, err := h.Build(t.Context(), Request{Scheme: "go", Name: "example.com/x"})
-	if err == nil || !strings.Contains(err.Error(), "install Go") {
+	if err == nil || !strings.Contains(err.Error(), "install Go") || !strings.Contains(err.Error(), "--runtime-image") || !strings.Contains(err.Error(), defaultGo) {
 		t.Fatalf("%v", err)
 	}
 }

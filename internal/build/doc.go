@@ -1,8 +1,9 @@
 // Package build makes container images out of packages: npm's (npx://), PyPI's
 // (uvx://) and Go's (go://).
 //
-// A Go program is compiled by the host's toolchain and packed into an image from
-// nothing: the static program, certificates, a user. npm and PyPI packages are
+// A Go program is compiled by the host's toolchain, or in a container of a builder
+// image where the host has none or the request names one, and packed into an image
+// from nothing: the static program, certificates, a user. npm and PyPI packages are
 // installed on a base image by the engine's builder, and the executable they
 // declare is linked to /app/server. Every image starts /app/server as a user
 // that is not root and needs no network to do so.

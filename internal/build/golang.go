@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,8 +17,8 @@ import (
 // maxProgram bounds a compiled program, in bytes.
 const maxProgram = 1 << 30
 
-// makeGo compiles with the host's toolchain and packs the program into an image
-// from nothing.
+// makeGo compiles with the host's Go, or with that of a builder image, and packs
+// the program into an image from nothing.
 func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, error) {
 	work, err := os.MkdirTemp("", "thv-build-")
 	if err != nil {
@@ -30,24 +29,27 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 	if err != nil {
 		return made{}, err
 	}
-	tool, err := b.toolchain(k.Arch, work)
+	if err := mayCompile(r.Dir); err != nil {
+		return made{}, err
+	}
+	tool, base, err := b.toolchain(ctx, r, k.Arch, work, certs)
 	if err != nil {
 		return made{}, err
 	}
-	if r.CACert != "" {
-		if err := tool.trust(certs); err != nil {
-			return made{}, err
-		}
-	}
+	defer tool.close()
 	program := filepath.Join(work, "server")
 	var version string
 	name := r.Name
 	if r.Dir != "" {
 		b.say("compiling the Go package in %s", r.Dir)
-		name, version, err = tool.compileDir(ctx, r.Dir, program)
+		name, version = filepath.Base(r.Dir), "local"
+		err = tool.compileDir(ctx)
 	} else {
 		b.say("fetching and compiling %s", r)
-		version, err = tool.compilePackage(ctx, r, program)
+		version, err = tool.compilePackage(ctx, r)
+	}
+	if err == nil {
+		err = tool.fetch(ctx, program)
 	}
 	if err != nil {
 		return made{}, err
@@ -74,7 +76,24 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 	if err != nil {
 		return made{}, err
 	}
-	return made{image: image, version: version, built: built}, nil
+	return made{image: image, version: version, base: base, built: built}, nil
+}
+
+// mayCompile tells early what is wrong with a directory; "" is none.
+func mayCompile(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the directory %s does not exist", dir)
+	case err != nil:
+		return fmt.Errorf("look at the directory: %w", err)
+	case !st.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return nil
 }
 
 func hashFile(path string) (string, error) {
@@ -90,57 +109,22 @@ func hashFile(path string) (string, error) {
 	return hash(content), nil
 }
 
-// toolchain is the host's go command with the environment it compiles in.
+// toolchain is a go command, on this machine or in a container.
 type toolchain struct {
-	path string
-	env  []string
-	work string
+	goCommand
+	source  string // the directory of the package to compile, if it is one of the person's
+	module  string // an empty directory to make a module in
+	program string // where a program is compiled to
 }
 
-// goSettings is what of the person's environment a compilation is given: what
-// finds the toolchain, its caches and its ways to the modules, and nothing that
-// changes what is made. Secrets in other variables are not handed to it.
-var goSettings = [...]string{
-	"PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SSH_AUTH_SOCK",
-	"USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP",
-	"GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOENV", "GOTOOLCHAIN", "GOWORK",
-	"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH", "NETRC",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-}
-
-func (b *Builder) toolchain(arch, work string) (*toolchain, error) {
-	t := &toolchain{work: work}
-	for _, dir := range filepath.SplitList(b.cfg.Env("PATH")) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, "go")); err == nil {
-			t.path = path
-			break
-		}
-	}
-	if t.path == "" {
-		return nil, errors.New("no go command is in PATH: install Go (https://go.dev/dl) and run it again")
-	}
-	for _, key := range goSettings {
-		if v := b.cfg.Env(key); v != "" {
-			t.env = append(t.env, key+"="+v)
-		}
-	}
-	// GOFLAGS would change what is made; flags that matter are given.
-	t.env = append(t.env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GIT_TERMINAL_PROMPT=0")
-	return t, nil
-}
-
-// trust makes the go command trust exactly these authorities.
-func (t *toolchain) trust(certs []byte) error {
-	path := filepath.Join(t.work, "ca.crt")
-	if err := os.WriteFile(path, certs, 0o600); err != nil {
-		return fmt.Errorf("write the CA certificates: %w", err)
-	}
-	t.env = append(t.env, "SSL_CERT_FILE="+path, "GIT_SSL_CAINFO="+path)
-	return nil
+// goCommand is how a go command is used. Its paths are those it sees itself.
+type goCommand interface {
+	// run runs it in a directory and returns what it prints. The error is a
+	// goError when it is the command's own.
+	run(ctx context.Context, dir string, args ...string) (string, error)
+	// fetch brings the compiled program to a path on this machine.
+	fetch(ctx context.Context, path string) error
+	close()
 }
 
 // goError is a failed go command with what it said.
@@ -152,34 +136,33 @@ type goError struct {
 func (e *goError) Error() string { return lastLines(e.output) }
 func (e *goError) Unwrap() error { return e.err }
 
-func (t *toolchain) run(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, t.path, args...)
-	cmd.Dir, cmd.Env = dir, t.env
-	killTogether(cmd)
-	var stdout, stderr tail
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	if ctxErr := context.Cause(ctx); err != nil && ctxErr != nil {
-		return "", fmt.Errorf("go %s was stopped: %w", args[0], ctxErr)
+// toolchain is the host's Go, unless there is none or the request names an image
+// to build with. base is the id of that image, "" for the host's.
+func (b *Builder) toolchain(ctx context.Context, r Request, arch, work string, certs []byte) (t *toolchain, base string, err error) {
+	path := b.hostGo()
+	if path != "" && r.RuntimeImage == "" {
+		t, err := b.hostToolchain(path, r, arch, work, certs)
+		return t, "", err
+	}
+	if path == "" && r.RuntimeImage == "" {
+		b.say("no go command is in PATH; compiling in a container of %s (another image: --runtime-image)", baseImage(r))
+	}
+	img, err := b.base(ctx, r)
+	if err != nil && path == "" && r.RuntimeImage == "" {
+		err = fmt.Errorf("no go command is in PATH (install Go: https://go.dev/dl), and none can be had in a container: %w", err)
 	}
 	if err != nil {
-		if stderr.String() == "" {
-			return "", fmt.Errorf("go %s: %w", args[0], err)
-		}
-		return "", &goError{err: err, output: stderr.String()}
+		return nil, "", err
 	}
-	return stdout.String(), nil
+	t, err = b.containerToolchain(ctx, r, img, arch, certs)
+	return t, img.ID, err
 }
 
 // compilePackage fetches and compiles a package of a module that others
 // published. A module of our own that requires it stands around it, because `go
 // install package@version` refuses modules with replace directives.
-func (t *toolchain) compilePackage(ctx context.Context, r Request, program string) (version string, err error) {
-	dir := filepath.Join(t.work, "module")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make a directory to build in: %w", err)
-	}
-	t.env = append(t.env, "GOWORK=off")
+func (t *toolchain) compilePackage(ctx context.Context, r Request) (version string, err error) {
+	dir := t.module
 	if _, err := t.run(ctx, dir, "mod", "init", "thvbuild"); err != nil {
 		return "", fmt.Errorf("start a Go module: %w", err)
 	}
@@ -198,33 +181,24 @@ func (t *toolchain) compilePackage(ctx context.Context, r Request, program strin
 	if kind != "main" {
 		return "", fmt.Errorf("%s is Go package %q, a library: name the package of a command (package main)", r.Name, kind)
 	}
-	return version, t.compile(ctx, dir, program, r.Name, "-mod=mod")
+	return version, t.compile(ctx, dir, r.Name, "-mod=mod")
 }
 
 // compileDir compiles the package in a directory of the person's, into which
 // nothing is written.
-func (t *toolchain) compileDir(ctx context.Context, dir, program string) (name, version string, err error) {
-	st, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", "", fmt.Errorf("the directory %s does not exist", dir)
-	case err != nil:
-		return "", "", fmt.Errorf("look at the directory: %w", err)
-	case !st.IsDir():
-		return "", "", fmt.Errorf("%s is not a directory", dir)
-	}
-	out, err := t.run(ctx, dir, "list", "-f", "{{.Name}}", ".")
+func (t *toolchain) compileDir(ctx context.Context) error {
+	out, err := t.run(ctx, t.source, "list", "-f", "{{.Name}}", ".")
 	if err != nil {
-		return "", "", fmt.Errorf("%s is not a Go package that can be built: %w", dir, err)
+		return fmt.Errorf("%s is not a Go package that can be built: %w", t.source, err)
 	}
 	if kind := strings.TrimSpace(out); kind != "main" {
-		return "", "", fmt.Errorf("%s holds Go package %q, a library: name the directory of a command (package main)", dir, kind)
+		return fmt.Errorf("%s holds Go package %q, a library: name the directory of a command (package main)", t.source, kind)
 	}
-	return filepath.Base(dir), "local", t.compile(ctx, dir, program, ".")
+	return t.compile(ctx, t.source, ".")
 }
 
-func (t *toolchain) compile(ctx context.Context, dir, program, pkg string, flags ...string) error {
-	args := slices.Concat([]string{"build"}, flags, []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", program, pkg})
+func (t *toolchain) compile(ctx context.Context, dir, pkg string, flags ...string) error {
+	args := slices.Concat([]string{"build"}, flags, []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", t.program, pkg})
 	if _, err := t.run(ctx, dir, args...); err != nil {
 		return fmt.Errorf("it does not compile: %w", err)
 	}

@@ -15,7 +15,8 @@ const (
 	defaultPython = "python:3.13-slim-bookworm"
 )
 
-// baseImage is the image that a request builds on; "" when there is none.
+// baseImage is the image that a request builds on; for Go, what it is compiled in
+// where that is not this machine.
 func baseImage(r Request) string {
 	switch {
 	case r.RuntimeImage != "":
@@ -25,7 +26,7 @@ func baseImage(r Request) string {
 	case r.Scheme == schemeUVX:
 		return defaultPython
 	default:
-		return ""
+		return defaultGo
 	}
 }
 

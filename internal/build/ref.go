@@ -26,7 +26,7 @@ type Request struct {
 	Dir     string // absolute path of a Go package on this machine
 
 	Args         []string // arguments every start gets, before those of the start
-	RuntimeImage string   // base image instead of the scheme's default; go has none
+	RuntimeImage string   // base image instead of the scheme's default; for go, the image that compiles
 	AddPackages  []string // packages of the base image's distribution to install
 	CACert       string   // path of a PEM file of authorities to trust, while building and in the image
 	Tag          string   // one more tag for the image
@@ -107,9 +107,6 @@ func (r Request) validate() error {
 	}
 	if err := r.validateArgs(); err != nil {
 		return err
-	}
-	if r.RuntimeImage != "" && r.Scheme == schemeGo {
-		return errors.New("go:// images are made from nothing around a program that this machine's Go compiles, so they have no runtime image")
 	}
 	if r.RuntimeImage != "" {
 		if _, err := name.ParseReference(r.RuntimeImage); err != nil {

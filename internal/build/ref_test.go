@@ -64,7 +64,6 @@ func TestOptionsOutsideTheirGrammarAreRefused(t *testing.T) {
 		"many empty arguments":   func(r *Request) { r.Args = make([]string, maxArgs/3+1) },
 		"argument not UTF-8":     func(r *Request) { r.Args = []string{"\xff"} },
 		"directory of npm":       func(r *Request) { r.Name, r.Dir = "", "/x" },
-		"runtime image with go":  func(r *Request) { r.Scheme, r.Name, r.RuntimeImage = "go", "example.com/x", "golang:1" },
 		"added packages with go": func(r *Request) { r.Scheme, r.Name, r.AddPackages = "go", "example.com/x", []string{"git"} },
 	} {
 		r := Request{Scheme: "npx", Name: "pkg"}

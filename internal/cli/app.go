@@ -21,6 +21,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/container/docker"
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/settings"
@@ -84,6 +85,15 @@ func (a *App) Secrets() (*secret.Store, error) {
 	return secret.Open(filepath.Join(dirs.State, "secrets")), nil
 }
 
+// SignIns is where the person's sign-ins are kept.
+func (a *App) SignIns() (*oauthclient.Store, error) {
+	dirs, err := a.Dirs()
+	if err != nil {
+		return nil, err
+	}
+	return oauthclient.Open(filepath.Join(dirs.State, "oauth"), a.Env), nil
+}
+
 // Engine connects to the container engine, once.
 func (a *App) Engine(ctx context.Context) (container.Engine, error) {
 	if a.engine != nil {
@@ -136,7 +146,11 @@ func (a *App) Catalog() (registry.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registry.Open(cfg.Registry, client)
+	tokens, err := a.registryTokens(cfg.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return registry.OpenProtected(cfg.Registry, client, tokens)
 }
 
 func (a *App) httpClient(timeout time.Duration) (*http.Client, error) {

@@ -159,6 +159,9 @@ func (a *App) examinePorts(ctx context.Context) []check {
 			}
 			l.Close()
 		case workload.Running:
+			if st.Exposed != "" {
+				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
+			}
 		default:
 			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: "see `thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"})
 		}

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,39 +15,143 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
+// exportOptions are what `export` was given.
+type exportOptions struct {
+	selection
+	file  string // for one workload; "" is standard output
+	dir   string // one file each
+	force bool
+}
+
 func newExport(app *App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "export NAME [FILE]",
-		Short: "Write a workload's configuration, for run --from-config",
-		Long: `Export writes everything a workload is, as JSON, to a file or to standard output.
-Secrets are in it as references, never as values.`,
+	o := &exportOptions{}
+	cmd := &cobra.Command{
+		Use:   "export {NAME [FILE] | NAME... | --all | --group GROUP} [--output-dir DIR]",
+		Short: "Write workloads' configurations, for run --from-config",
+		Long: `Export writes everything a workload is, as JSON that run --from-config reads.
+Secrets are in it as references, never as values.
+
+One workload goes to standard output or to FILE. Several go to NAME.json each in
+the directory of --output-dir, or to standard output as one JSON array. A second
+argument is FILE when it holds a / or ends in .json, and a name otherwise.
+
+A file that is there already is kept, unless --force is given.`,
 		Example: `  thv export time time.json
-  thv run --from-config time.json --name time-2`,
-		Args: cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := workload.ValidName(args[0]); err != nil {
-				return asUsage(err)
+  thv run --from-config time.json --name time-2
+
+  # everything, and everything again somewhere else
+  thv export --all --output-dir backup
+  for f in backup/*.json; do thv run --from-config "$f"; done
+
+  thv export --group work | jq -r '.[].image'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("output") && !app.JSON {
+				return usage("a configuration is written as JSON only; leave out --output")
 			}
-			store, err := app.Store()
-			if err != nil {
-				return err
-			}
-			spec, err := store.Get(args[0])
-			if err != nil {
-				return err
-			}
-			if len(args) == 1 {
-				return writeJSON(app.Out, spec)
-			}
-			b, err := json.MarshalIndent(spec, "", "  ")
-			if err != nil {
-				return err
-			}
-			if err := settings.WriteAtomic(args[1], append(b, '\n'), 0o600); err != nil {
-				return err
-			}
-			fmt.Fprintf(app.Err, "%s written to %s\n", args[0], args[1])
-			return nil
+			return runExport(cmd, app, o)
 		},
 	}
+	o.flags(cmd)
+	cmd.Flags().StringVarP(&o.dir, "output-dir", "d", "", "Write NAME.json for each workload into this directory")
+	cmd.Flags().BoolVar(&o.force, "force", false, "Replace files that are there already")
+	outputFlag(cmd, app)
+	selected := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		o.file = ""
+		many := o.all || o.group != ""
+		if n := len(args); (n > 1 || n == 1 && many) && isFile(args[n-1]) && o.dir == "" {
+			args, o.file = args[:n-1], args[n-1]
+		}
+		switch {
+		case o.file != "" && (len(args) > 1 || many):
+			return fmt.Errorf("%s would hold one workload; use --output-dir for several", o.file)
+		case o.dir == "" && cmd.Flags().Changed("output-dir"):
+			return errors.New("--output-dir is empty")
+		case o.force && o.file == "" && o.dir == "":
+			return errors.New("--force goes with FILE or --output-dir")
+		}
+		return selected(cmd, args)
+	}
+	return cmd
+}
+
+// isFile tells a file from a workload's name, by its form alone: what is there
+// at the moment must not decide what a command line means.
+func isFile(arg string) bool {
+	return strings.ContainsAny(arg, `/\`) || strings.HasSuffix(arg, ".json")
+}
+
+func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	m, err := app.Manager()
+	if err != nil {
+		return err
+	}
+	names, err := o.resolve(cmd.Context(), app, m)
+	if err != nil {
+		return err
+	}
+	type written struct {
+		Name string `json:"name"`
+		File string `json:"file"`
+	}
+	specs, files := []*workload.Spec{}, []written{} // never null in JSON
+	err = app.each(cmd.Context(), names, func(name string) error {
+		spec, err := store.Get(name)
+		if err != nil {
+			return err
+		}
+		file := o.file
+		if o.dir != "" {
+			file = filepath.Join(o.dir, name+".json")
+		}
+		if file == "" {
+			specs = append(specs, spec)
+			return nil
+		}
+		if err := o.write(file, spec); err != nil {
+			return err
+		}
+		files = append(files, written{name, file})
+		fmt.Fprintf(app.Err, "%s written to %s\n", name, file)
+		return nil
+	})
+	var show any
+	switch {
+	case o.file != "" || o.dir != "":
+		if !app.JSON {
+			return err
+		}
+		show = files
+	case len(o.names) != 1:
+		show = specs
+	case len(specs) == 1:
+		show = specs[0] // one name, one object
+	default:
+		return err
+	}
+	return errors.Join(err, writeJSON(app.Out, show))
+}
+
+// write writes one configuration to a file.
+func (o *exportOptions) write(file string, spec *workload.Spec) error {
+	b, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("export %s: %w", spec.Name, err)
+	}
+	b = append(b, '\n')
+	if info, err := os.Stat(file); err == nil && info.IsDir() || strings.HasSuffix(file, "/") {
+		return fmt.Errorf("export %s: %s is a directory; use --output-dir %s", spec.Name, file, file)
+	}
+	if o.force {
+		return settings.WriteAtomic(file, b, 0o600)
+	}
+	err = settings.WriteNew(file, b, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("export %s: %s is there already; --force replaces it", spec.Name, file)
+	}
+	return err
 }

@@ -207,10 +207,10 @@ func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *worklo
 			}
 			started = append(started, st)
 			fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
-			if !app.JSON {
-				fmt.Fprintln(app.Out, st.URL)
+			if app.JSON {
+				return nil // shown together, below
 			}
-			return nil
+			return app.showReady(st)
 		})
 		if app.JSON {
 			return errors.Join(err, writeJSON(app.Out, started))

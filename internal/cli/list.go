@@ -125,6 +125,11 @@ func newStatus(app *App) *cobra.Command {
 	return cmd
 }
 
+// exposure says what it means that a server is exposed.
+func exposure(st *workload.Status) string {
+	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
+}
+
 func showStatus(app *App, st *workload.Status) error {
 	started := ""
 	if st.Started != nil {
@@ -141,6 +146,9 @@ func showStatus(app *App, st *workload.Status) error {
 	}
 	if st.Restarts > 0 {
 		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
+	}
+	if st.Exposed != "" {
+		rows = append(rows, [2]string{"Exposed", exposure(st)})
 	}
 	if st.PID != 0 {
 		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -114,6 +116,29 @@ func TestAPersonCanTryAServer(t *testing.T) {
 		}
 		if _, stderr, code := thv(t, app, "mcp", "call", target, "nothing"); code != exitFailure || !strings.Contains(stderr, "nothing") {
 			t.Errorf("a tool that is not there: exit code %d, %s", code, stderr)
+		}
+	}
+}
+
+func TestRunForAProgram(t *testing.T) {
+	app := livingApp(t)
+	server := remoteServer(t, nil)
+	var ran, asked workload.Status
+	stdout, stderr, code := thv(t, app, "run", server, "--name", "one", "-o", "json")
+	if err := json.Unmarshal([]byte(stdout), &ran); err != nil || code != exitOK || !strings.Contains(stderr, "one is running") {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	if err := json.Unmarshal([]byte(must(t, app, "status", "one", "-o", "json")), &asked); err != nil {
+		t.Fatal(err)
+	}
+	ran.Sessions = asked.Sessions
+	if diff := cmp.Diff(asked, ran); diff != "" || ran.State != workload.Running || ran.URL == "" || ran.Server != "remote 1" {
+		t.Errorf("run and status differ: %s", diff)
+	}
+	// What fails says so on standard error alone.
+	for _, args := range [][]string{{"run", server, "--name", "one", "-o", "json"}, {"run", "http://127.0.0.1:1/mcp", "--name", "two", "-o", "json"}} {
+		if stdout, stderr, code := thv(t, app, args...); code != exitFailure || stdout != "" || !strings.Contains(stderr, "Error: ") {
+			t.Errorf("%v: exit code %d, %q, %s", args, code, stdout, stderr)
 		}
 	}
 }

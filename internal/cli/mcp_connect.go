@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/buildinfo"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -43,7 +44,7 @@ func connect(ctx context.Context, app *App, target string) (*sdk.ClientSession, 
 		return nil, err
 	}
 	httpClient := &http.Client{Transport: &boundedTransport{http.DefaultTransport}}
-	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: version}, nil)
+	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, nil)
 	var failed error
 	if mode != workload.SSE {
 		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: httpClient, MaxRetries: -1}, nil)

@@ -14,9 +14,16 @@ func newRegistry(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
 		Short: "Look at the catalog of servers that names are looked up in",
+		Long: `Look at the catalog of servers that names are looked up in.
+
+A registry that wants to know who asks is signed in to with ` + "`thv registry login`" + `.
+Machines give a token instead: in the variable ` + EnvRegistryToken + `, or in a file
+that ` + EnvRegistryTokenFile + ` names and that is read whenever a token is needed.`,
 		Example: `  thv registry list
   thv registry search files
-  thv registry info filesystem`,
+  thv registry info filesystem
+  thv registry login
+  THV_REGISTRY_TOKEN_FILE=/run/secrets/registry thv registry list`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -42,6 +49,7 @@ func newRegistry(app *App) *cobra.Command {
 		outputFlag(c, app)
 		cmd.AddCommand(c)
 	}
+	cmd.AddCommand(newRegistryLogin(app), newRegistryLogout(app))
 	return cmd
 }
 

@@ -108,7 +108,11 @@ func (a *App) completeName(cmd *cobra.Command, args []string, _ string) ([]strin
 	if len(args) > 0 && cmd.Flags().Lookup("all") == nil { // it takes one name
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), cobra.ShellCompDirectiveNoFileComp
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 1 && cmd.Name() == "export" { // a name, or a file
+		directive = cobra.ShellCompDirectiveDefault
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), directive
 }
 
 // usageArgs makes every complaint about arguments a fault of the command line.

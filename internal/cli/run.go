@@ -50,7 +50,9 @@ func newRun(app *App) *cobra.Command {
 		Use:   "run [flags] SERVER_OR_IMAGE_OR_PROTOCOL [-- ARGS...]",
 		Short: "Run a server as a managed, isolated workload",
 		Long: `Run starts a tool server in a container behind a local gateway, waits until the
-server has answered, and prints the URL for clients as its last line.
+server has answered, and prints the URL for clients as its last line. With
+-o json it prints what status -o json shows instead, as one object, and nothing
+on standard output when it fails; the reason is on standard error either way.
 
 The server is one of:
   a name in the registry             thv registry list shows them
@@ -88,6 +90,9 @@ yet, so --image-verification=warn and =enabled are refused too.`,
   # a remote server, through the local gateway
   thv run https://mcp.deepwiki.com/mcp --name deepwiki
 
+  # for a script
+  url=$(thv run uvx://mcp-server-time -o json | jq -r .url)
+
   # the same server somewhere else
   thv export time time.json
   thv run --from-config time.json --name time-2`,
@@ -120,6 +125,7 @@ yet, so --image-verification=warn and =enabled are refused too.`,
 		},
 	}
 	runFlags(cmd.Flags(), o)
+	outputFlag(cmd, app)
 	addLaterFlags(cmd.Flags())
 	cmd.SetUsageFunc(runUsage)
 	return cmd
@@ -155,7 +161,7 @@ func runFlags(f *pflag.FlagSet, o *runOptions) {
 // withConfig are the flags that go with --from-config: -e and --env-file give
 // the values of the secrets that the file refers to.
 func withConfig() []string {
-	return []string{"from-config", "foreground", "debug", "name", "env", "env-file"}
+	return []string{"from-config", "foreground", "debug", "name", "env", "env-file", "output"}
 }
 
 // conflicts reports flags that cannot go together.
@@ -212,7 +218,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	ready := false
 	if err = secrets.Put(name, d.secrets); err == nil {
 		if foreground {
-			ready, err = ownHere(ctx, app, d.spec, p)
+			ready, err = ownHere(ctx, app, manager, d.spec, p)
 		} else {
 			ready, err = startDetached(ctx, app, manager, name, p)
 		}
@@ -241,13 +247,25 @@ func startDetached(ctx context.Context, app *App, manager *workload.Manager, nam
 	}
 	p.done()
 	fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
-	fmt.Fprintln(app.Out, st.URL)
-	return true, nil
+	return true, app.showReady(st)
+}
+
+// showReady is what run was asked for: where the workload is reached, or, for a
+// program, all that status knows of it.
+func (a *App) showReady(st *workload.Status) error {
+	if st.Exposed != "" {
+		fmt.Fprintln(a.Err, "Note:", printable(exposure(st)))
+	}
+	if a.JSON {
+		return writeJSON(a.Out, st)
+	}
+	_, err := fmt.Fprintln(a.Out, st.URL)
+	return err
 }
 
 // ownHere is the owner in this process. It ends with the container, or with the
 // person's Ctrl-C; a workload that was ready stays stored.
-func ownHere(ctx context.Context, app *App, spec *workload.Spec, p *progress) (ready bool, err error) {
+func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *workload.Spec, p *progress) (ready bool, err error) {
 	cfg, err := app.ownerConfig(spec.Name)
 	if err != nil {
 		return false, err
@@ -265,7 +283,13 @@ func ownHere(ctx context.Context, app *App, spec *workload.Spec, p *progress) (r
 		case n.Ready:
 			answered.Store(true)
 			p.done()
-			fmt.Fprintln(app.Out, spec.URL())
+			st, err := manager.Status(ctx, spec.Name)
+			if err == nil {
+				err = app.showReady(st)
+			}
+			if err != nil {
+				fmt.Fprintln(app.Err, "Note: the workload runs, but cannot be shown:", err)
+			}
 		}
 	}
 	err = owner.Main(ctx, cfg)

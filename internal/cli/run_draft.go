@@ -58,9 +58,11 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	if err := d.applyEnv(ctx, app, own.env, found.Inputs); err != nil {
 		return nil, err
 	}
+	whose := "the registry"
 	if own.permissions != nil {
-		d.noteUnenforced()
+		whose = "the permission profile"
 	}
+	d.notices = append(d.notices, s.Unenforced(whose)...)
 	if err := workload.Validate(soFar(*s)); err != nil {
 		return nil, asUsage(err)
 	}
@@ -295,21 +297,6 @@ func (o *runOptions) refuseMisplaced(s *workload.Spec) error {
 		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port")
 	}
 	return errors.Join(errs...)
-}
-
-// noteUnenforced says of the person's own profile what does nothing by itself.
-// (Of a registry's profile, package source says it.)
-func (d *draft) noteUnenforced() {
-	n := d.spec.Container.Permissions.Network
-	if n == nil {
-		return
-	}
-	if out := n.Outbound; out != nil && !out.InsecureAllowAll && len(out.AllowHost)+len(out.AllowPort) > 0 {
-		d.notices = append(d.notices, "the permission profile lists allowed hosts or ports; they are enforced only with --isolate-network, so the server can reach any address")
-	}
-	if n.Inbound != nil && len(n.Inbound.AllowHost) > 0 {
-		d.notices = append(d.notices, "the permission profile's inbound hosts are enforced only with --isolate-network; the gateway accepts local clients")
-	}
 }
 
 // choosePort settles the proxy's port: flag, registry, or the name's own. It is

@@ -53,6 +53,7 @@ func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*dr
 	if err := workload.Validate(soFar(*spec)); err != nil {
 		return nil, usage("--from-config %s: %w", o.fromConfig, err)
 	}
+	d.notices = append(d.notices, spec.Unenforced("the permission profile")...)
 	if spec.Name != from {
 		spec.Proxy.Port = 0 // another workload, with a port of its own
 	}

@@ -71,7 +71,16 @@ func (l *Line) Close() error { return l.session.Close() }
 // Spawn starts a server process. When ctx ends before the guest has answered,
 // a process that was started all the same is killed.
 func (l *Line) Spawn(ctx context.Context, argv []string) (Process, error) {
-	stream, resp, err := l.ask(ctx, request{Op: opSpawn, Argv: argv})
+	return l.spawn(ctx, request{Op: opSpawn, Argv: argv})
+}
+
+// SpawnListener starts a server process that clients reach at a port.
+func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error) {
+	return l.spawn(ctx, request{Op: opSpawn, Argv: argv, Listens: true})
+}
+
+func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
+	stream, resp, err := l.ask(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("start a process in the container: %w", err)
 	}

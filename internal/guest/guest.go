@@ -50,7 +50,7 @@ type Process interface {
 	Wait() error
 	// Stop closes standard input, gives the process grace to end, then sends
 	// SIGTERM, then SIGKILL, to its whole process group (MCP basic/lifecycle,
-	// Shutdown). It returns when the process has ended. When ctx ends first,
+	// Shutdown). A listener is sent SIGTERM at once. It returns when the process has ended. When ctx ends first,
 	// the process is killed at once. Output not read by then is dropped.
 	// Stopping a process that has ended is no error.
 	Stop(ctx context.Context) error
@@ -61,6 +61,10 @@ type Host interface {
 	// Spawn starts argv in the container with the container's environment,
 	// user and working directory.
 	Spawn(ctx context.Context, argv []string) (Process, error)
+	// SpawnListener is Spawn for a server that clients reach at a port. Such a
+	// server minds SIGTERM, and not the end of its input, so that is sent at
+	// once when it is to end, whether by Stop or with the line.
+	SpawnListener(ctx context.Context, argv []string) (Process, error)
 	// Dial connects to a TCP address as seen from inside the container.
 	Dial(ctx context.Context, address string) (net.Conn, error)
 	// Done is closed when the guest has gone away.

@@ -312,6 +312,66 @@ func TestStopIsAsPoliteAsNeeded(t *testing.T) {
 	}
 }
 
+// A listener gets its SIGTERM at once, once, and both graces from there.
+func TestStopOfAListener(t *testing.T) {
+	g := startGuest(t)
+	tests := []struct {
+		name, script, want string
+		atLeast, atMost    time.Duration
+	}{
+		{"it heeds SIGTERM", `trap 'exit 8' TERM; echo up; while :; do sleep 0.05; done`, "exit status 8", 0, stopGrace},
+		{"it takes its time", `trap 'trap "exit 1" TERM; sleep 2; exit 8' TERM; echo up; while :; do sleep 0.05; done`, "exit status 8", stopGrace, 2 * stopGrace},
+		{"it ignores SIGTERM", `trap '' TERM; echo up; while :; do sleep 0.05; done`, "killed by signal 9", 2 * stopGrace, 3 * stopGrace},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", tt.script})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := readWord(t, p); got != "up" {
+				t.Fatalf("it said %q", got)
+			}
+			began := time.Now()
+			if err := p.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < tt.atLeast || took > tt.atMost {
+				t.Errorf("took %s, want between %s and %s", took, tt.atLeast, tt.atMost)
+			}
+			if err := p.Wait(); err == nil || err.Error() != tt.want {
+				t.Errorf("ended with %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// The same when the line ends: a listener that heeds SIGTERM holds nothing up,
+// and one that is slow to, is not sent a second.
+func TestListenersEndWithTheLine(t *testing.T) {
+	for name, script := range map[string]string{
+		"it heeds SIGTERM":  `trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done`,
+		"it takes its time": `trap 'trap "touch $0; exit 1" TERM; sleep 1; exit 0' TERM; echo up; while :; do sleep 0.05; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := startGuest(t)
+			twice := filepath.Join(t.TempDir(), "twice")
+			p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", script, twice})
+			if err != nil {
+				t.Fatal(err)
+			}
+			readWord(t, p)
+			g.Close()
+			g.mustExit(t, lineLostGrace)
+			if _, err := os.Stat(twice); err == nil {
+				t.Error("it was sent SIGTERM twice")
+			}
+		})
+	}
+}
+
 func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)

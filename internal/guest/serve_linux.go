@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long the guest waits, before it goes on to the next, harsher step. All of
-// them together stay below the ten seconds an engine gives a container to stop.
+// How long the guest waits, before it goes on to the next, harsher step. (To a
+// listener the first step is SIGTERM already.) All of them together stay below the ten seconds an engine gives a container to stop.
 const (
 	lineLostGrace = 2 * time.Second // after the input of every process was closed
 	termGrace     = 2 * time.Second // after SIGTERM
@@ -101,7 +101,7 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor) {
 	}
 	switch req.Op {
 	case opSpawn:
-		handleSpawn(stream, s, req.Argv)
+		handleSpawn(stream, s, req)
 	case opDial:
 		handleDial(ctx, stream, req.Address)
 	default:
@@ -124,8 +124,8 @@ func refuse(stream *yamux.Stream, err error) {
 	_ = writeLine(stream, response{Error: err.Error()})
 }
 
-func handleSpawn(stream *yamux.Stream, s *supervisor, argv []string) {
-	p, err := s.start(argv)
+func handleSpawn(stream *yamux.Stream, s *supervisor, req request) {
+	p, err := s.start(req.Argv, req.Listens)
 	if err != nil {
 		refuse(stream, err)
 		return

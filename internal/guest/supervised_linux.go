@@ -15,6 +15,7 @@ type process struct {
 	supervisor *supervisor
 	id         int64
 	pid        int
+	listens    bool // see request
 
 	ready  chan struct{} // closed when the pipes are set
 	stdin  *os.File
@@ -66,14 +67,20 @@ func (p *process) send(sig unix.Signal) {
 
 // end is the shutdown of a stdio server (MCP basic/lifecycle, Shutdown) after
 // its input was closed, which the gateway does: grace, SIGTERM, grace, SIGKILL.
-// It does not wait for the end after SIGKILL.
+// A listener has no such input: it is sent SIGTERM at once, and gets both graces
+// from there. end does not wait for the end after SIGKILL.
 func (p *process) end(grace time.Duration) {
 	alone := []*process{p}
 	if grace > 0 {
+		if p.listens {
+			p.send(unix.SIGTERM)
+		}
 		if endedWithin(alone, grace) {
 			return
 		}
-		p.send(unix.SIGTERM)
+		if !p.listens {
+			p.send(unix.SIGTERM)
+		}
 		p.closeStdin()
 		if endedWithin(alone, grace) {
 			return

@@ -43,8 +43,8 @@ func newSupervisor(stderr *os.File) *supervisor {
 	}
 }
 
-// start runs argv in a session of its own.
-func (s *supervisor) start(argv []string) (*process, error) {
+// start runs argv in a session of its own. See request.Listens.
+func (s *supervisor) start(argv []string, listens bool) (*process, error) {
 	path, err := lookPath(argv[0], s.env)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s *supervisor) start(argv []string) (*process, error) {
 	}
 	defer theirStdin.Close()
 	defer theirStdout.Close()
-	p, err := s.fork(path, argv, theirStdin, theirStdout)
+	p, err := s.fork(path, argv, listens, theirStdin, theirStdout)
 	if err != nil {
 		stdin.Close()
 		stdout.Close()
@@ -72,7 +72,7 @@ func (s *supervisor) start(argv []string) (*process, error) {
 	return p, nil
 }
 
-func (s *supervisor) fork(path string, argv []string, stdin, stdout *os.File) (*process, error) {
+func (s *supervisor) fork(path string, argv []string, listens bool, stdin, stdout *os.File) (*process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
@@ -84,7 +84,7 @@ func (s *supervisor) fork(path string, argv []string, stdin, stdout *os.File) (*
 		return nil, execError(path, err)
 	}
 	s.lastID = id
-	p := &process{supervisor: s, id: id, pid: pid, ready: make(chan struct{}), done: make(chan struct{})}
+	p := &process{supervisor: s, id: id, pid: pid, listens: listens, ready: make(chan struct{}), done: make(chan struct{})}
 	s.byID[id], s.byPID[pid] = p, p
 	s.forget(id - keepEnded)
 	return p, nil
@@ -166,13 +166,18 @@ func (s *supervisor) end(grace, afterTerm time.Duration) {
 	s.mu.Unlock()
 	for _, p := range all {
 		p.closeStdin()
+		if p.listens {
+			p.send(unix.SIGTERM)
+		}
 	}
 	if endedWithin(all, grace) {
 		sweep(s.mark)
 		return
 	}
 	for _, p := range all {
-		p.send(unix.SIGTERM)
+		if !p.listens { // to many servers a second one means: at once
+			p.send(unix.SIGTERM)
+		}
 	}
 	endedWithin(all, afterTerm)
 	for _, p := range all {

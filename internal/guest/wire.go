@@ -31,6 +31,9 @@ type request struct {
 	Op string `json:"op"`
 	// Argv is the command line of a spawn.
 	Argv []string `json:"argv,omitempty"`
+	// Listens says of a spawn that clients reach the process at a port: the end
+	// of its input means nothing to it, and SIGTERM asks it to end.
+	Listens bool `json:"listens,omitempty"`
 	// Process is what wait and kill are about: the number spawn answered.
 	Process int64 `json:"process,omitempty"`
 	// GraceMillis is what a kill gives the process to end by itself, and again

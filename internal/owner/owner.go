@@ -75,6 +75,7 @@ type owner struct {
 	state    workload.State
 	reason   string
 	server   string
+	exposed  string
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
@@ -317,7 +318,7 @@ func (o *owner) status() *workload.Status {
 	st.Created = o.cfg.Store.Created(o.spec.Name)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	st.State, st.Reason, st.Server, st.Restarts = o.state, o.reason, o.server, o.restarts
+	st.State, st.Reason, st.Server, st.Restarts, st.Exposed = o.state, o.reason, o.server, o.restarts, o.exposed
 	if !o.started.IsZero() {
 		started := o.started
 		st.Started = &started

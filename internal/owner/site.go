@@ -21,10 +21,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// networkName is the one network of containers that may reach out. Containers
-// on it cannot reach each other.
-const networkName = "thv"
-
 // site is the container a workload's server lives in. At most one container
 // exists at any time; when it goes away, raise makes another.
 type site struct {
@@ -64,8 +60,8 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Network == networkName {
-		if err := s.engine.EnsureNetwork(ctx, networkName); err != nil {
+	if cfg.Network == workload.SharedNetwork {
+		if err := s.engine.EnsureNetwork(ctx, cfg.Network); err != nil {
 			return err
 		}
 	}
@@ -108,7 +104,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 	}
 	var server guest.Process
 	if s.spec.Transport != workload.Stdio {
-		if server, err = line.Spawn(ctx, argv); err != nil {
+		if server, err = line.SpawnListener(ctx, argv); err != nil {
 			line.Close()
 			return fmt.Errorf("start the server: %w", err)
 		}
@@ -194,7 +190,7 @@ func (s *site) config(image container.Image) (container.Config, []string, error)
 		Entrypoint: []string{guest.Path},
 		Env:        env,
 		Labels:     labels,
-		Network:    network(s.spec),
+		Network:    s.spec.NetworkName(),
 		Privileged: c.Permissions.Privileged,
 	}
 	for _, m := range c.Mounts {
@@ -204,32 +200,6 @@ func (s *site) config(image container.Image) (container.Config, []string, error)
 		cfg.Publish = append(cfg.Publish, container.Port{HostPort: p.Host, ContainerPort: p.Container})
 	}
 	return cfg, argv, nil
-}
-
-// network is the engine's name of the network the Spec asks for.
-func network(spec *workload.Spec) string {
-	mode := spec.Container.Network
-	perms := spec.Container.Permissions.Network
-	if mode == "" && perms != nil {
-		mode = perms.Mode
-	}
-	switch mode {
-	case "", "bridge", "default":
-	default:
-		return mode
-	}
-	out := (*workload.Outbound)(nil)
-	if perms != nil {
-		out = perms.Outbound
-	}
-	if out == nil || !out.InsecureAllowAll && len(out.AllowHost) == 0 && len(out.AllowPort) == 0 {
-		// Nothing may be reached: no network is the one that cannot fail open.
-		// Published ports need one all the same.
-		if len(spec.Container.Publish) == 0 {
-			return "none"
-		}
-	}
-	return networkName
 }
 
 // env is the server's environment beside the image's own. The well-known

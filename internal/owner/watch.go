@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -69,6 +70,10 @@ func (w *watch) first(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		if errors.Is(err, backend.ErrBabble) {
+			return fmt.Errorf("%w for %s; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
+				err, w.owner.babble(), w.owner.cfg.StartTimeout)
+		}
 		if !w.owner.mayStillStart() && ctx.Err() == nil {
 			return fmt.Errorf("the server did not answer: %w", err)
 		}
@@ -102,9 +107,13 @@ func (w *watch) open(ctx context.Context) error {
 	}
 	w.conn = conn
 	o := w.owner
+	exposed := o.site.exposed(ctx)
+	if exposed != "" {
+		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state, o.reason, o.server = workload.Running, "", serverName(conn.ServerInfo())
+	o.state, o.reason, o.server, o.exposed = workload.Running, "", serverName(conn.ServerInfo()), exposed
 	if o.started.IsZero() {
 		o.started = time.Now().UTC()
 	}

@@ -19,6 +19,8 @@ var (
 	// ErrUnreachable: whether the registry has the server cannot be said, because
 	// it does not answer or answers that it cannot.
 	ErrUnreachable = errors.New("the registry cannot be reached")
+	// ErrUnauthorized: the registry wants to know who asks.
+	ErrUnauthorized = errors.New("it wants a sign-in")
 	// ErrMalformed: the registry's data is not in a format we read.
 	ErrMalformed = errors.New("the registry's data is not usable")
 )
@@ -39,6 +41,20 @@ type Catalog interface {
 	Search(ctx context.Context, query string) ([]*Entry, error)
 }
 
+// TokenSource gives the bearer token for a registry. "" is none. Its errors say
+// what the person can do, and never hold a token.
+type TokenSource interface {
+	Token(ctx context.Context) (string, error)
+}
+
+// Renewer is a TokenSource that has an answer to 401.
+type Renewer interface {
+	TokenSource
+	// Renew is another token, to try once, after the registry refused one ("" for
+	// a request without any); its error says what the person can do instead.
+	Renew(ctx context.Context, refused string) (string, error)
+}
+
 // BuiltIn is the location of the catalog in the program.
 const BuiltIn = "built-in"
 
@@ -47,27 +63,66 @@ const BuiltIn = "built-in"
 // of a server of the official registry API v0.1; everything else is the path of
 // a file. Nothing is read or fetched before the first question.
 func Open(location string, client *http.Client) (Catalog, error) {
+	return OpenProtected(location, client, nil)
+}
+
+// OpenProtected is Open for a registry that may want a token: tokens is asked for
+// one at every request. It is sent to the origin of the location only, and over
+// plain HTTP to this machine only.
+func OpenProtected(location string, client *http.Client, tokens TokenSource) (Catalog, error) {
 	if location == "" {
 		return &fileCatalog{location: BuiltIn, read: readBuiltIn}, nil
 	}
-	scheme, _, isURL := strings.Cut(location, "://")
-	if !isURL {
+	if !strings.Contains(location, "://") {
 		return &fileCatalog{location: location, read: func(context.Context) ([]byte, error) { return readFile(location) }}, nil
 	}
-	u, err := url.Parse(location)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("registry %q: use an http(s) URL or the path of a file, not %s", location, scheme)
+	u, isFile, err := parseURL(location)
+	if err != nil {
+		return nil, err
 	}
-	if u.User != nil {
-		return nil, fmt.Errorf("registry %s: the URL must not hold a name and password", u.Redacted())
-	}
-	u.Fragment = ""
-	f := &fetcher{client: client, connect: connectTimeout, answer: answerTimeout}
-	if strings.EqualFold(path.Ext(u.Path), ".json") {
+	f := newFetcher(u, client, tokens)
+	if isFile {
 		return &fileCatalog{location: location, read: func(ctx context.Context) ([]byte, error) { return f.file(ctx, u.String()) }}, nil
 	}
-	u.RawQuery = ""
-	return &apiCatalog{location: location, base: strings.TrimRight(u.String(), "/"), fetch: f}, nil
+	return &apiCatalog{location: location, base: u.String(), fetch: f}, nil
+}
+
+// parseURL reads a location that is a URL: the base of an API, or a file's.
+func parseURL(location string) (u *url.URL, isFile bool, err error) {
+	scheme, _, _ := strings.Cut(location, "://")
+	u, err = url.Parse(location)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, false, fmt.Errorf("registry %q: use an http(s) URL or the path of a file, not %s", location, scheme)
+	}
+	if u.User != nil {
+		return nil, false, fmt.Errorf("registry %s: the URL must not hold a name and password", u.Redacted())
+	}
+	u.Fragment = ""
+	if strings.EqualFold(path.Ext(u.Path), ".json") {
+		return u, true, nil
+	}
+	u.RawQuery, u.ForceQuery = "", false
+	if u, err = url.Parse(strings.TrimRight(u.String(), "/")); err != nil {
+		return nil, false, fmt.Errorf("registry %q: %w", location, err)
+	}
+	return u, false, nil
+}
+
+// Protected is what a sign-in to the registry at location is for: its URL, and
+// one of its pages that only those get who may read it. Both are "" for a
+// location that is not asked over HTTP.
+func Protected(location string) (target, page string, err error) {
+	if !strings.Contains(location, "://") {
+		return "", "", nil
+	}
+	u, isFile, err := parseURL(location)
+	switch {
+	case err != nil:
+		return "", "", err
+	case isFile:
+		return u.String(), u.String(), nil
+	}
+	return u.String(), u.String() + "/v0.1/servers?limit=1", nil
 }
 
 // SplitVersion takes NAME@VERSION apart; version is "" without one.

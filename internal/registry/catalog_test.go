@@ -170,7 +170,7 @@ func TestVersionsAreOrderedByAge(t *testing.T) {
 	order := []string{"nightly", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "v1.9.0", "1.10.0"}
 	for i, a := range order {
 		for j, b := range order {
-			if got, want := compareVersions(a, b), sign(i-j); got != want {
+			if got, want := CompareVersions(a, b), sign(i-j); got != want {
 				t.Errorf("compare %s with %s = %d, want %d", a, b, got, want)
 			}
 		}

@@ -8,7 +8,9 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,13 +21,41 @@ import (
 // stands (name lookup and TLS included), and until the answer begins.
 const (
 	connectTimeout = 2500 * time.Millisecond
-	answerTimeout  = 10 * time.Second
+	answerTimeout  = 5 * time.Second
 )
 
 // fetcher asks one registry over HTTP.
 type fetcher struct {
 	client          *http.Client
+	tokens          TokenSource // nil: none are sent
+	plain           bool        // the way there can be listened to
 	connect, answer time.Duration
+}
+
+// newFetcher makes the fetcher of a registry. Its client follows redirects as the
+// one it is given, but not to another origin, where a token would go with it.
+func newFetcher(base *url.URL, client *http.Client, tokens TokenSource) *fetcher {
+	own := *client
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if req.URL.Scheme != base.Scheme || !strings.EqualFold(req.URL.Host, base.Host) {
+			return fmt.Errorf("a redirect to another host (%s) is not followed", req.URL.Host)
+		}
+		if client.CheckRedirect != nil {
+			return client.CheckRedirect(req, via)
+		}
+		if len(via) >= 10 { // as net/http has it
+			return errors.New("there are more than 10 redirects")
+		}
+		return nil
+	}
+	return &fetcher{client: &own, tokens: tokens, plain: base.Scheme == "http" && !isLoopback(base.Hostname()), connect: connectTimeout, answer: answerTimeout}
+}
+
+// isLoopback: a name is not looked up; localhost is this machine (RFC 6761
+// section 6.3).
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // response is an HTTP answer, read whole.
@@ -35,9 +65,40 @@ type response struct {
 	body   []byte
 }
 
-// get fetches target, which may answer max bytes. Its errors are ErrUnreachable,
-// ErrMalformed (too large), or the context's own.
+// get fetches target, which may answer max bytes, with a token if there is one,
+// and with another one if that was refused. Its errors are ErrUnreachable,
+// ErrMalformed (too large), ErrUnauthorized, the token source's, or the context's
+// own.
 func (f *fetcher) get(ctx context.Context, target string, max int64) (*response, error) {
+	token := ""
+	if f.tokens != nil && !f.plain {
+		var err error
+		if token, err = f.tokens.Token(ctx); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := f.ask(ctx, target, token, max)
+	if err != nil || resp.status != http.StatusUnauthorized {
+		return resp, err
+	}
+	if f.plain {
+		return nil, fmt.Errorf("%w, and a token is not sent over plain HTTP, except on this machine; use the registry's https URL", ErrUnauthorized)
+	}
+	renewer, ok := f.tokens.(Renewer)
+	if !ok {
+		return nil, resp.unauthorized(token)
+	}
+	if token, err = renewer.Renew(ctx, token); err != nil {
+		return nil, err
+	}
+	if resp, err = f.ask(ctx, target, token, max); err == nil && resp.status == http.StatusUnauthorized {
+		return nil, resp.unauthorized(token)
+	}
+	return resp, err
+}
+
+// ask makes one request.
+func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*response, error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var connected atomic.Bool
@@ -62,6 +123,9 @@ func (f *fetcher) get(ctx context.Context, target string, max int64) (*response,
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := f.client.Do(req)
 	if err != nil {
 		return nil, f.unreachable(ctx, bounded, err)
@@ -101,11 +165,19 @@ func (f *fetcher) unreachable(ctx, bounded context.Context, err error) error {
 	return fmt.Errorf("%w: %v", ErrUnreachable, err)
 }
 
-// refusal explains a status that is neither 200 nor 404.
+// unauthorized explains a 401 to a request with this token.
+func (r *response) unauthorized(token string) error {
+	if token == "" {
+		return ErrUnauthorized
+	}
+	return fmt.Errorf("%w: it does not accept the token that was sent, though it is a fresh one", ErrUnauthorized)
+}
+
+// refusal explains a status that is neither 200, 401 nor 404.
 func (r *response) refusal() error {
 	switch {
-	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return fmt.Errorf("it answers %d %s: it wants a sign-in, which thv cannot do yet", r.status, http.StatusText(r.status))
+	case r.status == http.StatusForbidden:
+		return fmt.Errorf("it answers %d %s: it does not allow this to you", r.status, http.StatusText(r.status))
 	case r.status >= 500, r.status == http.StatusTooManyRequests:
 		return fmt.Errorf("%w: it answers %d %s", ErrUnreachable, r.status, http.StatusText(r.status))
 	case r.status >= 300 && r.status < 400:

@@ -137,7 +137,7 @@ func sortByName(entries []*Entry) {
 func latest(all []*Entry) map[string]*Entry {
 	newest := map[string]*Entry{}
 	for _, e := range all {
-		if known := newest[e.Name]; known == nil || compareVersions(e.Version, known.Version) >= 0 {
+		if known := newest[e.Name]; known == nil || CompareVersions(e.Version, known.Version) >= 0 {
 			newest[e.Name] = e
 		}
 	}

@@ -12,6 +12,8 @@ import (
 const (
 	maxFile    = 64 << 20 // bytes
 	maxEntries = 100_000
+	// MaxVersion bounds a version, in bytes.
+	MaxVersion = 255
 )
 
 // namePattern: an official name is namespace/name; older files have names
@@ -75,7 +77,7 @@ func (e *Entry) check() error {
 		return fmt.Errorf("the name %.100q is not namespace/name of letters, digits, dots, dashes and underscores", e.Name)
 	}
 	// A version is part of a URL's path and of what a person types after @.
-	if len(e.Version) > 255 || strings.ContainsFunc(e.Version, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '/' || r == '@' }) {
+	if len(e.Version) > MaxVersion || strings.ContainsFunc(e.Version, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '/' || r == '@' }) {
 		return fmt.Errorf("the version %.100q is not usable", e.Version)
 	}
 	switch strings.ToLower(e.Status) {

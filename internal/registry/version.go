@@ -10,10 +10,10 @@ import (
 // semver is Semantic Versioning 2.0.0, with or without a leading v.
 var semver = regexp.MustCompile(`^v?(0|[1-9]\d{0,17})\.(0|[1-9]\d{0,17})\.(0|[1-9]\d{0,17})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
 
-// compareVersions orders versions by age as the official registry does: by
+// CompareVersions orders versions by age as the official registry does: by
 // Semantic Versioning where both follow it, and one that follows it is newer
 // than one that does not. Two that do not are equal: their order is unknown.
-func compareVersions(a, b string) int {
+func CompareVersions(a, b string) int {
 	x, y := semver.FindStringSubmatch(a), semver.FindStringSubmatch(b)
 	switch {
 	case x == nil && y == nil:

@@ -40,3 +40,31 @@ func WriteAtomic(path string, data []byte, perm os.FileMode) (err error) {
 	}
 	return os.Rename(tmp.Name(), path)
 }
+
+// WriteNew writes data to a file that is not there yet, and fails with
+// fs.ErrExist when it is: nothing is replaced, whoever else writes at the same
+// moment. On any other failure the file is not left behind. The directory is
+// made if need be, for this user only.
+func WriteNew(path string, data []byte, perm os.FileMode) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(path)
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -69,61 +69,71 @@ const maxConfig = 1 << 20
 // Load reads the configuration. A file that is not there is the zero Config; an
 // unknown key or a second document is an error with its line.
 func Load(d Dirs) (Config, error) {
-	f, err := os.Open(d.configFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, nil
-	}
+	content, err := readConfig(d)
 	if err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
+		return Config{}, err
 	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
-	}
-	if len(content) > maxConfig {
-		return Config{}, fmt.Errorf("configuration %s: larger than %d bytes", d.configFile(), maxConfig)
-	}
-	c, err := parseConfig(content)
+	c, _, err := parseConfig(content)
 	if err != nil {
 		return Config{}, fmt.Errorf("configuration %s: %w", d.configFile(), err)
 	}
 	return c, nil
 }
 
-// parseConfig reads the one document that a configuration file holds.
-func parseConfig(content []byte) (Config, error) {
+// readConfig is what the file holds; nothing when it is not there.
+func readConfig(d Dirs) ([]byte, error) {
+	f, err := os.Open(d.configFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if len(content) > maxConfig {
+		return nil, fmt.Errorf("configuration %s: larger than %d bytes", d.configFile(), maxConfig)
+	}
+	return content, nil
+}
+
+// parseConfig reads the one document that a configuration file holds. doc is nil
+// when there is nothing in it but comments.
+func parseConfig(content []byte) (c Config, doc *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(content))
-	var doc, rest yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return Config{}, nil
+	doc = &yaml.Node{}
+	var rest yaml.Node
+	if err := dec.Decode(doc); errors.Is(err, io.EOF) {
+		return c, nil, nil
 	} else if err != nil {
-		return Config{}, oneLine(err)
+		return c, nil, oneLine(err)
 	}
 	switch err := dec.Decode(&rest); {
 	case err == nil:
-		return Config{}, fmt.Errorf("line %d: there is more than one document", rest.Line)
+		return c, nil, fmt.Errorf("line %d: there is more than one document", rest.Line)
 	case !errors.Is(err, io.EOF):
-		return Config{}, oneLine(err)
+		return c, nil, oneLine(err)
 	}
 	root := doc.Content[0]
-	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" { // nothing but comments
-		return Config{}, nil
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return c, nil, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return Config{}, fmt.Errorf("line %d: it is not a list of settings such as \"registry: URL\"", root.Line)
+		return c, nil, fmt.Errorf("line %d: it is not a list of settings such as \"registry: URL\"", root.Line)
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		key := root.Content[i]
 		if _, err := findKey(key.Value); err != nil {
-			return Config{}, fmt.Errorf("line %d: %w", key.Line, err)
+			return c, nil, fmt.Errorf("line %d: %w", key.Line, err)
 		}
 	}
-	var c Config
 	if err := doc.Decode(&c); err != nil {
-		return Config{}, oneLine(err)
+		return Config{}, nil, oneLine(err)
 	}
-	return c, nil
+	return c, doc, nil
 }
 
 // oneLine keeps the YAML library's message, which may be a list, in one line.
@@ -147,8 +157,8 @@ func findKey(name string) (Key, error) {
 	return Key{}, fmt.Errorf("there is no setting %q; there are: %s", name, strings.Join(names, ", "))
 }
 
-// Change sets one key, or unsets it when value is "". Concurrent changes lose
-// nothing.
+// Change sets one key, or unsets it when value is "", and leaves what else is in
+// the file, comments and order too, as it is. Concurrent changes lose nothing.
 func Change(d Dirs, key, value string) error {
 	k, err := findKey(key)
 	if err != nil {
@@ -167,16 +177,14 @@ func Change(d Dirs, key, value string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	defer lock.Unlock()
-	c, err := Load(d)
+	content, err := readConfig(d)
 	if err != nil {
 		return err
 	}
-	*k.field(&c) = value
-	content, err := yaml.Marshal(c)
-	if err != nil {
-		return err
+	if content, err = edit(content, k, value); err != nil {
+		return fmt.Errorf("configuration %s: %w", d.configFile(), err)
 	}
-	if err := WriteAtomic(d.configFile(), append(bytes.TrimRight(content, "\n"), '\n'), 0o600); err != nil {
+	if err := WriteAtomic(d.configFile(), content, 0o600); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return nil

@@ -39,23 +39,7 @@ func (r *Resolution) usePermissions(req Request, raw json.RawMessage) error {
 			}
 			n.Mode = ""
 		}
-		r.noticeHosts(n.Outbound)
 	}
 	r.Spec.Container.Permissions = p
 	return nil
-}
-
-// noticeHosts: a list of allowed hosts does nothing by itself.
-func (r *Resolution) noticeHosts(out *workload.Outbound) {
-	if out == nil || out.InsecureAllowAll || len(out.AllowHost)+len(out.AllowPort) == 0 {
-		return
-	}
-	what := "any host"
-	if len(out.AllowHost) > 0 {
-		what = strings.Join(out.AllowHost, ", ")
-	}
-	if len(out.AllowPort) > 0 {
-		what += " on ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(out.AllowPort)), ", "), "[]")
-	}
-	r.notice("the registry lists where this server needs to connect to (%s); that is enforced only with --isolate-network, so it can reach any address", what)
 }

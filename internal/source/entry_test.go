@@ -111,11 +111,8 @@ func TestHintsBesideServerJSONAreUsed(t *testing.T) {
 	if d := cmp.Diff(want, got.Spec); d != "" {
 		t.Error(d)
 	}
-	notices := strings.Join(got.Notices, "\n")
-	for _, says := range []string{"deprecated", "a.test, .b.test on ports 443, 80", "--isolate-network"} {
-		if !strings.Contains(notices, says) {
-			t.Errorf("%q does not say %q", notices, says)
-		}
+	if notices := strings.Join(got.Notices, "\n"); !strings.Contains(notices, "deprecated") {
+		t.Errorf("%q does not say that it is deprecated", notices)
 	}
 }
 

@@ -38,6 +38,9 @@ type Status struct {
 	Restarts  int               `json:"restarts,omitempty"`
 	// Server is the name and version the server gave of itself.
 	Server string `json:"server,omitempty"`
+	// Exposed is an address at which programs on this machine reach the server
+	// past its gateway, as far as that has been seen.
+	Exposed string `json:"exposed,omitempty"`
 	// PID is the owner's process id while there is an owner.
 	PID int `json:"pid,omitempty"`
 	// Nonce is the owner's; it proves that who answers holds the lock.

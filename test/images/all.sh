@@ -3,6 +3,6 @@
 # minutes the first time, under a second afterwards.
 set -euo pipefail
 cd "$(dirname "$0")"
-for image in debian node python; do
+for image in debian node python go; do
 	"./$image.sh"
 done

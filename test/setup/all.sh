@@ -7,4 +7,7 @@ here=$(dirname "$0")
 "$here/tools.sh"
 "$here/docker.sh"
 "$here/clients.sh"
+"$here/idp.sh"
+"$here/postgres.sh"
+"$here/chromium.sh"
 "$here/../images/all.sh"

@@ -18,6 +18,7 @@ const (
 	defaultMaxProcesses = 32
 	defaultQueueTimeout = 30 * time.Second
 	defaultLinger       = time.Second
+	defaultBabble       = 15 * time.Second
 	// maxQueue bounds how many sessions may wait for a process.
 	maxQueue = 256
 )
@@ -37,6 +38,11 @@ type StdioConfig struct {
 	// ClientInfo (an Implementation object) is what a client is called that
 	// does not name itself; nil means a name of ours.
 	ClientInfo json.RawMessage
+	// Babble is how long a process may be silent that has written something to
+	// its standard output, but no message yet; then it is taken for a program
+	// that does not speak MCP there, and is ended with [ErrBabble]. 0 means 15
+	// seconds.
+	Babble time.Duration
 	// Stray receives the first lines of a process's standard output that are
 	// not messages: they are for a person who wonders why nothing works. It may
 	// be nil, and is written to by several goroutines.
@@ -63,6 +69,9 @@ func NewStdio(cfg StdioConfig) gateway.Backend {
 	}
 	if cfg.Linger <= 0 {
 		cfg.Linger = defaultLinger
+	}
+	if cfg.Babble <= 0 {
+		cfg.Babble = defaultBabble
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -35,7 +34,7 @@ type stdioProcess struct {
 	backend *stdio
 	server  guest.Process
 	log     *slog.Logger
-	stray   io.Writer
+	early   *earlyOutput
 	common  *common      // nil for a process of one session
 	session gateway.Peer // that session's
 
@@ -70,6 +69,7 @@ func newStdioProcess(b *stdio, server guest.Process, session gateway.Peer, com *
 		sessions: map[*stdioConn]struct{}{},
 	}
 	p.asks = newQuestions(p.sendAnswer)
+	p.early = newEarlyOutput(server.Stdout(), b.cfg.Babble, p.giveUp)
 	return p
 }
 
@@ -98,6 +98,7 @@ func (p *stdioProcess) run() {
 	}()
 	p.work.start(p.write)
 	p.end(p.diagnose(p.read()))
+	p.early.settle()
 	<-p.stopped
 	p.asks.close()
 	p.work.wait()

@@ -64,7 +64,7 @@ func (p *stdioProcess) write() {
 // read handles messages until the server's output ends. The error is an
 // *mcp.Error when it is a reason to end the process.
 func (p *stdioProcess) read() error {
-	r := bufio.NewReaderSize(p.server.Stdout(), 32<<10)
+	r := bufio.NewReaderSize(p.early, 32<<10)
 	garbage, logged := 0, 0
 	for {
 		line, err := readServerLine(r)
@@ -72,11 +72,17 @@ func (p *stdioProcess) read() error {
 			return gone("the server's process was ended because it wrote a line of more than %d MiB", mcp.MaxEvent>>20)
 		}
 		if err != nil {
+			// A last line without an end was cut off: it is no message, but may
+			// be why the process ended.
+			if logged < loggedGarbage && !p.over() {
+				p.showStray(line)
+			}
 			return err
 		}
 		messages, err := p.parse(line)
 		if err == nil {
 			garbage = 0
+			p.early.settle()
 			for _, m := range messages {
 				p.handle(m)
 			}
@@ -87,13 +93,25 @@ func (p *stdioProcess) read() error {
 			return gone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxGarbage)
 		}
 		if logged++; logged <= loggedGarbage && len(line) > 0 && !p.over() {
-			if p.stray != nil {
-				_, _ = fmt.Fprintf(p.stray, "%s\n", printable(string(line[:min(len(line), 1024)])))
-			}
-			p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", printable(string(line[:min(len(line), 1024)])), "error", err)
+			p.showStray(line)
+			p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", strayText(line), "error", err)
 		}
 	}
 }
+
+// showStray shows a line that is no message to whoever looks for the reason why
+// nothing works.
+func (p *stdioProcess) showStray(line []byte) {
+	if w := p.backend.cfg.Stray; w != nil && len(line) > 0 {
+		_, _ = fmt.Fprintln(w, strayText(line)) // it is beside the point by now
+	}
+}
+
+// strayText is what is shown of a line that is no message.
+func strayText(line []byte) string { return printable(string(line[:min(len(line), maxStray)])) }
+
+// maxStray is how many bytes of a line that is no message are shown.
+const maxStray = 1024
 
 // parse reads one line. Only version 2025-03-26 has batches.
 func (p *stdioProcess) parse(line []byte) ([]*mcp.Message, error) {
@@ -109,8 +127,8 @@ func (p *stdioProcess) parse(line []byte) ([]*mcp.Message, error) {
 }
 
 // readServerLine returns the next line without its end. It is the caller's,
-// because messages are parts of it. A last line without an end is dropped: it
-// was cut off.
+// because messages are parts of it. A last line without an end, which was cut
+// off, comes with the error.
 func readServerLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -124,9 +142,9 @@ func readServerLine(r *bufio.Reader) ([]byte, error) {
 			return bytes.TrimRight(line, "\r\n"), nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF):
-			return nil, errOutputEnded
+			return line, errOutputEnded
 		default:
-			return nil, err
+			return line, err
 		}
 	}
 }

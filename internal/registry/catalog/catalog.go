@@ -1,10 +1,18 @@
 // Package catalog is the registry server's view of what is in its database: named
 // registries, each an ordered list of sources.
+//
+// It keeps the heads of all versions in memory, ordered, and asks the store
+// before each answer whether that is still all (a question that costs one short
+// query); documents stay in the database and are fetched for the answer alone.
+// So order, search, filters and the rule of which source shows a server are
+// here, once, and are the same on every database; and what one process writes,
+// the next answer of every other process shows.
 package catalog
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
@@ -17,6 +25,8 @@ var (
 	ErrReadOnly = errors.New("the registry takes no publications: none of its sources is managed")
 	// ErrCursor: the cursor is none that this registry has given out.
 	ErrCursor = errors.New("the cursor is not one of this registry's")
+	// ErrShadowed: what would be written is hidden by an earlier source.
+	ErrShadowed = errors.New("another source shows this server")
 )
 
 // Definition is a registry as configured.
@@ -47,17 +57,15 @@ type Query struct {
 	IncludeDeleted bool
 }
 
-// Page is a part of a list, ordered by name and then by version, the oldest
-// first.
+// Page is a part of a list, ordered by name and then by version, as text.
 type Page struct {
 	Servers []Server
 	// Next is the cursor of the page after; "" at the end.
 	Next string
 }
 
-// Registry is what the HTTP API and the web page work on.
-type Registry interface {
-	Definition() Definition
+// Reader answers questions about a registry.
+type Reader interface {
 	// Tag changes whenever any answer of the registry may have changed.
 	Tag(ctx context.Context) (string, error)
 	List(ctx context.Context, q Query) (Page, error)
@@ -65,6 +73,16 @@ type Registry interface {
 	Versions(ctx context.Context, name string, includeDeleted bool) ([]Server, error)
 	// Get returns a version; "latest" is the newest. store.ErrNotFound.
 	Get(ctx context.Context, name, version string, includeDeleted bool) (Server, error)
+}
+
+// Registry is what the HTTP API and the web page work on. As a Reader it answers
+// each question from the state of the moment.
+type Registry interface {
+	Reader
+	Name() string
+	// Now returns a Reader of the state of this moment, which asks the database
+	// for documents only.
+	Now(ctx context.Context) (Reader, error)
 
 	// Publish adds a version: store.ErrExists, ErrReadOnly.
 	Publish(ctx context.Context, doc serverjson.Document) (Server, error)
@@ -72,4 +90,44 @@ type Registry interface {
 	Edit(ctx context.Context, doc serverjson.Document) (Server, error)
 	// SetStatus changes one version, or all of them when version is "".
 	SetStatus(ctx context.Context, name, version, status, message string) ([]Server, error)
+}
+
+// Catalog holds the registries of a server.
+type Catalog struct {
+	registries []Registry
+	index      *index
+	sources    []string
+}
+
+// New makes a Catalog over a store. now is the clock of what is written.
+func New(st store.Store, definitions []Definition, now func() time.Time) *Catalog {
+	c := &Catalog{index: newIndex(st)}
+	for _, d := range definitions {
+		c.registries = append(c.registries, &registryView{Definition: d, index: c.index, clock: now})
+		for _, s := range d.Sources {
+			if !slices.Contains(c.sources, s) {
+				c.sources = append(c.sources, s)
+			}
+		}
+	}
+	return c
+}
+
+// Registries are all of them, in their configured order.
+func (c *Catalog) Registries() []Registry { return c.registries }
+
+// Registry finds one by name.
+func (c *Catalog) Registry(name string) (Registry, bool) {
+	for _, r := range c.registries {
+		if r.Name() == name {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// Warm reads all sources, so that the first request need not.
+func (c *Catalog) Warm(ctx context.Context) error {
+	_, err := c.index.current(ctx, c.sources)
+	return err
 }

@@ -12,6 +12,9 @@
 // longer lists, stays with the status deleted, so that those who copy the
 // registry learn of it.
 //
+// Texts are UTF-8 without NUL, source, name and version of 1 to 800 bytes; what
+// else is given is refused. Documents are bytes, kept as they are.
+//
 // A store knows no rules of the registry: not which version is the latest, not
 // which source wins a name, not what a document may say.
 package store
@@ -96,7 +99,8 @@ type Stats struct{ Added, Changed, Deleted, Unchanged int }
 
 // Store keeps versions. Its methods may be called concurrently, and from several
 // processes on one database. A change is made whole or not at all. A context
-// that ends, ends the call with its error.
+// that ends, ends the call with its error. A function given to a method must not
+// call the store.
 type Store interface {
 	// Revisions tells how far each source has come, in the order asked. A source
 	// not known yet is made.
@@ -118,7 +122,7 @@ type Store interface {
 	// Update lets change alter a version: its document, status, times and search
 	// text. It is called with what is stored, perhaps again after a conflict; its
 	// error is returned as it is and nothing changes. ErrNotFound when there is
-	// no such version.
+	// no such version. A change that leaves everything as it was is none.
 	Update(ctx context.Context, source, name, version string, change func(*Version) error) (Version, error)
 
 	// UpdateAll is Update for every version of a server, together or not at all,
@@ -128,9 +132,12 @@ type Store interface {
 	// Replace makes versions what the source lists. A version that is the same
 	// (document, status, message, search text) is left alone and keeps its times;
 	// one that differs takes the times given; one no longer listed becomes
-	// deleted at now. owner must hold the lease, else ErrLeaseLost. The state is
-	// kept with it. The times of a version are the caller's; a zero PublishedAt
-	// keeps the stored one, or is now for a new version.
+	// deleted at now, without a message. owner must hold the lease, else
+	// ErrLeaseLost. The state is kept with it. The times of a version are the
+	// caller's; a zero PublishedAt keeps the stored one, or is now for a new
+	// version; a zero UpdatedAt is now; a zero StatusChangedAt keeps the stored
+	// one while the status is the same, else is now. A version that is listed
+	// twice is an error.
 	Replace(ctx context.Context, source, owner string, versions []Version, state Sync, now time.Time) (Stats, error)
 
 	// Acquire takes, or prolongs, the lease on the synchronization of a source

@@ -1,0 +1,190 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// decide is the order of specification section 5: a JWT is verified by the
+// providers of its issuer only, and introspected there if that fails; an opaque
+// token goes to every provider that introspects. What needs no request is decided
+// at once; for the rest, see ask.
+func (v *Validator) decide(ctx context.Context, key digest, token string) (*verdict, *Rejection) {
+	t := parseToken(token)
+	if t != nil && t.claims == nil {
+		return nil, &Rejection{Attempts: []Attempt{{Reason: t.fault.reason}}}
+	}
+	d := &decision{v: v, token: token, jwt: t, attempts: make([][]Attempt, len(v.providers))}
+	for i, p := range v.providers {
+		if t != nil {
+			if t.issuer() != p.IssuerURL {
+				d.skip(i, Attempt{Reason: "not asked: the token names another issuer", Expected: p.IssuerURL, Got: wordsOf(t.claims["iss"])})
+				continue
+			}
+			got, r, more := p.verifyHeld(t)
+			if got != nil {
+				v.observe(p.Name, "accepted")
+				return got, nil
+			}
+			if more == nil && p.IntrospectionURL == "" {
+				d.refused(i, r)
+				continue
+			}
+		} else if p.IntrospectionURL == "" {
+			d.skip(i, Attempt{Reason: "not asked: the token is opaque and the provider has no introspectionUrl"})
+			continue
+		}
+		d.candidates = append(d.candidates, i)
+	}
+	if len(d.candidates) == 0 {
+		return nil, d.rejection()
+	}
+	if old, ok := v.refused.GetIfPresent(key); ok && v.now().Before(old.until) {
+		return nil, old.rejection
+	}
+	return v.share(ctx, key, d)
+}
+
+// share lets callers with the same token wait for one decision. It does not end
+// with the request that started it.
+func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdict, *Rejection) {
+	type outcome struct {
+		verdict   *verdict
+		rejection *Rejection
+	}
+	done := v.flights.DoChan(string(key[:]), func() (any, error) {
+		results := make(chan outcome, 1)
+		started := v.tasks.run(func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, decideTimeout)
+			defer cancel()
+			got, rejection := d.ask(ctx)
+			if rejection != nil && !rejection.Unavailable {
+				v.refused.Set(key, remembered{rejection, v.now().Add(refusalFor)})
+			}
+			results <- outcome{got, rejection}
+		})
+		if !started {
+			return outcome{nil, &Rejection{Unavailable: true, Attempts: []Attempt{{Reason: errClosed.Error()}}}}, nil
+		}
+		return <-results, nil
+	})
+	select {
+	case r := <-done:
+		o := r.Val.(outcome)
+		return o.verdict, o.rejection
+	case <-ctx.Done():
+		return nil, &Rejection{Unavailable: true, Attempts: []Attempt{{Reason: "the caller left before the token was decided on"}}}
+	}
+}
+
+// decision is one token on its way past the providers.
+type decision struct {
+	v     *Validator
+	token string
+	jwt   *jwt // nil: opaque
+	// candidates are the providers to ask, by index.
+	candidates []int
+	// attempts are the refusals, by provider.
+	attempts    [][]Attempt
+	unavailable bool
+}
+
+// answer is what one candidate says: a verdict, or refusals.
+type answer struct {
+	turn     int // its place among the candidates
+	verdict  *verdict
+	refusals []*refusal
+}
+
+// ask asks the candidates in order, the next one when the one before has refused
+// or has kept it waiting for longer than patience; so a provider that is slow or
+// gone delays no other's tokens. The first acceptance wins.
+func (d *decision) ask(ctx context.Context) (*verdict, *Rejection) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(d.candidates))
+	impatient := time.NewTimer(0)
+	defer impatient.Stop()
+	asked := 0
+	for open := len(d.candidates); open > 0; {
+		select {
+		case <-impatient.C:
+		case a := <-answers:
+			if a.verdict != nil {
+				d.v.observe(a.verdict.provider.Name, "accepted")
+				return a.verdict, nil
+			}
+			for _, r := range a.refusals {
+				d.refused(d.candidates[a.turn], r)
+			}
+			open--
+			if a.turn != asked-1 {
+				continue // a later one is being waited for already
+			}
+		}
+		if asked < len(d.candidates) {
+			p := d.v.providers[d.candidates[asked]]
+			go d.answer(ctx, asked, p, answers)
+			asked++
+			wait := patience
+			if p.slow.Load() {
+				wait = 0
+			}
+			impatient.Reset(wait)
+		}
+	}
+	return nil, d.rejection()
+}
+
+// answer asks one candidate and notes whether it was slow.
+func (d *decision) answer(ctx context.Context, turn int, p *provider, answers chan<- answer) {
+	begun := time.Now()
+	a := answer{turn: turn}
+	a.verdict, a.refusals = d.askOne(ctx, p)
+	// One that another forestalled has shown nothing.
+	if slow := time.Since(begun) > patience; slow || ctx.Err() == nil {
+		p.slow.Store(slow)
+	}
+	answers <- a
+}
+
+// askOne is everything that one provider can say.
+func (d *decision) askOne(ctx context.Context, p *provider) (*verdict, []*refusal) {
+	var refusals []*refusal
+	if d.jwt != nil {
+		got, r := p.verify(ctx, d.jwt)
+		if got != nil {
+			return got, nil
+		}
+		refusals = append(refusals, r)
+	}
+	if p.IntrospectionURL != "" {
+		got, r := p.introspect(ctx, d.token)
+		if got != nil {
+			return got, nil
+		}
+		refusals = append(refusals, r)
+	}
+	return nil, refusals
+}
+
+// skip notes a provider that was not asked.
+func (d *decision) skip(provider int, a Attempt) {
+	a.Provider = d.v.providers[provider].Name
+	d.attempts[provider] = append(d.attempts[provider], a)
+}
+
+// refused notes a provider's refusal.
+func (d *decision) refused(provider int, r *refusal) {
+	outcome := "rejected"
+	if r.unavailable {
+		outcome, d.unavailable = "unavailable", true
+	}
+	d.v.observe(d.v.providers[provider].Name, outcome)
+	d.skip(provider, Attempt{Reason: r.reason, Expected: r.expected, Got: r.got})
+}
+
+func (d *decision) rejection() *Rejection {
+	return &Rejection{Attempts: slices.Concat(d.attempts...), Unavailable: d.unavailable}
+}

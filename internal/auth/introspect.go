@@ -1,0 +1,93 @@
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// introspect asks the provider about a token (RFC 7662 section 2).
+func (p *provider) introspect(ctx context.Context, token string) (*verdict, *refusal) {
+	leave, ok := p.enter(ctx)
+	if !ok {
+		return nil, unavailable("too many tokens are being checked at %s", p.IntrospectionURL)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.IntrospectionURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, unavailable("introspection: %v", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	// Asking twice does no harm: net/http may repeat the request when the provider
+	// closes a connection that waited for one. An empty list is not sent.
+	req.Header["Idempotency-Key"] = []string{}
+	if err := p.authenticate(req); err != nil {
+		return nil, unavailable("%v", err)
+	}
+	body, err := p.out.do(req)
+	if err != nil {
+		return nil, unavailable("%v", err)
+	}
+	claims, r := decodeIntrospection(body)
+	if r != nil {
+		r.reason = p.IntrospectionURL + ": " + r.reason
+		return nil, r
+	}
+	return p.accept(claims, 0)
+}
+
+// enter takes a place among those who ask, and says how to leave it. Too many
+// waiting, or no place before ctx ends, is false.
+func (p *provider) enter(ctx context.Context) (leave func(), ok bool) {
+	select {
+	case p.waiting <- struct{}{}:
+	default:
+		return nil, false
+	}
+	select {
+	case p.asking <- struct{}{}:
+		return func() { <-p.asking; <-p.waiting }, true
+	case <-ctx.Done():
+		<-p.waiting
+		return nil, false
+	}
+}
+
+// decodeIntrospection reads an answer (RFC 7662 section 2.2): an object whose
+// active is the boolean true. Anything but an object is a provider out of order.
+func decodeIntrospection(body []byte) (map[string]any, *refusal) {
+	claims, err := decodeObject(body)
+	if err != nil {
+		return nil, unavailable("the answer cannot be read: %v", err)
+	}
+	switch active := claims["active"].(type) {
+	case bool:
+		if active {
+			return claims, nil
+		}
+		return nil, refuse("it says that the token is not active")
+	default:
+		return nil, refuse("it does not say whether the token is active")
+	}
+}
+
+// authenticate puts our credential for the introspection endpoint on req: that of
+// the client, if there is one (RFC 6749 section 2.3.1), else the token file's.
+func (p *provider) authenticate(req *http.Request) error {
+	if p.ClientID == "" {
+		return p.out.bearer(req)
+	}
+	secret := ""
+	if p.ClientSecretFile != "" {
+		var err error
+		if secret, err = readSecret(p.ClientSecretFile); err != nil {
+			return err
+		}
+	}
+	req.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(secret))
+	return nil
+}

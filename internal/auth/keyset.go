@@ -1,0 +1,267 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+)
+
+// keySet keeps a provider's signing keys at hand. They are fetched as soon as run
+// starts and then again and again in the background, so that a request waits for
+// a fetch only when its key is not there. One fetch runs at a time; whoever needs
+// one waits for that.
+type keySet struct {
+	fetch func(ctx context.Context) ([]jose.JSONWebKey, error)
+	now   func() time.Time
+	// observe is told the outcome of each fetch: "fetched" or "failed".
+	observe func(outcome string)
+	log     *slog.Logger
+	tasks   *tasks
+
+	// held is read by every validation, without a lock; nil before the first
+	// success.
+	held atomic.Pointer[heldKeys]
+
+	mu       sync.Mutex
+	running  *fetching
+	tried    time.Time // start of the last fetch
+	failures int       // in a row
+	lastErr  error     // of the last fetch that ended
+	unknown  bucket
+	missed   map[string]time.Time // unknown key ids, and when they were fetched for
+}
+
+// heldKeys never change once they are published.
+type heldKeys struct {
+	keys    []jose.JSONWebKey
+	byID    map[string][]jose.JSONWebKey
+	fetched time.Time
+	// revision changes when the keys do: a cached verdict of another is void.
+	revision uint64
+}
+
+// fetching is a fetch that runs; err may be read when done is closed.
+type fetching struct {
+	done chan struct{}
+	err  error
+}
+
+// at returns the keys that may still be used now.
+func (s *keySet) at(now time.Time) (held *heldKeys, usable bool) {
+	held = s.held.Load()
+	return held, held != nil && now.Sub(held.fetched) <= keysStale
+}
+
+// find are the keys for a key id; without one, all (RFC 7515 section 4.1.4).
+func (h *heldKeys) find(kid string) []jose.JSONWebKey {
+	if kid == "" {
+		return h.keys
+	}
+	return h.byID[kid]
+}
+
+// lookup finds keys among those at hand. usable is false when there are none.
+func (s *keySet) lookup(kid string) (found []jose.JSONWebKey, revision uint64, usable bool) {
+	now := s.now()
+	held, usable := s.at(now)
+	if !usable {
+		return nil, 0, false
+	}
+	if now.Sub(held.fetched) > 2*keysFresh {
+		// The background is late: the machine slept, or fetches fail.
+		_, _ = s.begin(func() bool { return now.Sub(s.tried) >= keysRetryMax })
+	}
+	return held.find(kid), held.revision, true
+}
+
+// valid tells whether a verdict made with a revision still stands.
+func (s *keySet) valid(revision uint64) bool {
+	held := s.held.Load()
+	return held != nil && held.revision == revision
+}
+
+// Reasons to fetch keys while a token waits. Each has a rate of its own, so that
+// strangers cannot cause a request for each token.
+
+// await fetches keys when none are at hand.
+func (s *keySet) await(ctx context.Context) error {
+	return s.wait(ctx, func() bool { return s.tried.IsZero() || s.now().Sub(s.tried) >= keysRetry })
+}
+
+// awaitUnknown fetches for a key id that is not in the set: rarely for the same,
+// and not often for others.
+func (s *keySet) awaitUnknown(ctx context.Context, kid string) error {
+	return s.wait(ctx, func() bool {
+		now := s.now()
+		if last, ok := s.missed[kid]; ok && now.Sub(last) < unknownKidAgain || !s.unknown.take(now) {
+			return false
+		}
+		if s.missed == nil || len(s.missed) >= unknownKids {
+			s.missed = map[string]time.Time{}
+		}
+		s.missed[kid] = now
+		return true
+	})
+}
+
+// awaitReplaced fetches for a signature that does not fit its key.
+func (s *keySet) awaitReplaced(ctx context.Context) error {
+	return s.wait(ctx, func() bool {
+		held := s.held.Load()
+		now := s.now()
+		return held != nil && now.Sub(held.fetched) >= badSignatureEvery && now.Sub(s.tried) >= badSignatureEvery
+	})
+}
+
+var errKeysSlow = errors.New("the provider does not answer in time")
+
+// wait joins the fetch that runs, or begins one if that is allowed; else the
+// outcome of the last one stands.
+func (s *keySet) wait(ctx context.Context, allowed func() bool) error {
+	f, lastErr := s.begin(allowed)
+	if f == nil {
+		return lastErr
+	}
+	slow := time.NewTimer(keysWait)
+	defer slow.Stop()
+	select {
+	case <-f.done:
+		return f.err
+	case <-slow.C:
+		return errKeysSlow
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin returns the fetch that runs; it starts one if allowed, which it asks
+// under the lock. Without one it returns how the last fetch ended.
+func (s *keySet) begin(allowed func() bool) (*fetching, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		return s.running, nil
+	}
+	if !allowed() {
+		return nil, s.lastErr
+	}
+	f := &fetching{done: make(chan struct{})}
+	// It belongs to everybody who waits for it, so it does not end with the
+	// request that happened to start it.
+	if !s.tasks.run(func(ctx context.Context) { s.work(ctx, f) }) {
+		return nil, errClosed
+	}
+	s.running, s.tried = f, s.now()
+	return f, nil
+}
+
+// work fetches and publishes.
+func (s *keySet) work(ctx context.Context, f *fetching) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	keys, err := s.fetch(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.err, s.lastErr, s.running = err, err, nil
+	defer close(f.done)
+	before := s.held.Load()
+	if err != nil {
+		s.failures++
+		s.observe("failed")
+		age := "none"
+		if before != nil {
+			age = s.now().Sub(before.fetched).Round(time.Second).String()
+		}
+		s.log.Warn("cannot fetch keys", slog.Any("error", err), slog.String("keysAge", age))
+		return
+	}
+	s.failures = 0
+	s.observe("fetched")
+	s.held.Store(hold(before, keys, s.now()))
+}
+
+// hold makes keys ready to be used after those before.
+func hold(before *heldKeys, keys []jose.JSONWebKey, now time.Time) *heldKeys {
+	held := &heldKeys{keys: keys, byID: make(map[string][]jose.JSONWebKey, len(keys)), fetched: now, revision: 1}
+	for _, key := range keys {
+		held.byID[key.KeyID] = append(held.byID[key.KeyID], key)
+	}
+	if before != nil {
+		held.revision = before.revision
+		if !sameKeys(before.keys, keys) {
+			held.revision++
+		}
+	}
+	return held
+}
+
+func sameKeys(a, b []jose.JSONWebKey) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, errX := a[i].MarshalJSON()
+		y, errY := b[i].MarshalJSON()
+		if errX != nil || errY != nil || string(x) != string(y) {
+			return false
+		}
+	}
+	return true
+}
+
+// run fetches keys now, again before they are old, and soon after a failure,
+// until ctx ends.
+func (s *keySet) run(ctx context.Context) {
+	for {
+		if f, _ := s.begin(func() bool { return true }); f != nil {
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return
+			}
+		}
+		pause := time.NewTimer(s.pause())
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+// pause is the time to the next fetch in the background, spread a little so that
+// replicas do not ask all at once.
+func (s *keySet) pause() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := keysFresh
+	if s.failures > 0 {
+		next = min(keysRetry<<min(s.failures-1, 10), keysRetryMax)
+	}
+	return next - rand.N(next/10+1)
+}
+
+// bucket allows a burst at once and then one each so often.
+type bucket struct {
+	// full is when the whole burst is there again.
+	full time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	full := b.full
+	if full.Before(now) {
+		full = now
+	}
+	if full.Sub(now) > (unknownKidBurst-1)*unknownKidEvery {
+		return false
+	}
+	b.full = full.Add(unknownKidEvery)
+	return true
+}

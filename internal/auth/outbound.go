@@ -1,0 +1,236 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+)
+
+// guardedClient is the HTTP client of a provider unless Options says otherwise:
+// its authorities, public addresses unless it may be private, this machine's own
+// where the configuration says so or a URL names it.
+func guardedClient(p Provider) (*http.Client, error) {
+	opt := netguard.Options{AllowPrivate: p.AllowPrivateIP, AllowLoopback: p.AllowPrivateIP, Timeout: requestTimeout}
+	if p.CACertPath != "" {
+		opt.CAFiles = []string{p.CACertPath}
+	}
+	for _, raw := range p.urls() {
+		// A plain HTTP URL passed Validate because it is this machine's.
+		if u, err := url.Parse(raw); err == nil && (u.Scheme == "http" || netguard.CheckEndpoint("http://"+u.Host) == nil) {
+			opt.AllowLoopback = true
+		}
+	}
+	return netguard.Client(opt)
+}
+
+// urls are those that the configuration names.
+func (p *Provider) urls() []string {
+	var urls []string
+	for _, raw := range []string{p.IssuerURL, p.JWKSURL, p.IntrospectionURL} {
+		if raw != "" {
+			urls = append(urls, raw)
+		}
+	}
+	return urls
+}
+
+// outbound sends a provider's requests, with a client that follows its file of
+// authorities: Kubernetes replaces mounted files by swapping a symbolic link.
+type outbound struct {
+	provider *Provider
+	build    func(Provider) (*http.Client, error)
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	client  *http.Client
+	file    os.FileInfo // of CACertPath when it was last read
+	content []byte
+}
+
+func newOutbound(p *Provider, build func(Provider) (*http.Client, error), log *slog.Logger) (*outbound, error) {
+	o := &outbound{provider: p, build: build, log: log}
+	if p.CACertPath != "" {
+		var err error
+		// Read before the client is: if it changes in between, it is read again.
+		if o.file, o.content, err = readFile(p.CACertPath); err != nil {
+			return nil, fmt.Errorf("caCertPath: %w", err)
+		}
+	}
+	client, err := build(*p)
+	if err != nil {
+		return nil, err
+	}
+	o.client = noRedirects(client)
+	return o, nil
+}
+
+// noRedirects makes sure of it: a redirect could carry a credential elsewhere.
+func noRedirects(client *http.Client) *http.Client {
+	c := *client
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &c
+}
+
+// current is the client for the next request. A changed file of authorities that
+// cannot be used leaves the client as it was, and is tried again.
+func (o *outbound) current() *http.Client {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	path := o.provider.CACertPath
+	if path == "" {
+		return o.client
+	}
+	if now, err := os.Stat(path); err == nil && os.SameFile(now, o.file) && now.ModTime().Equal(o.file.ModTime()) && now.Size() == o.file.Size() {
+		return o.client
+	}
+	if err := o.reload(path); err != nil {
+		o.log.Warn("the certificate authorities changed and cannot be used; the former ones stay", slog.Any("error", err))
+	}
+	return o.client
+}
+
+func (o *outbound) reload(path string) error {
+	file, content, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(content, o.content) {
+		o.file = file
+		return nil
+	}
+	client, err := o.build(*o.provider)
+	if err != nil {
+		return err
+	}
+	o.client.CloseIdleConnections() // made with the former authorities
+	o.client, o.file, o.content = noRedirects(client), file, content
+	o.log.Info("the certificate authorities were read again", slog.String("file", path))
+	return nil
+}
+
+func (o *outbound) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.client.CloseIdleConnections()
+}
+
+// readFile reads a file of bounded size, and says which one it was.
+func readFile(path string) (os.FileInfo, []byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	content, err := netguard.ReadBounded(f, maxResponse)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, content, nil
+}
+
+// readSecret reads a credential's file anew, each time it is used.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read credential: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
+	if err != nil {
+		return "", fmt.Errorf("read credential: %w", err)
+	}
+	s := strings.TrimSpace(string(b))
+	if s == "" || len(b) > maxCredential || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", fmt.Errorf("the credential file %s is empty, too long or more than one line", path)
+	}
+	return s, nil
+}
+
+// bearer puts the token of AuthTokenFile on req, if req goes to an origin that
+// the configuration names.
+func (o *outbound) bearer(req *http.Request) error {
+	if o.provider.AuthTokenFile == "" || !o.provider.names(req.URL) {
+		return nil
+	}
+	token, err := readSecret(o.provider.AuthTokenFile)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// names tells whether u is of the origin of a configured URL.
+func (p *Provider) names(u *url.URL) bool {
+	for _, raw := range p.urls() {
+		if c, err := url.Parse(raw); err == nil && origin(c) == origin(u) {
+			return true
+		}
+	}
+	return false
+}
+
+// origin is scheme, host and port (RFC 6454 section 4).
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// get asks for a JSON document.
+func (o *outbound) get(ctx context.Context, from string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.bearer(req); err != nil {
+		return nil, err
+	}
+	return o.do(req)
+}
+
+// do sends req and reads a bounded JSON answer. Errors name the URL and carry
+// nothing of the answer's body.
+func (o *outbound) do(req *http.Request) ([]byte, error) {
+	req.Header.Set("Accept", "application/json")
+	resp, err := o.current().Do(req)
+	if err != nil {
+		return nil, err // a *url.Error: it names method and URL
+	}
+	defer resp.Body.Close()
+	target := req.Method + " " + req.URL.String()
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		return nil, fmt.Errorf("%s: answered %d, a redirect, which is not followed", target, resp.StatusCode)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: answered %d %s", target, resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	if mt, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); mt == "text/html" {
+		return nil, fmt.Errorf("%s: answered a web page", target)
+	}
+	body, err := netguard.ReadBounded(resp.Body, maxResponse)
+	if errors.Is(err, netguard.ErrTooLarge) {
+		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", target, maxResponse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", target, err)
+	}
+	return body, nil
+}

@@ -1,0 +1,111 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// hostGo is the path of this machine's go command, "" when there is none.
+func (b *Builder) hostGo() string {
+	for _, dir := range filepath.SplitList(b.cfg.Env("PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, "go")); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// hostCommand is this machine's go command with the environment it compiles in.
+type hostCommand struct {
+	path    string
+	env     []string
+	program string
+}
+
+// goSettings is what of the person's environment a compilation here is given
+// beside goWays: what finds the toolchain and its caches, and nothing that
+// changes what is made. Secrets in other variables are not handed to it.
+var goSettings = [...]string{
+	"PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SSH_AUTH_SOCK",
+	"USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP",
+	"GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOENV", "GOWORK", "NETRC",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL",
+}
+
+// goWays is what says how to get at modules. It is true in a container too.
+var goWays = [...]string{
+	"GOTOOLCHAIN", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+}
+
+// goTarget is what is compiled for. GOFLAGS would change what is made; flags that
+// matter are given.
+func goTarget(arch string) []string {
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GIT_TERMINAL_PROMPT=0"}
+}
+
+// settings are the variables of the person's environment that are set.
+func (b *Builder) settings(names ...string) (env []string) {
+	for _, name := range names {
+		if v := b.cfg.Env(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+func (b *Builder) hostToolchain(path string, r Request, arch, work string, certs []byte) (*toolchain, error) {
+	c := &hostCommand{path: path, program: filepath.Join(work, "program")}
+	c.env = append(b.settings(goSettings[:]...), b.settings(goWays[:]...)...)
+	c.env = append(c.env, goTarget(arch)...)
+	if r.Dir == "" {
+		c.env = append(c.env, "GOWORK=off")
+	}
+	if r.CACert != "" {
+		// The go command then trusts exactly these authorities.
+		file := filepath.Join(work, "ca.crt")
+		if err := os.WriteFile(file, certs, 0o600); err != nil {
+			return nil, fmt.Errorf("write the CA certificates: %w", err)
+		}
+		c.env = append(c.env, "SSL_CERT_FILE="+file, "GIT_SSL_CAINFO="+file)
+	}
+	module := filepath.Join(work, "module")
+	if err := os.Mkdir(module, 0o700); err != nil {
+		return nil, fmt.Errorf("make a directory to build in: %w", err)
+	}
+	return &toolchain{goCommand: c, source: r.Dir, module: module, program: c.program}, nil
+}
+
+func (c *hostCommand) run(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.path, args...)
+	cmd.Dir, cmd.Env = dir, c.env
+	killTogether(cmd)
+	var stdout, stderr tail
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctxErr := context.Cause(ctx); err != nil && ctxErr != nil {
+		return "", fmt.Errorf("go %s was stopped: %w", args[0], ctxErr)
+	}
+	if err != nil {
+		if stderr.String() == "" {
+			return "", fmt.Errorf("go %s: %w", args[0], err)
+		}
+		return "", &goError{err: err, output: stderr.String()}
+	}
+	return stdout.String(), nil
+}
+
+func (c *hostCommand) fetch(_ context.Context, path string) error {
+	if err := os.Rename(c.program, path); err != nil {
+		return fmt.Errorf("take the compiled program: %w", err)
+	}
+	return nil
+}
+
+func (c *hostCommand) close() {}

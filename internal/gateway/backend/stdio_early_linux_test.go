@@ -1,0 +1,103 @@
+package backend
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+)
+
+// words collects what is written by several goroutines.
+type words struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+func shell(script string, then ...string) []string {
+	return append([]string{"/bin/sh", "-c", script, "sh"}, then...)
+}
+
+// A program that prints something and then neither a message nor anything else
+// is given up long before the caller's patience ends, and what it printed is
+// shown.
+func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
+	tests := map[string]struct{ script, shown string }{
+		"a log":         {`echo 'Listening on port 8080'; cat > /dev/null`, "Listening on port 8080\n"},
+		"a JSON log":    {`echo '{"level":30,"msg":"up"}'; cat > /dev/null`, `{"level":30,"msg":"up"}` + "\n"},
+		"a prompt":      {`printf 'Hello\n'; printf 'Password: '; cat > /dev/null`, "Hello\nPassword:\n"},
+		"half a line":   {`printf 'abc'; sleep 0.1; printf 'def\n'; cat > /dev/null`, "abcdef\n"},
+		"other framing": {`printf 'Content-Length: 2\r\n\r\n{}'; cat > /dev/null`, "Content-Length: 2\n{}\n"},
+	}
+	for name, tt := range tests {
+		for kind, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				noLeaks(t)
+				s := newSite(t)
+				shown := &words{}
+				b := s.backend(t, StdioConfig{Babble: 500 * time.Millisecond, Stray: shown}, shell(tt.script)...)
+				if _, err := b.Open(testContext(t), client, newPeer()); !errors.Is(err, ErrBabble) {
+					t.Errorf("open: %v", err)
+				}
+				if got := shown.String(); got != tt.shown {
+					t.Errorf("shown: %q, want %q", got, tt.shown)
+				}
+				s.eventually(t, 0)
+			})
+		}
+	}
+}
+
+// Servers that greet, and then take their time, are not: neither while they say
+// something now and then, nor when they are silent from the start.
+func TestStdioServerThatGreetsAndIsSlow(t *testing.T) {
+	for name, script := range map[string]string{
+		"a banner":          `echo Starting...; exec "$@"`,
+		"reports":           `for i in 1 2 3 4 5 6; do printf 'loading %s... ' $i; sleep 0.2; done; echo; exec "$@"`,
+		"silence":           `sleep 1; exec "$@"`,
+		"an empty line":     `echo; sleep 1; exec "$@"`,
+		"silence, a banner": `sleep 1; echo Starting...; exec "$@"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			b := s.backend(t, StdioConfig{Babble: 600 * time.Millisecond}, shell(script, role(t, "crude")...)...)
+			conn := openAs(t, b, plain(), newPeer())
+			// Silence between two messages is how servers are.
+			held, _ := hold(testContext(t), t, conn, "x", newPeer())
+			select {
+			case o := <-held:
+				t.Errorf("the call ended with %s", text(o.m, o.err))
+			case <-time.After(time.Second):
+			}
+			if got := ask(t, conn, "echo", "well"); got != "well" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// The last line of a process that fails often has no end.
+func TestStdioServersLastWordsAreShown(t *testing.T) {
+	s := newSite(t)
+	shown := &words{}
+	b := s.backend(t, StdioConfig{Stray: shown}, shell(`printf 'no API key'; exit 78`)...)
+	_, err := b.Open(testContext(t), plain(), newPeer())
+	if err == nil || !strings.Contains(err.Error(), "exit status 78") || shown.String() != "no API key\n" {
+		t.Errorf("open: %v, shown: %q", err, shown.String())
+	}
+}

@@ -1,0 +1,26 @@
+package netguard
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// CheckEndpoint tells whether raw may be configured as an endpoint to ask: an
+// absolute URL, HTTPS unless the host is this machine, without user information,
+// query or fragment (RFC 8414 section 2 for issuers; RFC 6749 section 3.1 would
+// allow endpoints a query, but none of those we know has one).
+func CheckEndpoint(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case raw == "":
+		return errors.New("is required: an https URL")
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%q is not an absolute http(s) URL", raw)
+	case u.User != nil || u.Fragment != "" || u.RawQuery != "":
+		return fmt.Errorf("%q must not have user information, a query or a fragment", u.Redacted())
+	case u.Scheme == "http" && !isLoopbackName(u.Hostname()):
+		return fmt.Errorf("%q must be HTTPS; plain HTTP is for this machine only", raw)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package oauthclient
+
+import (
+	"bufio"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// callbackPath is the path of the redirect URI.
+const callbackPath = "/callback"
+
+// attempt is one sign-in under way: what its answer must fit. The issuer is noted
+// before the browser leaves (MCP authorization, "Authorization Response
+// Validation").
+type attempt struct {
+	issuer      string
+	sendsIssuer bool // the issuer promises iss in its answers (RFC 9207 section 3)
+	state       string
+	redirect    string
+}
+
+// outcome is the authorization server's answer, checked.
+type outcome struct {
+	code string
+	err  error
+}
+
+// errStray: what was pasted is no answer to this attempt.
+var errStray = errors.New("this does not belong to the sign-in that is under way")
+
+// judge reads the parameters of an answer. One that is not ours does not end the
+// attempt: anybody can send us one.
+func (a *attempt) judge(q url.Values) (o outcome, ours bool) {
+	for _, name := range []string{"code", "state", "iss", "error", "error_description"} {
+		if len(q[name]) > 1 { // RFC 6749 section 3.1
+			return outcome{}, false
+		}
+	}
+	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(a.state)) != 1 {
+		return outcome{}, false
+	}
+	// RFC 9207 section 2.4, before anything else is believed or shown.
+	if err := a.checkIssuer(q); err != nil {
+		return outcome{err: err}, true
+	}
+	if code := q.Get("error"); code != "" {
+		words := []string{a.state, q.Get("code")}
+		return outcome{err: &Refusal{Code: without(code, words), Description: without(q.Get("error_description"), words)}}, true
+	}
+	if q.Get("code") == "" {
+		return outcome{err: errors.New("its answer has neither a code nor an error")}, true
+	}
+	return outcome{code: q.Get("code")}, true
+}
+
+// checkIssuer: simple string comparison, without normalization.
+func (a *attempt) checkIssuer(q url.Values) error {
+	if !q.Has("iss") {
+		if a.sendsIssuer {
+			return fmt.Errorf("its answer does not say which issuer it is of, though %s always does; the sign-in was not used", clean(a.issuer))
+		}
+		return nil
+	}
+	if got := q.Get("iss"); got != a.issuer {
+		return fmt.Errorf("its answer is of another issuer: expected %q, got %q; the sign-in was not used", clean(a.issuer), clean(got))
+	}
+	return nil
+}
+
+// listen opens the port that the browser comes back to. A port that the person
+// chose must be free; a preferred one need not.
+func listen(ctx context.Context, chosen, preferred int) (net.Listener, error) {
+	var lc net.ListenConfig
+	on := func(port int) (net.Listener, error) {
+		return lc.Listen(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	if chosen != 0 {
+		l, err := on(chosen)
+		if err != nil {
+			return nil, fmt.Errorf("the browser could not come back to port %d of this machine: %w", chosen, err)
+		}
+		return l, nil
+	}
+	if preferred != 0 {
+		if l, err := on(preferred); err == nil {
+			return l, nil
+		}
+	}
+	l, err := on(0)
+	if err != nil {
+		return nil, fmt.Errorf("the browser could not come back to this machine: %w", err)
+	}
+	return l, nil
+}
+
+// serve receives the browser on the listener until the function it returns is
+// called, which lets the page go out first.
+func (a *attempt) serve(l net.Listener, outcomes chan<- outcome) (stop func()) {
+	server := &http.Server{
+		Handler:           a.handler(l.Addr().String(), outcomes),
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // it would quote requests
+	}
+	go func() { _ = server.Serve(l) }() // until it is closed
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			server.Close()
+		}
+	}
+}
+
+func (a *attempt) handler(address string, outcomes chan<- outcome) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer") // the address holds the code
+		h.Set("Cache-Control", "no-store")
+		// The Host tells a name that was made to point here from our own address.
+		if r.Host != address || r.URL.Path != callbackPath {
+			page(w, http.StatusNotFound, "There is nothing here.")
+			return
+		}
+		if r.Method != http.MethodGet {
+			h.Set("Allow", http.MethodGet)
+			page(w, http.StatusMethodNotAllowed, "There is nothing here.")
+			return
+		}
+		result, ours := a.judge(r.URL.Query())
+		if !ours {
+			page(w, http.StatusBadRequest, "This answer does not belong to the sign-in that is under way.")
+			return
+		}
+		select {
+		case outcomes <- result:
+		default: // the attempt has its answer
+			page(w, http.StatusConflict, "This sign-in has been answered already.")
+			return
+		}
+		if result.err != nil {
+			page(w, http.StatusBadRequest, "You are not signed in; the terminal says why. You can close this window.")
+			return
+		}
+		page(w, http.StatusOK, "The terminal has what it needs and says how the sign-in ended. You can close this window.")
+	})
+}
+
+// page writes text of ours only.
+func page(w http.ResponseWriter, status int, text string) {
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Toolhaven</title></head>\n<body><h1>Toolhaven</h1><p>%s</p></body>\n</html>\n", text)
+}
+
+// Bounds on what is pasted.
+const (
+	maxPaste  = 16 << 10 // bytes of a line
+	maxPastes = 10       // lines that are no answer
+)
+
+// paste reads lines until one is the answer: the address that the browser was
+// sent to, or the code alone.
+func (a *attempt) paste(from io.Reader, outcomes chan<- outcome, complain func(string)) {
+	deliver := func(o outcome) {
+		select {
+		case outcomes <- o:
+		default:
+		}
+	}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxPaste)
+	for tries := 0; tries < maxPastes && lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		result, err := a.judgePasted(line)
+		if err == nil {
+			deliver(result)
+			return
+		}
+		tries++
+		complain(err.Error() + "; paste the whole address that the browser ended at")
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		deliver(outcome{err: fmt.Errorf("what was pasted is longer than %d bytes", maxPaste)})
+	case err != nil:
+		deliver(outcome{err: fmt.Errorf("read what is pasted: %w", err)})
+	default:
+		deliver(outcome{err: errors.New("no address was pasted that the browser ended at")})
+	}
+}
+
+func (a *attempt) pasted(q url.Values) (outcome, error) {
+	if o, ours := a.judge(q); ours {
+		return o, nil
+	}
+	return outcome{}, errStray
+}
+
+func (a *attempt) judgePasted(line string) (outcome, error) {
+	if strings.Contains(line, "://") || strings.HasPrefix(line, "/") {
+		u, err := url.Parse(line)
+		if err != nil || u.Path != callbackPath {
+			return outcome{}, fmt.Errorf("this is not an address that begins with %s", a.redirect)
+		}
+		return a.pasted(u.Query())
+	}
+	if strings.Contains(line, "state=") || strings.Contains(line, "code=") || strings.Contains(line, "error=") {
+		q, err := url.ParseQuery(strings.TrimPrefix(line, "?"))
+		if err != nil {
+			return outcome{}, errStray
+		}
+		return a.pasted(q)
+	}
+	// A code alone says nothing of its state; PKCE binds it to this attempt. Of
+	// its issuer it says nothing either.
+	if strings.ContainsAny(line, " \t") {
+		return outcome{}, errStray
+	}
+	if a.sendsIssuer {
+		return outcome{}, errors.New("a code alone does not say which issuer it is of")
+	}
+	return outcome{code: line}, nil
+}

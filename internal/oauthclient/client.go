@@ -1,0 +1,199 @@
+package oauthclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+)
+
+// Registered is a client that an administrator registered. The zero value lets
+// this client register itself (RFC 7591).
+type Registered struct {
+	ID string
+	// SecretFile or SecretEnv is where its secret is kept, and is read whenever
+	// the secret is needed; both "" for a client without one.
+	SecretFile, SecretEnv string
+}
+
+// The ways of a client to authenticate (RFC 7591 section 2).
+const (
+	methodNone  = "none"
+	methodBasic = "client_secret_basic"
+	methodPost  = "client_secret_post"
+)
+
+// identity is the client as an authorization server knows it.
+type identity struct {
+	ID         string `json:"id"`
+	Method     string `json:"method"`
+	Secret     hidden `json:"secret,omitempty"` // given at registration
+	SecretFile string `json:"secretFile,omitempty"`
+	SecretEnv  string `json:"secretEnv,omitempty"`
+	// Own: this machine registered it.
+	Own bool `json:"own,omitempty"`
+}
+
+// named makes the identity of a client that an administrator registered.
+func (s *server) named(r Registered) (identity, error) {
+	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, Method: methodNone}
+	if r.SecretFile == "" && r.SecretEnv == "" {
+		return id, nil
+	}
+	switch {
+	case s.AuthMethods == nil, slices.Contains(s.AuthMethods, methodBasic): // RFC 8414 section 2: the default
+		id.Method = methodBasic
+	case slices.Contains(s.AuthMethods, methodPost):
+		id.Method = methodPost
+	default:
+		return id, fmt.Errorf("%s takes no client secret in a way that thv knows, only %s", s.Issuer, clean(strings.Join(s.AuthMethods, ", ")))
+	}
+	return id, nil
+}
+
+// maxSecret bounds a client's secret, in bytes.
+const maxSecret = 4 << 10
+
+func (i identity) secret(env func(string) string) (string, error) {
+	switch {
+	case i.SecretFile != "":
+		f, err := os.Open(i.SecretFile)
+		if err != nil {
+			return "", fmt.Errorf("client secret: %w", err)
+		}
+		defer f.Close()
+		b, err := netguard.ReadBounded(f, maxSecret)
+		if err != nil {
+			return "", fmt.Errorf("client secret: %s: %w", i.SecretFile, err)
+		}
+		if secret := strings.TrimSpace(string(b)); secret != "" {
+			return secret, nil
+		}
+		return "", fmt.Errorf("client secret: %s is empty", i.SecretFile)
+	case i.SecretEnv != "":
+		if secret := strings.TrimSpace(env(i.SecretEnv)); secret != "" {
+			return secret, nil
+		}
+		return "", fmt.Errorf("client secret: the variable %s is not set", i.SecretEnv)
+	}
+	return string(i.Secret), nil
+}
+
+// authenticated is a form with what makes the client known; the function adds
+// what goes into the header (RFC 6749 section 2.3.1).
+func (i identity) authenticated(form url.Values, secret string) func(*http.Request) {
+	switch i.Method {
+	case methodBasic:
+		return func(r *http.Request) { r.SetBasicAuth(url.QueryEscape(i.ID), url.QueryEscape(secret)) }
+	case methodPost:
+		form.Set("client_secret", secret)
+	}
+	form.Set("client_id", i.ID)
+	return nil
+}
+
+// registered is the client for a redirect URI and scopes: the remembered one, or
+// a new one. A remembered one that was registered for something else would be
+// refused by servers that compare exactly.
+func (s *Store) registered(ctx context.Context, w *web, at *server, redirect string, scopes []string) (*registration, error) {
+	scope := strings.Join(scopes, " ")
+	if known, err := s.registration(at.Issuer); err != nil {
+		return nil, err
+	} else if known != nil && known.RedirectURI == redirect && known.Scope == scope {
+		return known, nil
+	}
+	if at.Registration == "" {
+		return nil, fmt.Errorf("%s does not let clients register themselves: ask its administrator for a client id of a native application with the redirect URI %s, and name it", at.Issuer, redirect)
+	}
+	fresh, err := s.register(ctx, w, at, redirect, scope)
+	var refused *Refusal
+	if errors.As(err, &refused) && refused.Code == "invalid_client_metadata" && scope != "" {
+		// Servers know scopes of resources that clients may not be registered for.
+		fresh, err = s.register(ctx, w, at, redirect, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register as a client of %s: %w", at.Issuer, err)
+	}
+	fresh.Scope = scope
+	return fresh, write(s.registrationFile(at.Issuer), fresh)
+}
+
+// registration is the remembered client of an issuer; nil when there is none.
+func (s *Store) registration(issuer string) (*registration, error) {
+	known := &registration{}
+	found, err := read(s.registrationFile(issuer), known, &known.Version)
+	if err != nil {
+		return nil, err
+	}
+	soon := s.now().Add(time.Hour)
+	if !found || known.Issuer != issuer || known.Client.ID == "" || !known.Expires.IsZero() && known.Expires.Before(soon) {
+		return nil, nil
+	}
+	return known, nil
+}
+
+func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scope string) (*registration, error) {
+	grants := []string{"authorization_code"}
+	if at.renews() {
+		grants = append(grants, "refresh_token")
+	}
+	// MCP authorization, "Application Type": native for a redirect to this machine.
+	request := map[string]any{
+		"client_name": "Toolhaven (thv)", "application_type": "native", "redirect_uris": []string{redirect},
+		"grant_types": grants, "response_types": []string{"code"}, "token_endpoint_auth_method": methodNone,
+	}
+	if scope != "" {
+		request["scope"] = scope
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	a, err := w.post(ctx, at.Registration, "application/json", bytes.NewReader(body), nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.status != http.StatusCreated && a.status != http.StatusOK {
+		return nil, a.refusal()
+	}
+	var given struct {
+		ID        string   `json:"client_id"`
+		Secret    string   `json:"client_secret"`
+		Expires   int64    `json:"client_secret_expires_at"`
+		Method    string   `json:"token_endpoint_auth_method"`
+		Redirects []string `json:"redirect_uris"`
+	}
+	if err := a.decode(&given); err != nil {
+		return nil, err
+	}
+	switch {
+	case given.ID == "" || len(given.ID) > 2048 || strings.ContainsFunc(given.ID, func(r rune) bool { return r < ' ' || r > '~' }):
+		return nil, errors.New("it gave no usable client_id") // RFC 6749 appendix A.1
+	case given.Redirects != nil && !slices.Contains(given.Redirects, redirect):
+		return nil, errors.New("it registered another redirect URI than ours")
+	}
+	r := &registration{Version: storeVersion, Issuer: at.Issuer, RedirectURI: redirect, Client: identity{ID: given.ID, Method: methodNone, Own: true}}
+	switch given.Method {
+	case "", methodNone:
+		return r, nil
+	case methodBasic, methodPost: // it insists on a secret
+		if given.Secret == "" || len(given.Secret) > maxSecret {
+			return nil, errors.New("it gave no usable client_secret")
+		}
+		r.Client.Method, r.Client.Secret = given.Method, hidden(given.Secret)
+		if given.Expires > 0 {
+			r.Expires = time.Unix(given.Expires, 0)
+		}
+		return r, nil
+	}
+	return nil, fmt.Errorf("it wants the client to authenticate by %q, which thv cannot do", clean(given.Method))
+}

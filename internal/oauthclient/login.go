@@ -1,0 +1,297 @@
+package oauthclient
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultPatience is how long a person may take to sign in.
+const DefaultPatience = 5 * time.Minute
+
+// Request is what a person says of a sign-in.
+type Request struct {
+	// Target is the URL of the resource, as the person named it.
+	Target string
+	// Probe is a URL at or below Target that answers 401 to who has no token; ""
+	// is Target itself.
+	Probe string
+	// Issuer chooses among the resource's authorization servers; "" is the first.
+	Issuer string
+	Client Registered
+	// Scopes are asked for instead of those that the resource names.
+	Scopes []string
+	// CallbackPort is the port the browser comes back to; 0 is any free one.
+	CallbackPort int
+	// Patience is how long to wait for the person; 0 is DefaultPatience.
+	Patience time.Duration
+	// Show is given the address where the person signs in, which holds no secret.
+	Show func(address string)
+	// Paste, when not nil, is read for the address that the browser ended at.
+	Paste io.Reader
+	// Complain is told what is wrong with what was pasted.
+	Complain func(string)
+}
+
+// Login is a sign-in as it may be shown.
+type Login struct {
+	Resource string    `json:"resource"`
+	Issuer   string    `json:"issuer"`
+	ClientID string    `json:"clientId"`
+	Scope    string    `json:"scope,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"` // of the access token; zero when unknown
+	Renews   bool      `json:"renews"`           // it is renewed without the person
+}
+
+func (k *signIn) shown() *Login {
+	return &Login{
+		Resource: k.Resource, Issuer: k.Issuer, ClientID: k.Client.ID,
+		Scope: k.Scope, Expires: k.Expires, Renews: k.RefreshToken != "",
+	}
+}
+
+// ErrNotAccepted: the authorization server gave a token that the resource then
+// refused.
+var ErrNotAccepted = errors.New("the resource does not accept the token")
+
+// SignIn signs the person in and keeps the sign-in. ErrOpen says that the
+// resource answers without; a [Refusal] is the authorization server's own.
+// Nothing is kept of a sign-in that the resource does not accept.
+func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
+	target, err := parseTarget(r.Target)
+	if err != nil {
+		return nil, err
+	}
+	probe := target
+	if r.Probe != "" {
+		if probe, err = parseTarget(r.Probe); err != nil {
+			return nil, err
+		}
+		if !covers(target, probe) {
+			return nil, fmt.Errorf("%s is not below %s", r.Probe, r.Target)
+		}
+	}
+	p, err := s.protection(ctx, target, probe)
+	if err != nil {
+		return nil, err
+	}
+	issuer, near, err := p.issuer(r.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.server(ctx, issuer, near)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Scopes) > 0 {
+		if p.scopes, err = checkScopes(r.Scopes); err != nil {
+			return nil, err
+		}
+	}
+	w, err := s.within(near)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	kept, err := s.authorize(ctx, w, at, p, r)
+	if err != nil {
+		return nil, err
+	}
+	// "Signed in" is said when the resource agrees, not before.
+	if err := s.accepted(ctx, probe, kept); err != nil {
+		return nil, err
+	}
+	resource, err := url.Parse(kept.Resource)
+	if err != nil {
+		return nil, err
+	}
+	file := s.signInFile(key(resource))
+	if err := locked(ctx, file, func() error { return write(file, kept) }); err != nil {
+		return nil, err
+	}
+	return kept.shown(), nil
+}
+
+// authorize gets a grant by an authorization code (OAuth 2.1 section 4.1).
+func (s *Store) authorize(ctx context.Context, w *web, at *server, p *protection, r Request) (*signIn, error) {
+	scopes := at.scopes(p.scopes)
+	// The port comes first: a client registers with the address of this attempt.
+	preferred := 0
+	if r.Client.ID == "" {
+		if known, err := s.registration(at.Issuer); err != nil {
+			return nil, err
+		} else if known != nil {
+			preferred = portOf(known.RedirectURI)
+		}
+	}
+	l, err := listen(ctx, r.CallbackPort, preferred)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	a := &attempt{
+		issuer: at.Issuer, sendsIssuer: at.SendsIssuer, state: rand.Text(),
+		redirect: "http://" + l.Addr().String() + callbackPath,
+	}
+	id, err := s.identity(ctx, w, at, a.redirect, scopes, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	verifier := rand.Text() + rand.Text() // 52 characters, RFC 7636 section 4.1
+	address, err := a.address(at, id, p.resource, scopes, verifier)
+	if err != nil {
+		return nil, err
+	}
+	code, err := a.wait(ctx, l, address, r)
+	if err != nil {
+		s.doubt(at.Issuer, id)
+		return nil, err
+	}
+	g, err := s.request(ctx, w, at.Token, id, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.redirect},
+		"code_verifier": {verifier}, "resource": {p.resource},
+	})
+	if err != nil {
+		s.doubt(at.Issuer, id)
+		return nil, fmt.Errorf("ask %s for a token: %w", at.Issuer, err)
+	}
+	if g.Scope == "" { // RFC 6749 section 5.1: as asked for
+		g.Scope = strings.Join(scopes, " ")
+	}
+	return &signIn{
+		Version: storeVersion, Resource: p.resource, Issuer: at.Issuer, TokenEndpoint: at.Token, RevocationEndpoint: at.Revocation,
+		Client: id, Reach: at.reach, grant: *g,
+	}, nil
+}
+
+func (s *Store) identity(ctx context.Context, w *web, at *server, redirect string, scopes []string, r Registered) (identity, error) {
+	if r.ID != "" {
+		id, err := at.named(r)
+		if err != nil {
+			return identity{}, err
+		}
+		_, err = id.secret(s.env) // before the person has signed in for nothing
+		return id, err
+	}
+	known, err := s.registered(ctx, w, at, redirect, scopes)
+	if err != nil {
+		return identity{}, err
+	}
+	return known.Client, nil
+}
+
+// doubt forgets a registration that led to no sign-in: the server may have
+// forgotten it too, and says so only to the browser.
+func (s *Store) doubt(issuer string, id identity) {
+	if id.Own {
+		_ = forget(s.registrationFile(issuer)) // then it is tried again as it is
+	}
+}
+
+// address is where the person signs in (RFC 6749 section 4.1.1, RFC 7636 section
+// 4.3, RFC 8707 section 2.1).
+func (a *attempt) address(at *server, id identity, resource string, scopes []string, verifier string) (string, error) {
+	u, err := url.Parse(at.Authorization)
+	if err != nil {
+		return "", err
+	}
+	challenge := sha256.Sum256([]byte(verifier))
+	q := u.Query() // RFC 6749 section 3.1: what is there stays
+	for name, value := range map[string]string{
+		"response_type": "code", "client_id": id.ID, "redirect_uri": a.redirect, "state": a.state, "resource": resource,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
+	} {
+		q.Set(name, value)
+	}
+	if len(scopes) > 0 {
+		q.Set("scope", strings.Join(scopes, " "))
+	}
+	if slices.Contains(scopes, "offline_access") {
+		q.Set("prompt", "consent") // OpenID Connect Core section 11
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// wait shows the address and waits for the code: from the browser, or pasted.
+func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Request) (string, error) {
+	patience := r.Patience
+	if patience == 0 {
+		patience = DefaultPatience
+	}
+	outcomes := make(chan outcome, 1)
+	stop := a.serve(l, outcomes)
+	defer stop()
+	if r.Show != nil {
+		r.Show(address)
+	}
+	if r.Paste != nil {
+		complain := r.Complain
+		if complain == nil {
+			complain = func(string) {}
+		}
+		// It may go on reading after the browser has answered; the program is at
+		// its end then.
+		go a.paste(r.Paste, outcomes, complain)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		if o.err != nil {
+			return "", fmt.Errorf("sign in at %s: %w", a.issuer, o.err)
+		}
+		return o.code, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-timer.C:
+		return "", fmt.Errorf("nobody signed in at %s within %s", a.issuer, patience)
+	}
+}
+
+// accepted asks the resource with the new token.
+func (s *Store) accepted(ctx context.Context, probe *url.URL, kept *signIn) error {
+	w, err := s.within(reachAny)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	a, err := w.get(ctx, probe.String(), string(kept.AccessToken))
+	if err != nil {
+		return err
+	}
+	if a.status == http.StatusUnauthorized {
+		return fmt.Errorf("%w that %s gave for %s: it answers 401 Unauthorized%s", ErrNotAccepted, kept.Issuer, kept.Resource, a.because(string(kept.AccessToken)))
+	}
+	return nil
+}
+
+// because is what a challenge says of the cause, in parentheses, or "".
+func (a *answer) because(token string) string {
+	challenges, _ := ParseChallenges(a.header.Values("WWW-Authenticate"))
+	c, _ := bearer(challenges, "error_description")
+	if text := without(c.Params["error_description"], []string{token}); text != "" {
+		return " (" + text + ")"
+	}
+	return ""
+}
+
+func portOf(redirect string) int {
+	u, err := url.Parse(redirect)
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.Atoi(u.Port()) // 0: any
+	return port
+}

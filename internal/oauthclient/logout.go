@@ -1,0 +1,96 @@
+package oauthclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Logout is how a sign-out ended.
+type Logout struct {
+	// Login is the sign-in that is forgotten; nil when there was none.
+	Login *Login
+	// Revoked: the authorization server has ended it, too.
+	Revoked bool
+	// Problem is why it has not, for a person; nil also when it offers no way.
+	Problem error
+}
+
+// SignOut ends the sign-in for a target at the authorization server, if that
+// offers it (RFC 7009), and forgets it in any case.
+func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
+	u, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	file, kept, err := s.find(u)
+	if err != nil || kept == nil {
+		return &Logout{}, err
+	}
+	out := &Logout{}
+	err = locked(ctx, file, func() error {
+		kept, err := s.load(file) // it may have been renewed meanwhile
+		if err != nil || kept == nil {
+			return err
+		}
+		out.Login = kept.shown()
+		if kept.RevocationEndpoint != "" {
+			out.Problem = s.revoke(ctx, kept)
+			out.Revoked = out.Problem == nil
+		}
+		return forget(file)
+	})
+	return out, err
+}
+
+// revoke ends the refresh token, and with it the grant, and the access token, in
+// case that the server does not end it along (RFC 7009 section 2.1).
+func (s *Store) revoke(ctx context.Context, kept *signIn) error {
+	w, err := s.within(kept.Reach)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	secret, err := kept.Client.secret(s.env)
+	if err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		hint  string
+		token hidden
+	}{{"refresh_token", kept.RefreshToken}, {"access_token", kept.AccessToken}} {
+		if t.token == "" {
+			continue
+		}
+		form := url.Values{"token": {string(t.token)}, "token_type_hint": {t.hint}}
+		authenticate := kept.Client.authenticated(form, secret)
+		a, err := w.post(ctx, kept.RevocationEndpoint, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), authenticate)
+		if err != nil {
+			return err
+		}
+		if a.status != http.StatusOK {
+			refusal := a.refusal(secret, string(t.token))
+			// RFC 7009 section 2.2.1: a server may not revoke access tokens.
+			if t.hint == "access_token" && refusal.Code == "unsupported_token_type" {
+				continue
+			}
+			return fmt.Errorf("%s: %w", kept.Issuer, refusal)
+		}
+	}
+	return nil
+}
+
+// Current is the sign-in for a target as it may be shown; nil when there is none.
+func (s *Store) Current(target string) (*Login, error) {
+	u, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	_, kept, err := s.find(u)
+	if err != nil || kept == nil {
+		return nil, err
+	}
+	return kept.shown(), nil
+}

@@ -1,0 +1,86 @@
+package oauthclient
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+)
+
+// reach is how near a resource is, and so where it may lead us: see the package's
+// comment.
+type reach string
+
+const (
+	reachPublic  reach = "public"  // the internet only
+	reachPrivate reach = "private" // private networks too
+	reachAny     reach = "any"     // this machine too
+)
+
+// carrierGrade is shared address space (RFC 6598), which mesh networks use.
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+// reachOf is the reach of the address that answered.
+func reachOf(addr net.Addr) reach {
+	if addr == nil {
+		return reachPublic
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return reachPublic
+	}
+	return reachOfIP(ap.Addr())
+}
+
+func reachOfIP(ip netip.Addr) reach {
+	switch ip = ip.Unmap().WithZone(""); {
+	case ip.IsLoopback():
+		return reachAny
+	case ip.IsPrivate(), carrierGrade.Contains(ip), ip.IsLinkLocalUnicast():
+		return reachPrivate
+	}
+	return reachPublic
+}
+
+// isLoopback: names are not looked up; localhost is this machine by RFC 6761.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// checkURL reads a URL that a server named: absolute, HTTPS, or HTTP on this
+// machine (OAuth 2.1 section 1.5); no user information, no fragment. What it is
+// opened with may be no program of ours, a browser for instance, so an address
+// out of reach is refused by its spelling already.
+func (r reach) checkURL(what, raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, fmt.Errorf("%s is longer than %d bytes", what, maxURL)
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("%s %q is not an absolute https URL", what, clean(raw))
+	}
+	if u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf("%s %q has user information or a fragment", what, clean(u.Redacted()))
+	}
+	loopback := isLoopback(u.Hostname())
+	if u.Scheme == "http" && !loopback {
+		return nil, fmt.Errorf("%s %q is not HTTPS", what, clean(raw))
+	}
+	needed := reachPublic
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		needed = reachOfIP(ip)
+	} else if loopback {
+		needed = reachAny
+	}
+	if needed == reachAny && r != reachAny || needed == reachPrivate && r == reachPublic {
+		return nil, fmt.Errorf("%s %q is not a public address, and who named it is not near enough to name such a one", what, clean(raw))
+	}
+	return u, nil
+}
+
+// maxURL bounds a URL that a server names, in bytes.
+const maxURL = 4 << 10

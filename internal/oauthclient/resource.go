@@ -1,0 +1,215 @@
+package oauthclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// ErrOpen: the resource answers without a token.
+var ErrOpen = errors.New("it does not ask for a sign-in")
+
+// protection is what a resource says of who may issue tokens for it.
+type protection struct {
+	resource string   // its identifier, byte for byte
+	issuers  []string // at least one, unless the person names one
+	scopes   []string // what to ask for, unless the person says
+	reach    reach
+}
+
+// wellKnownResource is where metadata is when no challenge says (RFC 9728 section
+// 3; MCP authorization, "Protected Resource Metadata Discovery Requirements").
+const wellKnownResource = "/.well-known/oauth-protected-resource"
+
+// maxIssuers and maxScopes bound the lists of a document.
+const (
+	maxIssuers = 32
+	maxScopes  = 100
+)
+
+// parseTarget reads the URL that the person named.
+func parseTarget(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q is not an http(s) URL", raw)
+	case u.User != nil:
+		return nil, fmt.Errorf("%s: the URL must not hold a name and password", u.Redacted())
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("%s: a sign-in needs HTTPS: over plain HTTP anybody on the way could read the token", raw)
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// protection asks the resource without a token and reads where its 401 leads.
+func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protection, error) {
+	near, err := s.within(reachAny) // the person named it
+	if err != nil {
+		return nil, err
+	}
+	defer near.close()
+	refusal, err := near.get(ctx, probe.String(), "")
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case refusal.status >= 200 && refusal.status < 300:
+		return nil, ErrOpen
+	case refusal.status != http.StatusUnauthorized:
+		return nil, fmt.Errorf("%s: it answers %d %s, neither with data nor with 401 Unauthorized", probe, refusal.status, http.StatusText(refusal.status))
+	}
+	// A malformed challenge is as good as none: there are the well-known places.
+	challenges, _ := ParseChallenges(refusal.header.Values("WWW-Authenticate"))
+	challenge, _ := bearer(challenges, "resource_metadata")
+	w, err := s.within(refusal.from)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	place, document, err := w.resourceMetadata(ctx, target, challenge.Params["resource_metadata"], refusal.from)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parseResource(document, probe, refusal.from)
+	if err != nil {
+		return nil, fmt.Errorf("what the resource says of itself at %s: %w", place, err)
+	}
+	// The challenge is authoritative (MCP authorization, "Scope Selection Strategy").
+	if scope := challenge.Params["scope"]; scope != "" {
+		if p.scopes, err = checkScopes(strings.Fields(scope)); err != nil {
+			return nil, fmt.Errorf("the resource's challenge: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// resourceMetadata fetches the document from where the challenge says, else from
+// the well-known place with the path inserted, else from that of the host.
+func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named string, near reach) (string, *answer, error) {
+	if named != "" {
+		u, err := near.checkURL("resource_metadata", named)
+		if err != nil {
+			return "", nil, err
+		}
+		// RFC 9728 section 3: the well-known place is one of the resource's host.
+		if origin(u) != origin(target) {
+			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", clean(origin(u)))
+		}
+		a, err := w.get(ctx, u.String(), "")
+		if err != nil {
+			return "", nil, err
+		}
+		if a.status != http.StatusOK {
+			return "", nil, fmt.Errorf("%s: it answers %d instead of the resource's metadata", u, a.status)
+		}
+		return u.String(), a, nil
+	}
+	inserted := wellKnownResource + strings.TrimSuffix(target.EscapedPath(), "/")
+	for _, path := range slices.Compact([]string{inserted, wellKnownResource}) {
+		place := origin(target) + path
+		a, err := w.get(ctx, place, "")
+		if err != nil {
+			return "", nil, err
+		}
+		if a.status == http.StatusOK && a.object() {
+			return place, a, nil
+		}
+		if a.status >= 500 {
+			return "", nil, fmt.Errorf("%s: it answers %d %s", place, a.status, http.StatusText(a.status))
+		}
+	}
+	return "", nil, errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata in its challenge, nothing at " + origin(target) + wellKnownResource)
+}
+
+func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
+	var doc struct {
+		Resource string   `json:"resource"`
+		Issuers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+		Methods  []string `json:"bearer_methods_supported"`
+		DPoP     bool     `json:"dpop_bound_access_tokens_required"`
+	}
+	if err := a.decode(&doc); err != nil {
+		return nil, err
+	}
+	if doc.Resource == "" {
+		return nil, errors.New(`it has no "resource"`)
+	}
+	u, err := near.checkURL("resource", doc.Resource)
+	if err != nil {
+		return nil, err
+	}
+	// RFC 9728 section 3.3: a document about another resource must not be used.
+	if !covers(u, asked) {
+		return nil, fmt.Errorf("it is about %s, and %s was asked", clean(doc.Resource), asked.Redacted())
+	}
+	if len(doc.Issuers) > maxIssuers {
+		return nil, fmt.Errorf("it names more than %d authorization servers", maxIssuers)
+	}
+	if doc.Methods != nil && !slices.Contains(doc.Methods, "header") {
+		return nil, errors.New("it does not take tokens in the Authorization header, and nowhere else is safe")
+	}
+	if doc.DPoP {
+		return nil, errors.New("it wants tokens bound by DPoP (RFC 9449), which thv cannot do yet")
+	}
+	scopes, err := checkScopes(doc.Scopes)
+	if err != nil {
+		return nil, err
+	}
+	return &protection{resource: doc.Resource, issuers: doc.Issuers, scopes: scopes, reach: near}, nil
+}
+
+// issuer chooses the authorization server. With a name of the person's own, that
+// server may be anywhere.
+func (p *protection) issuer(named string) (string, reach, error) {
+	if named != "" {
+		if len(p.issuers) > 0 && !slices.Contains(p.issuers, named) {
+			return "", "", fmt.Errorf("%s does not accept tokens of %s; it names %s", p.resource, named, clean(strings.Join(p.issuers, ", ")))
+		}
+		return named, reachAny, nil
+	}
+	if len(p.issuers) == 0 {
+		return "", "", fmt.Errorf("%s names no authorization server", p.resource)
+	}
+	return p.issuers[0], p.reach, nil
+}
+
+// checkScopes: RFC 6749 section 3.3.
+func checkScopes(scopes []string) ([]string, error) {
+	if len(scopes) > maxScopes {
+		return nil, fmt.Errorf("there are more than %d scopes", maxScopes)
+	}
+	for _, s := range scopes {
+		if s == "" || len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return nil, fmt.Errorf("%q is not a scope", clean(s))
+		}
+	}
+	return scopes, nil
+}
+
+// origin is scheme, host and port in one spelling (RFC 6454 section 4).
+func origin(u *url.URL) string {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port != "" && (u.Scheme != "https" || port != "443") && (u.Scheme != "http" || port != "80") {
+		host += ":" + port
+	}
+	return u.Scheme + "://" + host
+}
+
+// covers tells whether a resource is the one that was asked, or that one's
+// beginning up to a slash.
+func covers(resource, asked *url.URL) bool {
+	if origin(resource) != origin(asked) || resource.RawQuery != "" && resource.RawQuery != asked.RawQuery {
+		return false
+	}
+	of, in := strings.TrimRight(resource.EscapedPath(), "/"), strings.TrimRight(asked.EscapedPath(), "/")
+	return of == in || strings.HasPrefix(in, of+"/")
+}

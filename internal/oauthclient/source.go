@@ -1,0 +1,146 @@
+package oauthclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// ErrSignIn: only the person can help, by signing in.
+var ErrSignIn = errors.New("a sign-in is needed")
+
+// leeway is how long before its end a token counts as ended, so that it does not
+// end on its way.
+const leeway = 10 * time.Second
+
+// Source gives the access token of the sign-in for a target, and renews it. One
+// renewal serves all callers in all processes.
+type Source struct {
+	store  *Store
+	target *url.URL
+
+	mu sync.Mutex // one of this process at a time at the file's lock
+}
+
+// Source makes the source for a URL: that of the resource or one below it.
+func (s *Store) Source(target string) (*Source, error) {
+	u, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{store: s, target: u}, nil
+}
+
+// Token is a token that has not ended, or "" when nobody signed in. The error is
+// ErrSignIn when the sign-in has ended for good.
+func (c *Source) Token(ctx context.Context) (string, error) {
+	_, kept, err := c.store.find(c.target)
+	if err != nil || kept == nil {
+		return "", err
+	}
+	if kept.fresh(c.store.now()) {
+		return string(kept.AccessToken), nil
+	}
+	return c.renew(ctx, kept, func(k *signIn) bool { return k.fresh(c.store.now()) })
+}
+
+// Renew is a token to try instead of one that the resource refused. The error is
+// ErrSignIn when there is none to be had.
+func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
+	_, kept, err := c.store.find(c.target)
+	if err != nil {
+		return "", err
+	}
+	if kept == nil {
+		return "", ErrSignIn
+	}
+	return c.renew(ctx, kept, func(k *signIn) bool { return string(k.AccessToken) != refused && k.fresh(c.store.now()) })
+}
+
+// renew renews the sign-in, unless somebody else has by the time it is our turn.
+func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) bool) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	resource, err := url.Parse(kept.Resource)
+	if err != nil {
+		return "", err
+	}
+	file := c.store.signInFile(key(resource))
+	var token string
+	err = locked(ctx, file, func() error {
+		now, err := c.store.load(file)
+		if err != nil {
+			return err
+		}
+		if now == nil {
+			return ErrSignIn // signed out meanwhile
+		}
+		if !enough(now) {
+			if err := c.store.refresh(ctx, file, now); err != nil {
+				return err
+			}
+		}
+		token = string(now.AccessToken)
+		return nil
+	})
+	return token, err
+}
+
+// fresh tells whether the access token can be used now. One whose end is unknown
+// is used until it is refused.
+func (g *grant) fresh(now time.Time) bool {
+	return g.Expires.IsZero() || now.Before(g.Expires.Add(-leeway))
+}
+
+// refresh uses the refresh token (RFC 6749 section 6). The caller holds the lock.
+func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
+	if kept.RefreshToken == "" {
+		return fmt.Errorf("%w: the one at %s has ended", ErrSignIn, kept.Issuer)
+	}
+	w, err := s.within(kept.Reach)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	// A server that rotates has spent the old token when it answers. So the
+	// answer is waited for even if the caller has gone, and whether it can be
+	// saved is known before.
+	if err := write(file, kept); err != nil {
+		return err
+	}
+	g, err := s.request(context.WithoutCancel(ctx), w, kept.TokenEndpoint, kept.Client, url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {string(kept.RefreshToken)}, "resource": {kept.Resource},
+	})
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal) && final(refusal):
+		if kept.Client.Own && refusal.Code == "invalid_client" {
+			s.doubt(kept.Issuer, kept.Client)
+		}
+		kept.RefreshToken = ""
+		if err := write(file, kept); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %s does not renew the one before: %w", ErrSignIn, kept.Issuer, refusal)
+	case err != nil:
+		return fmt.Errorf("renew the sign-in at %s: %w", kept.Issuer, err)
+	}
+	if g.RefreshToken == "" { // RFC 6749 section 6: the old one stays valid
+		g.RefreshToken = kept.RefreshToken
+	}
+	if g.Scope == "" {
+		g.Scope = kept.Scope
+	}
+	kept.grant = *g
+	return write(file, kept)
+}
+
+// final tells a refusal that will be repeated from an outage.
+func final(r *Refusal) bool {
+	return r.Status < 500 && r.Status != http.StatusTooManyRequests && r.Status != http.StatusRequestTimeout &&
+		r.Code != "" && r.Code != "temporarily_unavailable" && r.Code != "server_error"
+}

@@ -1,0 +1,200 @@
+package oauthclient
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/settings"
+)
+
+// Store keeps sign-ins in a directory that only its user can read: one file for
+// each resource, one for each authorization server that this client registered
+// itself with. Files are replaced whole; who changes one holds its lock, which
+// other processes see. It may be used by several goroutines.
+type Store struct {
+	dir     string
+	caFiles []string
+	env     func(string) string
+	now     func() time.Time
+}
+
+// Open uses the directory, which is made when first needed. env is os.Getenv;
+// it is asked for client secrets that are kept there. caFiles are PEM files of
+// authorities trusted beside the system's.
+func Open(dir string, env func(string) string, caFiles ...string) *Store {
+	return &Store{dir: dir, caFiles: caFiles, env: env, now: time.Now}
+}
+
+// hidden is a value that shows itself to no one; only JSON for the store's files
+// and a conversion have it.
+type hidden string
+
+// String hides the value from %v, %s and %q.
+func (h hidden) String() string { return "(hidden)" }
+
+// GoString hides the value from %#v.
+func (h hidden) GoString() string { return "(hidden)" }
+
+// signIn is what is kept of a sign-in.
+type signIn struct {
+	Version  int    `json:"version"`
+	Resource string `json:"resource"` // byte for byte as its metadata says
+	Issuer   string `json:"issuer"`
+	// TokenEndpoint and RevocationEndpoint are those of the sign-in: tokens go
+	// nowhere else, whatever metadata says later.
+	TokenEndpoint      string   `json:"tokenEndpoint"`
+	RevocationEndpoint string   `json:"revocationEndpoint,omitempty"`
+	Client             identity `json:"client"`
+	Reach              reach    `json:"reach"`
+	grant
+}
+
+// grant is what a token endpoint gave.
+type grant struct {
+	AccessToken  hidden    `json:"accessToken"`
+	RefreshToken hidden    `json:"refreshToken,omitempty"` // "" when there is none, or it is spent
+	Scope        string    `json:"scope,omitempty"`
+	Expires      time.Time `json:"expires,omitzero"` // zero when the server did not say
+}
+
+// registration is a client that this machine registered.
+type registration struct {
+	Version     int      `json:"version"`
+	Issuer      string   `json:"issuer"`
+	RedirectURI string   `json:"redirectUri"`
+	Scope       string   `json:"scope"` // what it was registered to ask for
+	Client      identity `json:"client"`
+	// Expires is when a secret ends; zero when never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+const storeVersion = 1
+
+// key is a resource's identifier in one spelling.
+func key(u *url.URL) string {
+	k := origin(u) + strings.TrimRight(u.EscapedPath(), "/")
+	if u.RawQuery != "" {
+		k += "?" + u.RawQuery
+	}
+	return k
+}
+
+// file names are digests: an identifier may be longer than a name can be.
+func (s *Store) file(kind, key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return filepath.Join(s.dir, kind, hex.EncodeToString(sum[:16])+".json")
+}
+
+func (s *Store) signInFile(key string) string          { return s.file("logins", key) }
+func (s *Store) registrationFile(issuer string) string { return s.file("clients", issuer) }
+
+// find is the sign-in of the resource that covers the target: the most specific
+// one. It returns the file, and nil when there is none.
+func (s *Store) find(target *url.URL) (string, *signIn, error) {
+	k := key(target)
+	least := len(origin(target))
+	for {
+		file := s.signInFile(k)
+		kept, err := s.load(file)
+		if err != nil {
+			return "", nil, err
+		}
+		if kept != nil {
+			resource, err := url.Parse(kept.Resource)
+			if err != nil || !covers(resource, target) {
+				return "", nil, damaged(file)
+			}
+			return file, kept, nil
+		}
+		if len(k) <= least {
+			return "", nil, nil
+		}
+		if i := strings.LastIndexAny(k, "/?"); i >= least {
+			k = k[:i]
+		} else {
+			return "", nil, nil
+		}
+	}
+}
+
+// load reads a sign-in; nil when there is none.
+func (s *Store) load(file string) (*signIn, error) {
+	kept := &signIn{}
+	found, err := read(file, kept, &kept.Version)
+	if err != nil || !found {
+		return nil, err
+	}
+	if kept.Resource == "" || kept.TokenEndpoint == "" || kept.AccessToken == "" {
+		return nil, damaged(file)
+	}
+	return kept, nil
+}
+
+func read(file string, v any, version *int) (found bool, err error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read a sign-in: %w", err)
+	}
+	defer f.Close()
+	b, err := netguard.ReadBounded(f, maxDocument)
+	if err != nil {
+		return false, fmt.Errorf("read a sign-in: %s: %w", file, err)
+	}
+	// The parser's error could quote the content.
+	if json.Unmarshal(b, v) != nil || *version != storeVersion {
+		return false, damaged(file)
+	}
+	return true, nil
+}
+
+func damaged(file string) error {
+	return fmt.Errorf("%s is damaged or of another version of thv; delete it and sign in again", file)
+}
+
+func write(file string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return settings.WriteAtomic(file, b, 0o600)
+}
+
+func forget(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget a sign-in: %w", err)
+	}
+	return nil
+}
+
+// locked does something while nobody else, in any process, changes the file.
+// Lock files are never deleted: two files of one name would be two locks.
+func locked(ctx context.Context, file string, do func() error) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("lock a sign-in: %w", err)
+	}
+	lock := flock.New(file+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return fmt.Errorf("lock a sign-in: %w", err)
+	}
+	defer lock.Unlock()
+	return do()
+}

@@ -1,0 +1,184 @@
+// Package api serves the official registry API v0.1 under /registry/{registry}:
+// reading for those who may read, publishing on registries with a managed
+// source. It serves the document that describes itself, and the metadata by
+// which clients find out how to sign in.
+//
+// Who may do what is decided on the route that was matched, never on how a path
+// reads: every route is registered with what it takes to call it, and a path
+// that matches none needs a token all the same. Paths that could be read in two
+// ways are refused before anything is routed (see checkPath).
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/auth"
+	"github.com/toolhaven/toolhaven/internal/registry/catalog"
+)
+
+// Options are what a Handler works with.
+type Options struct {
+	Catalog *catalog.Catalog
+	// Access is who may do what; nil lets everybody do everything (anonymous).
+	Access *Access
+	Log    *slog.Logger
+	// Audit receives one record for each write and each refusal of one.
+	Audit *slog.Logger
+	// Web, if any, adds the routes of the page for people, which protects itself.
+	Web func(*http.ServeMux)
+}
+
+// Access is the configuration of the protected resource.
+type Access struct {
+	Validator *auth.Validator
+	Resource  *auth.Resource
+	// Public are paths that need no token for reading, with what is below them.
+	Public []string
+	Rules  Rules
+}
+
+// requestTimeout bounds the work on one request.
+const requestTimeout = 30 * time.Second
+
+type handler struct {
+	Options
+	mux *http.ServeMux
+}
+
+// New makes the handler of the main port.
+func New(opt Options) http.Handler {
+	h := &handler{Options: opt, mux: http.NewServeMux()}
+	allowed := map[string][]string{} // methods by path
+	for _, r := range h.routes() {
+		h.mux.Handle(r.method+" "+r.path, h.protect(r.action, r.handler))
+		allowed[r.path] = append(allowed[r.path], r.method)
+	}
+	for path, methods := range allowed {
+		h.mux.Handle(path, h.protect(ActionRead, methodNotAllowed(methods)))
+	}
+	h.mux.Handle("GET /openapi.json", http.HandlerFunc(serveOpenAPI))
+	if h.Access != nil {
+		for _, path := range h.Access.Resource.Paths() {
+			h.mux.Handle(path, h.Access.Resource)
+		}
+	}
+	h.mux.HandleFunc("/.well-known/", notFound)
+	if opt.Web != nil {
+		opt.Web(h.mux)
+	}
+	// Everything else needs what reading needs before it is said not to exist.
+	h.mux.Handle("/", h.protect(ActionRead, notFound))
+	return h
+}
+
+// ServeHTTP answers a request of the main port.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if err := checkPath(r.URL); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	// The mux notes the route on the request it is given; whoever measures us
+	// looks there.
+	inner := r.WithContext(ctx)
+	h.mux.ServeHTTP(w, inner)
+	r.Pattern = inner.Pattern
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	fail(w, http.StatusNotFound, "there is no such page")
+}
+
+// methodNotAllowed says which methods a path has (RFC 9110 section 15.5.6).
+func methodNotAllowed(methods []string) http.HandlerFunc {
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	allow := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", allow)
+		fail(w, http.StatusMethodNotAllowed, "this path has the methods "+allow)
+	}
+}
+
+// protect lets a request through to next if its caller may do the action.
+func (h *handler) protect(action Action, next http.HandlerFunc) http.Handler {
+	if h.Access == nil {
+		if action == ActionRead {
+			return next
+		}
+		// Nobody is asked for a token, so a web page elsewhere must not write
+		// with the help of a browser that can reach us.
+		return http.NewCrossOriginProtection().Handler(next)
+	}
+	authorized := auth.Require(h.Access.Validator, h.Access.Resource, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, registry := auth.From(r.Context()), r.PathValue("registry")
+		if scope, ok := h.Access.Rules.Allow(id, action, registry); !ok {
+			h.Log.Info("refused", "action", string(action), "registry", registry, "provider", id.Provider, "subject", id.Subject)
+			if action == ActionWrite {
+				h.audit(r, "refused", nil)
+			}
+			h.Access.Resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the token does not allow this", scope)
+			return
+		}
+		next(w, r)
+	}))
+	if action != ActionRead {
+		return authorized
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.Access.isPublic(r.URL.Path) {
+			next(w, r)
+			return
+		}
+		authorized.ServeHTTP(w, r)
+	})
+}
+
+// isPublic compares whole segments. checkPath has made sure that the decoded path
+// is the path that was routed.
+func (a *Access) isPublic(path string) bool {
+	for _, public := range a.Public {
+		public = strings.TrimSuffix(public, "/")
+		if path == public || strings.HasPrefix(path, public+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// audit records a write, or the refusal of one.
+func (h *handler) audit(r *http.Request, outcome string, err error) {
+	attrs := []slog.Attr{
+		slog.String("outcome", outcome), slog.String("method", r.Method), slog.String("route", r.Pattern),
+		slog.String("registry", r.PathValue("registry")), slog.String("server", r.PathValue("server")), slog.String("version", r.PathValue("version")),
+		slog.String("remote", r.RemoteAddr),
+	}
+	if id := auth.From(r.Context()); id != nil {
+		attrs = append(attrs, slog.String("provider", id.Provider), slog.String("issuer", id.Issuer), slog.String("subject", id.Subject))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("reason", err.Error()))
+	}
+	h.Audit.LogAttrs(r.Context(), slog.LevelInfo, "registry write", attrs...)
+}
+
+var errNoRegistry = errors.New("there is no such registry")
+
+func (h *handler) registry(r *http.Request) (catalog.Registry, error) {
+	reg, ok := h.Catalog.Registry(r.PathValue("registry"))
+	if !ok {
+		return nil, errNoRegistry
+	}
+	return reg, nil
+}

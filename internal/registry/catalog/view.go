@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
+)
+
+// view is a registry at one moment: its sources' snapshots, in order.
+type view []*snapshot
+
+// owner chooses among the versions of one server in each source, in order: the
+// first source with a version that is not deleted shows the server, or else the
+// first that has it at all. This is the one place of that rule.
+func owner(groups [][]*entry) []*entry {
+	var first []*entry
+	for _, g := range groups {
+		if slices.ContainsFunc(g, func(e *entry) bool { return e.Status != registry.Deleted }) {
+			return g
+		}
+		if first == nil && len(g) > 0 {
+			first = g
+		}
+	}
+	return first
+}
+
+// versions returns those of a server, in the order of the snapshot.
+func (v view) versions(name string) []*entry {
+	groups := make([][]*entry, len(v))
+	for i, s := range v {
+		groups[i] = group(s.entries[s.find(name):], name)
+	}
+	return owner(groups)
+}
+
+// find is where the versions of name begin, or would.
+func (s *snapshot) find(name string) int {
+	i, _ := slices.BinarySearchFunc(s.entries, name, func(e *entry, name string) int { return strings.Compare(e.Name, name) })
+	return i
+}
+
+// each calls visit for the versions of each server from the name on, in order,
+// until it returns false.
+func (v view) each(from string, visit func([]*entry) bool) {
+	rest := make([][]*entry, len(v))
+	for i, s := range v {
+		rest[i] = s.entries[s.find(from):]
+	}
+	groups := make([][]*entry, len(v))
+	for {
+		name, any := "", false
+		for _, r := range rest {
+			if len(r) > 0 && (!any || r[0].Name < name) {
+				name, any = r[0].Name, true
+			}
+		}
+		if !any {
+			return
+		}
+		for i, r := range rest {
+			groups[i] = group(r, name)
+			rest[i] = r[len(groups[i]):]
+		}
+		if !visit(owner(groups)) {
+			return
+		}
+	}
+}
+
+// list selects a page, with the cursor of the page after.
+func (v view) list(q Query) ([]*entry, string, error) {
+	after, err := parseCursor(q.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	words := make([]string, len(q.Words))
+	for i, w := range q.Words {
+		words[i] = strings.ToLower(w)
+	}
+	var page []*entry
+	more := false
+	v.each(after.name, func(versions []*entry) bool {
+		for _, e := range versions {
+			if e.Name == after.name && e.Version <= after.version || !q.selects(e, words) {
+				continue
+			}
+			if len(page) == q.Limit {
+				more = true
+				return false
+			}
+			page = append(page, e)
+		}
+		return true
+	})
+	if !more {
+		return page, "", nil
+	}
+	last := page[len(page)-1]
+	return page, position{last.Name, last.Version}.cursor(), nil
+}
+
+func (q Query) selects(e *entry, words []string) bool {
+	switch {
+	case e.Status == registry.Deleted && !q.IncludeDeleted,
+		q.Version == "latest" && !e.latest,
+		q.Version != "" && q.Version != "latest" && e.Version != q.Version,
+		!q.UpdatedSince.IsZero() && !e.UpdatedAt.After(q.UpdatedSince):
+		return false
+	}
+	for _, w := range words {
+		if !strings.Contains(e.Search, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// position is the last version of a page.
+type position struct{ name, version string }
+
+// maxCursor bounds a cursor, in bytes: a name and a version in base64.
+const maxCursor = 1 << 10
+
+func (p position) cursor() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.name + "\n" + p.version))
+}
+
+func parseCursor(cursor string) (position, error) {
+	if cursor == "" {
+		return position{}, nil
+	}
+	if len(cursor) > maxCursor {
+		return position{}, ErrCursor
+	}
+	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil {
+		return position{}, ErrCursor
+	}
+	name, version, found := strings.Cut(string(text), "\n")
+	if !found || !registry.ValidName(name) || version == "" || strings.Contains(version, "\n") {
+		return position{}, ErrCursor
+	}
+	return position{name, version}, nil
+}

@@ -1,0 +1,15 @@
+package serverjson
+
+import "strings"
+
+// Search is the text that a search looks at, lower-cased by [strings.ToLower]:
+// name, title, description and tags, one a line.
+func Search(doc Document) string {
+	lines := make([]string, 0, 3+len(doc.Tags))
+	for _, text := range append([]string{doc.Name, doc.Title, doc.Description}, doc.Tags...) {
+		if text != "" {
+			lines = append(lines, strings.ToLower(text))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,125 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// previous is what the source called the content that the store holds, if that
+// was fetched and filtered as it would be now.
+func (w *worker) previous(state store.Sync) string {
+	made, digest, ok := strings.Cut(state.Digest, " ")
+	if !ok || made != w.fingerprint {
+		return ""
+	}
+	return digest
+}
+
+// attempt fetches and applies. state is that of the attempt; what is returned is
+// the one after its success, as it was recorded.
+func (w *worker) attempt(ctx context.Context, state store.Sync) (store.Sync, string, error) {
+	if err := w.store.SetSync(ctx, w.Owner, state); err != nil {
+		return state, Failed, fmt.Errorf("record that it is synchronized: %w", err)
+	}
+	previous := w.previous(state)
+	fetched, err := w.fetch(ctx, previous)
+	if err != nil {
+		return state, Failed, err
+	}
+	now := w.Now().UTC().Truncate(time.Microsecond)
+	done := state
+	done.Phase, done.LastSuccess, done.Failures, done.Error = phaseComplete, now, 0, ""
+	if fetched.Unchanged {
+		if err := w.store.SetSync(ctx, w.Owner, done); err != nil {
+			return state, Failed, fmt.Errorf("record that it is unchanged: %w", err)
+		}
+		return done, Unchanged, nil
+	}
+	if err := unique(fetched.Entries); err != nil {
+		return state, Failed, err
+	}
+	versions, servers := w.versions(fetched.Entries, now)
+	if err := w.shrunk(state, previous, servers); err != nil {
+		return state, Failed, err
+	}
+	done.Servers, done.Versions = servers, len(versions)
+	done.Digest = w.fingerprint + " " + fetched.Digest
+	w.applying.Store(true)
+	defer w.applying.Store(false)
+	stats, err := w.store.Replace(ctx, w.name, w.Owner, versions, done, now)
+	if err != nil {
+		return state, Failed, fmt.Errorf("write what it lists: %w", err)
+	}
+	w.Log.Info("a source is synchronized", "source", w.name, "servers", servers, "versions", len(versions),
+		"added", stats.Added, "changed", stats.Changed, "deleted", stats.Deleted)
+	if stats.Added+stats.Changed+stats.Deleted == 0 {
+		return done, Unchanged, nil
+	}
+	return done, Changed, nil
+}
+
+func (w *worker) fetch(ctx context.Context, previous string) (_ Fetched, err error) {
+	defer guard(&err)
+	return w.source.Fetch(ctx, previous)
+}
+
+// versions are the entries that the filter lets through, as they are stored, and
+// how many servers they are versions of.
+func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int) {
+	var out []store.Version
+	names := map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		if !selects(w.cfg.Filter, e) {
+			continue
+		}
+		names[e.Name] = true
+		head := store.Head{
+			Source: w.name, Name: e.Name, Version: e.Version, Status: e.Status, StatusMessage: e.StatusMessage,
+			PublishedAt: timeOf(e.PublishedAt, now), UpdatedAt: timeOf(e.UpdatedAt, now),
+			StatusChangedAt: timeOf(e.StatusChangedAt, now), Search: serverjson.Search(e.Document),
+		}
+		out = append(out, store.Version{Head: head, Document: e.Raw})
+	}
+	return out, len(names)
+}
+
+// timeOf is a time in the store's terms, which fills in those that are missing;
+// what is said to be in the future is now.
+func timeOf(t, now time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	t = t.UTC().Truncate(time.Microsecond)
+	if t.After(now) {
+		return now
+	}
+	return t
+}
+
+// A list that has all but vanished is more often a fault (an empty database
+// behind the other server, a generator that broke) than meant, and applying it
+// would take every server away from those who use it.
+const (
+	shrinkFrom  = 10 // servers; smaller lists may shrink as they like
+	shrinkShare = 10 // of so many servers, one must be left
+)
+
+// shrunk refuses a list that has all but vanished since the last success under
+// the same configuration: it keeps less than a tenth of ten servers or more. A
+// registry server never forgets what it published, so one that lists nothing is
+// refused even where there was a single server.
+func (w *worker) shrunk(state store.Sync, previous string, servers int) error {
+	switch {
+	case previous == "": // the first fetch of this configuration
+	case state.Servers >= shrinkFrom && servers*shrinkShare < state.Servers,
+		w.cfg.API != nil && servers == 0 && state.Servers > 0:
+		return fmt.Errorf("it lists %d servers where it had %d: refused as a likely fault; if it is meant, give the source another name", servers, state.Servers)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+//go:build !windows
+
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/registry/config"
+)
+
+func TestTheStatusOfAServerInAFile(t *testing.T) {
+	meta := func(inner string) string {
+		return `{"name":"a/b","version":"1","_meta":{"io.modelcontextprotocol.registry/publisher-provided":` + inner + `}}`
+	}
+	for document, want := range map[string]string{
+		`{"name":"a/b","version":"1"}`:                                                      "active",
+		`{"name":"a/b","version":"1","status":"deprecated"}`:                                "deprecated",
+		`{"name":"a/b","version":"1","status":"deleted"}`:                                   "deleted",
+		`{"name":"a/b","version":"1","status":"haunted"}`:                                   "active",
+		`{"name":"a/b","version":"1","status":7}`:                                           "active",
+		meta(`{"io.github.stacklok":{"img":{"status":"Deprecated"}}}`):                      "deprecated",
+		meta(`{"io.github.stacklok":{"img":{"status":"Active"}}}`):                          "active",
+		meta(`{"a":[1],"b":"x","io.github.stacklok":{"a":{},"b":{"status":"deprecated"}}}`): "deprecated",
+		meta(`"free to be anything"`):                                                       "active",
+	} {
+		if got := statusIn([]byte(document)); got != want {
+			t.Errorf("%s: %s", document, got)
+		}
+	}
+}
+
+func TestAFileSourceReadsFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	huge := filepath.Join(dir, "huge")
+	if err := os.WriteFile(huge, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(huge, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	closed := filepath.Join(dir, "closed")
+	if err := os.WriteFile(closed, []byte("{}"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		pipe: "not a regular file", dir: "not a regular file", huge: "too large", filepath.Join(dir, "none"): "does not exist",
+		closed: "permission denied",
+	} {
+		if path == closed && os.Getuid() == 0 {
+			continue // nothing is closed to root
+		}
+		_, err := fetch(t, config.Source{File: &config.File{Path: path}}, "")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestAFileIsToldUnchangedWithoutWork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry.json")
+	writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "x")))
+	cfg := config.Source{File: &config.File{Path: path}}
+	first, err := fetch(t, cfg, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := fetch(t, cfg, first.Digest)
+	if err != nil || !again.Unchanged || again.Digest != first.Digest || again.Entries != nil {
+		t.Errorf("%+v, %v", again, err)
+	}
+}

@@ -1,0 +1,217 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+)
+
+// gitSession is a conversation with git-upload-pack (gitprotocol-pack(5)). The
+// library's own way to fetch takes its HTTP client from a table that all of a
+// program shares; a session made here has one of its own.
+type gitSession interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+	io.Closer
+}
+
+func (r *repository) open(ctx context.Context) (gitSession, error) {
+	if r.url.Scheme == "ssh" {
+		return r.openSSH(ctx)
+	}
+	opt := netguard.Options{
+		AllowPrivate: r.AllowPrivateIP, AllowLoopback: r.AllowPrivateIP || onThisMachine(r.url), Redirects: 3, Timeout: gitTime,
+	}
+	if r.CACertPath != "" {
+		opt.CAFiles = []string{r.CACertPath}
+	}
+	client, err := r.access.client(opt)
+	if err != nil {
+		return nil, err
+	}
+	// Redirects are followed for the first request alone, as git does, and by
+	// the guarded client's rule, on the same host.
+	carrier := githttp.NewClient(&http.Client{
+		Transport: &boundedAnswers{next: client.Transport, left: maxRefs + maxPack}, CheckRedirect: client.CheckRedirect, Timeout: client.Timeout,
+	})
+	// The URL's user would be part of errors.
+	plain := *r.url
+	plain.User = nil
+	endpoint, err := transport.NewEndpoint(plain.String())
+	if err != nil {
+		return nil, errors.New("it is not a URL that git understands")
+	}
+	var auth transport.AuthMethod
+	if name := r.username(); name != "" || r.password != "" {
+		auth = &githttp.BasicAuth{Username: name, Password: r.password}
+	}
+	session, err := carrier.NewUploadPackSession(endpoint, auth)
+	if err != nil {
+		return nil, inWords(err)
+	}
+	return &httpSession{session, client}, nil
+}
+
+// username is the configured one, or the URL's.
+func (r *repository) username() string {
+	if r.Username != "" {
+		return r.Username
+	}
+	return r.url.User.Username()
+}
+
+type httpSession struct {
+	transport.UploadPackSession
+	client *http.Client
+}
+
+func (s *httpSession) Close() error {
+	err := s.UploadPackSession.Close()
+	s.client.CloseIdleConnections()
+	return err
+}
+
+// boundedAnswers bounds what all answers of a session hold together, and what an
+// error's says, which the library reads whole.
+type boundedAnswers struct {
+	next http.RoundTripper
+	left int64 // bytes; requests of a session are made one after the other
+}
+
+const maxRefusal = 4 << 10
+
+func (b *boundedAnswers) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxRefusal), resp.Body}
+		return resp, nil
+	}
+	resp.Body = &countedBody{resp.Body, b}
+	return resp, nil
+}
+
+type countedBody struct {
+	io.ReadCloser
+	of *boundedAnswers
+}
+
+func (c *countedBody) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if c.of.left -= int64(n); c.of.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+var errTooLarge = fmt.Errorf("it sends more than %d MiB for one commit; keep the registry in a repository of its own", maxPack>>20)
+
+// choose picks what to fetch of what the other side offers.
+func (r *repository) choose(refs *packp.AdvRefs) (plumbing.Hash, error) {
+	if r.Commit != "" {
+		return plumbing.NewHash(r.Commit), nil
+	}
+	name := r.reference()
+	if name == plumbing.HEAD {
+		if refs.Head != nil {
+			return *refs.Head, nil
+		}
+	} else if hash, ok := refs.References[name.String()]; ok {
+		return hash, nil
+	}
+	return plumbing.ZeroHash, r.missing()
+}
+
+// download writes the pack with the objects of want to file.
+func download(ctx context.Context, session gitSession, refs *packp.AdvRefs, want plumbing.Hash, file *os.File) error {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	if refs.Capabilities.Supports(capability.NoProgress) {
+		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
+			return err
+		}
+	}
+	if offered(refs, want) {
+		req.Wants = []plumbing.Hash{want}
+		if refs.Capabilities.Supports(capability.Shallow) {
+			req.Depth = packp.DepthCommits(1)
+			if err := req.Capabilities.Set(capability.Shallow); err != nil {
+				return err
+			}
+		}
+	} else {
+		// A commit that may not be asked for by its name has to be looked for
+		// in the history of what may.
+		req.Wants = tips(refs)
+	}
+	resp, err := session.UploadPack(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	var pack io.Reader = resp
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		pack = sideband.NewDemuxer(sideband.Sideband64k, resp)
+	case req.Capabilities.Supports(capability.Sideband):
+		pack = sideband.NewDemuxer(sideband.Sideband, resp)
+	}
+	n, err := io.Copy(file, io.LimitReader(pack, maxPack+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("what it sends breaks off: %w", err)
+	case n > maxPack:
+		return errTooLarge
+	case n == 0:
+		return errors.New("it sends nothing")
+	}
+	return nil
+}
+
+// offered tells whether want may be asked for by itself.
+func offered(refs *packp.AdvRefs, want plumbing.Hash) bool {
+	for _, c := range []capability.Capability{capability.AllowReachableSHA1InWant, "allow-any-sha1-in-want"} {
+		if refs.Capabilities.Supports(c) {
+			return true
+		}
+	}
+	if refs.Head != nil && *refs.Head == want {
+		return true
+	}
+	for _, h := range refs.References {
+		if h == want {
+			return true
+		}
+	}
+	return false
+}
+
+// tips are the branches and tags.
+func tips(refs *packp.AdvRefs) []plumbing.Hash {
+	var out []plumbing.Hash
+	seen := map[plumbing.Hash]bool{}
+	for name, h := range refs.References {
+		if (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) && !seen[h] {
+			seen[h] = true
+			out = append(out, h)
+		}
+	}
+	return out
+}

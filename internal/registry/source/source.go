@@ -1,0 +1,101 @@
+// Package source is where a registry's servers come from: registry files of this
+// machine, files in git repositories, and other registry servers. A [Source]
+// fetches; a [Syncer] keeps what the store has in step with it.
+//
+// Three rules hold for every kind. A fetch is whole or it is a failure: half a
+// file, or a list that breaks off at its fifth page, changes nothing. A failure
+// changes nothing either: what was applied last keeps being served, and the
+// store says why nothing newer is. And everything that comes from elsewhere is
+// bounded, in bytes, in number and in time.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/registry/config"
+	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
+)
+
+// Bounds on what one source may hold.
+const (
+	maxFile     = 64 << 20 // bytes of a registry file
+	maxVersions = 500_000
+)
+
+// Source is a place that lists servers.
+type Source interface {
+	// Fetch returns all that the source lists. previous is the Digest of the
+	// fetch that was applied last, or "": where it still holds, the answer says
+	// so and has no entries. An error names the source's location and never holds
+	// a credential.
+	Fetch(ctx context.Context, previous string) (Fetched, error)
+}
+
+// Fetched is what a source lists.
+type Fetched struct {
+	// Digest identifies the content; it is for the source alone to understand.
+	Digest string
+	// Unchanged: the content is what previous stood for. There are no entries.
+	Unchanged bool
+	Entries   []Entry
+}
+
+// Entry is one version of one server in a source.
+type Entry struct {
+	serverjson.Document
+	// Status is active, deprecated or deleted.
+	Status        string
+	StatusMessage string
+	// The times are zero where the source does not say.
+	PublishedAt, UpdatedAt, StatusChangedAt time.Time
+}
+
+// Access is how sources reach the network. The zero value is the guarded way.
+type Access struct {
+	// Client makes HTTP clients; nil is [netguard.Client].
+	Client func(netguard.Options) (*http.Client, error)
+	// Dial makes the connections that are not HTTP (git over SSH), refusing
+	// private addresses unless allowPrivate. Without it such a source works only
+	// where its configuration permits private addresses: what nothing checks is
+	// not connected to.
+	Dial func(ctx context.Context, allowPrivate bool, network, address string) (net.Conn, error)
+	// TempDir is where repositories are fetched to; "" is the system's.
+	TempDir string
+}
+
+func (a Access) client(opt netguard.Options) (*http.Client, error) {
+	if a.Client != nil {
+		return a.Client(opt)
+	}
+	return netguard.Client(opt)
+}
+
+func (a Access) dial(ctx context.Context, allowPrivate bool, network, address string) (net.Conn, error) {
+	switch {
+	case a.Dial != nil:
+		return a.Dial(ctx, allowPrivate, network, address)
+	case !allowPrivate:
+		return nil, errors.New("this address cannot be checked for being a public one; set allowPrivateIP to connect nevertheless")
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
+// Open makes the source that a configuration describes; a managed one has none.
+func Open(cfg config.Source, access Access) (Source, error) {
+	switch {
+	case cfg.File != nil:
+		return &fileSource{path: cfg.File.Path}, nil
+	case cfg.Git != nil:
+		return &gitSource{Git: *cfg.Git, access: access}, nil
+	case cfg.API != nil:
+		return newAPI(*cfg.API, access)
+	}
+	return nil, fmt.Errorf("source %s: it is managed: its servers are published to it", cfg.Name)
+}

@@ -1,0 +1,162 @@
+package source
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/config"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// How an attempt to synchronize a source ends.
+const (
+	Changed   = "changed"   // the store was altered
+	Unchanged = "unchanged" // it was in step already
+	Failed    = "failed"    // nothing was altered
+)
+
+// Options of a [Syncer]. The zero value works.
+type Options struct {
+	Access
+	Log *slog.Logger
+	// Now is the clock of what is recorded.
+	Now func() time.Time
+	// Owner names this process to the others on the database; "" makes a name up.
+	Owner string
+	// Lease is how long a process that died keeps a source; 0 is a minute.
+	Lease time.Duration
+	// Retry is how soon a failure is tried again, at first; 0 is 5 s. It doubles
+	// with each failure, up to the source's interval.
+	Retry time.Duration
+	// Observe is told of every attempt that was not interrupted, for metrics; it
+	// must not block.
+	Observe func(source, outcome string, took time.Duration)
+
+	wrap func(Source) Source // for tests
+}
+
+const (
+	defaultLease = time.Minute
+	defaultRetry = 5 * time.Second
+)
+
+// Syncer keeps the store in step with the sources. Of the processes that share a
+// database, each source belongs to one at a time, which holds its lease for as
+// long as it lives; the others stand by.
+type Syncer struct {
+	store   store.Store
+	opt     Options
+	workers []*worker
+}
+
+// New makes a Syncer of the sources that are synchronized: managed ones are not.
+func New(st store.Store, sources []config.Source, opt Options) (*Syncer, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Lease <= 0 {
+		opt.Lease = defaultLease
+	}
+	if opt.Retry <= 0 {
+		opt.Retry = defaultRetry
+	}
+	if opt.Observe == nil {
+		opt.Observe = func(string, string, time.Duration) {}
+	}
+	if opt.Owner == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		opt.Owner = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+	}
+	s := &Syncer{store: st, opt: opt}
+	for _, cfg := range sources {
+		if cfg.Kind() == "managed" {
+			continue
+		}
+		src, err := Open(cfg, opt.Access)
+		if err != nil {
+			return nil, fmt.Errorf("source %s: %w", cfg.Name, err)
+		}
+		if opt.wrap != nil {
+			src = opt.wrap(src)
+		}
+		w := &worker{
+			Options: opt, store: st, name: cfg.Name, cfg: cfg, source: src,
+			fingerprint: fingerprint(cfg), interval: time.Duration(cfg.Interval),
+			due: make(chan struct{}, 1),
+		}
+		if w.interval <= 0 {
+			w.interval = defaultInterval
+		}
+		s.workers = append(s.workers, w)
+	}
+	return s, nil
+}
+
+const defaultInterval = 10 * time.Minute
+
+// Run synchronizes until ctx ends, and returns when all has been put down: no
+// lease is held any more, nothing runs on.
+func (s *Syncer) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, w := range s.workers {
+		all.Go(func() { w.run(ctx) })
+	}
+	<-ctx.Done()
+	all.Wait()
+	return nil
+}
+
+// Trigger has a source synchronized now, or once more when it is just being
+// synchronized; false when there is no such source. Where another process holds
+// the source, it is done when this one takes over.
+func (s *Syncer) Trigger(source string) bool {
+	for _, w := range s.workers {
+		if w.name == source {
+			w.hurry()
+			return true
+		}
+	}
+	return false
+}
+
+// fingerprint changes with what a configuration makes of the same content: where
+// it comes from, and the filter. Its first member stands for how documents are
+// read: a change there has them read again.
+func fingerprint(cfg config.Source) string {
+	type place struct {
+		Reading                         int
+		Kind, Location, Ref, Path       string
+		Names, NoNames, Tags, NotTagged []string
+	}
+	p := place{
+		Reading: 1, Kind: cfg.Kind(),
+		Names: sorted(cfg.Filter.Names.Include), NoNames: sorted(cfg.Filter.Names.Exclude),
+		Tags: sorted(cfg.Filter.Tags.Include), NotTagged: sorted(cfg.Filter.Tags.Exclude),
+	}
+	switch {
+	case cfg.File != nil:
+		p.Location = cfg.File.Path
+	case cfg.Git != nil:
+		p.Location, p.Path = cfg.Git.Repository, cfg.Git.Path
+		p.Ref = fmt.Sprintf("%q %q %q", cfg.Git.Branch, cfg.Git.Tag, cfg.Git.Commit)
+	case cfg.API != nil:
+		p.Location = cfg.API.Endpoint
+	}
+	text, _ := json.Marshal(p) // it is made of strings, which cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

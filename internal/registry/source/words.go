@@ -1,0 +1,133 @@
+package source
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
+)
+
+// maxSecret bounds a file that holds a credential, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret reads a credential from its file, each time anew, because such
+// files are replaced while we run. what says what it is for.
+func readSecret(what, path string) (string, error) {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s: %w", what, path, err)
+	}
+	defer f.Close()
+	content, err := netguard.ReadBounded(f, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("%s: %s: %w", what, path, err)
+	}
+	// A trailing newline is the editor's.
+	secret := string(bytes.TrimRight(content, "\r\n"))
+	if secret == "" {
+		return "", fmt.Errorf("%s: %s is empty", what, path)
+	}
+	return secret, nil
+}
+
+// redacted is an error whose text holds none of the secrets, in any of the forms
+// in which they travel. What it wraps can still be asked for.
+type redacted struct {
+	text string
+	err  error
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.err }
+
+// redact takes secrets out of an error: the other side may repeat what it was
+// sent.
+func redact(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, s := range secrets {
+		if s == "" {
+			continue
+		}
+		// The longer forms first: a secret may be part of its own encoding.
+		for _, form := range []string{
+			base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
+			url.QueryEscape(s), url.PathEscape(s), s,
+		} {
+			text = strings.ReplaceAll(text, form, "[secret]")
+		}
+	}
+	return &redacted{text, err}
+}
+
+// maxWords bounds an error's text in the store, in bytes.
+const maxWords = 500
+
+// words is an error's text for people: one line, without control characters and
+// of bounded length, since part of it may be another server's.
+func words(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "?")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= maxWords {
+		return text
+	}
+	end := maxWords - len("...")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
+}
+
+// innermost drops the words that net/http puts before an error, which repeat the
+// URL, and says plainly that time ran out.
+func innermost(err error) error {
+	var timed interface{ Timeout() bool }
+	if errors.As(err, &timed) && timed.Timeout() {
+		return errors.New("it did not answer in time")
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// location is a URL without what may be secret in it.
+func location(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "an unreadable URL"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// onThisMachine tells whether a URL was configured to be one of this machine,
+// which permits it.
+func onThisMachine(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// sorted is a copy in order.
+func sorted(list []string) []string {
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return out
+}

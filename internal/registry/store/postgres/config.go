@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// connectTimeout bounds the making of a connection, unless the URL says
+// connect_timeout.
+const connectTimeout = 5 * time.Second
+
+// parse makes a configuration of the options. Its errors never show the URL, nor
+// what the parser says of it: either may hold a password.
+func parse(options Options) (*pgx.ConnConfig, error) {
+	if options.URL == "" {
+		return nil, errors.New("there is no URL of a PostgreSQL database")
+	}
+	if options.MaxConnections < 0 {
+		return nil, fmt.Errorf("a pool cannot have %d connections", options.MaxConnections)
+	}
+	config, err := pgx.ParseConfig(options.URL)
+	if err != nil {
+		return nil, errors.New("the URL of the PostgreSQL database cannot be understood, or names a file that cannot be read; " +
+			"it is postgres://user@host:port/database?sslmode=verify-full, with special characters percent-encoded, or key=value words")
+	}
+	if config.Database == "" {
+		config.Database = config.User // as libpq does
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+		config.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
+	// The server's own bounds, for when this process cannot ask it to stop. A
+	// value in the URL is preferred.
+	for name, value := range map[string]string{
+		"application_name":                    "thv-registry",
+		"statement_timeout":                   "60s",
+		"lock_timeout":                        "10s",
+		"idle_in_transaction_session_timeout": "60s",
+	} {
+		if _, ok := config.RuntimeParams[name]; !ok {
+			config.RuntimeParams[name] = value
+		}
+	}
+	return config, nil
+}
+
+// address names where the database is, for people.
+func address(config *pgx.ConnConfig) string {
+	if strings.HasPrefix(config.Host, "/") {
+		return config.Host
+	}
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+}
+
+// maxPassword bounds a password file, in bytes.
+const maxPassword = 4 << 10
+
+// setPassword reads the password from the file, if there is one; a line break at
+// its end does not belong to it.
+func setPassword(c *pgx.ConnConfig, file string) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return passwordError{err}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
+	if err != nil {
+		return passwordError{err}
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if password == "" || len(password) > maxPassword {
+		return passwordError{fmt.Errorf("%s does not hold a password of 1 to %d bytes", file, maxPassword)}
+	}
+	c.Password = password
+	return nil
+}
+
+// passwordError is that the password cannot be read now.
+type passwordError struct{ error }
+
+func (e passwordError) Error() string { return "read the password of the database: " + e.error.Error() }
+func (e passwordError) Unwrap() error { return e.error }

@@ -1,0 +1,180 @@
+// Package sqlite keeps a registry in one SQLite file, for a server that runs
+// once. Several processes may share the file on one machine, not over a network
+// file system.
+//
+// The file is in WAL mode with synchronous=FULL: readers and the writer do not
+// wait for each other, and what was acknowledged survives a power failure. One
+// connection writes, a few read.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/pressly/goose/v3"
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+	"github.com/toolhaven/toolhaven/internal/registry/store/sqlstore"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store is a store.Store in an SQLite file.
+type Store struct{ *sqlstore.Store }
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the file, which it makes, readable by this user alone, if it is not
+// there, and its directory too.
+func Open(ctx context.Context, path string) (*Store, error) {
+	s, err := open(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("open the database %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, path string) (_ *Store, err error) {
+	path, err = prepare(path)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := connect(path, "immediate", 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			writer.Close()
+		}
+	}()
+	if err := migrate(ctx, path, writer); err != nil {
+		return nil, err
+	}
+	reader, err := connect(path, "deferred", max(4, runtime.NumCPU()), "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	return &Store{sqlstore.New(reader, writer, dialect(), sqlstore.DefaultLimits())}, nil
+}
+
+// prepare makes the file and sees to its mode; SQLite gives its other files the
+// same one.
+func prepare(path string) (string, error) {
+	if path == "" || strings.IndexByte(path, 0) >= 0 {
+		return "", errors.New("that is not the path of a file")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("that is not a file")
+	}
+	// It holds secrets.
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			return "", fmt.Errorf("it can be read by others, and that cannot be changed: %w", err)
+		}
+	}
+	return path, nil
+}
+
+// lockWait is how long SQLite itself waits for another process before it says
+// that it is busy. It does not look at contexts; sqlstore does, and asks again.
+const lockWait = 200 * time.Millisecond
+
+// busyWait bounds how long Open waits for other processes that write.
+const busyWait = 30 * time.Second
+
+// connect makes a pool of up to n connections, whose transactions begin that way.
+func connect(path, begin string, n int, pragmas ...string) (*sql.DB, error) {
+	query := url.Values{"_txlock": {begin}, "_pragma": append([]string{
+		fmt.Sprintf("busy_timeout(%d)", lockWait.Milliseconds()),
+		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+		"cache_size(-16000)",           // KiB
+		"journal_size_limit(67108864)", // what a large Replace leaves behind
+	}, pragmas...)}
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/dir
+	}
+	uri := url.URL{Scheme: "file", Path: slashed, RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", uri.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
+// migrate brings the file up to date. A lock beside it keeps two processes that
+// start at the same moment from doing that both.
+func migrate(ctx context.Context, path string, db *sql.DB) error {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return fmt.Errorf("wait for another process that migrates it: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(busyWait); ; {
+		err := sqlstore.Migrate(ctx, goose.DialectSQLite3, db, files)
+		// A process that has it open already may be writing.
+		if err == nil || fault(err) != sqlstore.Busy || ctx.Err() != nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		// Named ones are looked up one by one, which takes long in long statements.
+		Placeholder: func(int) string { return "?" },
+		Now:         "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+		Fault:       fault,
+	}
+}
+
+func fault(err error) sqlstore.Fault {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return sqlstore.Other
+	}
+	switch e.Code() & 0xff { // without the extension
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		return sqlstore.Busy
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
+		return sqlstore.Unavailable
+	}
+	return sqlstore.Other
+}

@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// Bounds of trying again; the time of the call bounds it as well.
+const (
+	// maxConflicts is how many transactions in a row may lose to others.
+	maxConflicts = 30
+	// maxLost is how many broken connections are put aside at once. A restart of
+	// the database breaks all of a pool, 10 unless configured.
+	maxLost = 50
+)
+
+// callerError is what the caller's own function returned: it ends the call and
+// is given back as it is.
+type callerError struct{ error }
+
+// commitError is from a COMMIT whose answer was lost: it may have happened, so
+// it is not tried again.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }
+
+// do runs f until it succeeds or there is no point in trying again, and says
+// what its error means to the caller. Whatever f does must be whole or undone
+// when it fails.
+func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var cause error // the last one that is not the end of the time
+	for conflicts, lost := 0, 0; ; {
+		err := f(bounded)
+		if err == nil {
+			return nil
+		}
+		if cause == nil || bounded.Err() == nil {
+			cause = err
+		}
+		var own callerError
+		if errors.As(err, &own) {
+			return own.error
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", what, ctx.Err())
+		case bounded.Err() != nil:
+			return fmt.Errorf("%s: %w: no answer within %s (%v)", what, store.ErrUnavailable, limit, OneLine(cause))
+		}
+		switch s.dialect.Fault(err) {
+		case Conflict:
+			if conflicts++; conflicts > maxConflicts {
+				return fmt.Errorf("%s: %w: %d other changes came first (%v)", what, store.ErrUnavailable, conflicts, OneLine(err))
+			}
+			pause(bounded, time.Duration(min(conflicts, 20))*5*time.Millisecond)
+			continue
+		case Busy:
+			pause(bounded, 20*time.Millisecond)
+			continue
+		case Lost:
+			if errors.As(err, new(commitError)) {
+				return fmt.Errorf("%s: %w while the change was being committed: it is not known whether it was (%v)",
+					what, store.ErrUnavailable, OneLine(err))
+			}
+			if lost++; lost > maxLost {
+				return unavailable(what, err)
+			}
+			continue
+		case Unavailable:
+			return unavailable(what, err)
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// unavailable keeps the cause as text only: errors of a driver hold the
+// configuration of the connection, password and all.
+func unavailable(what string, cause error) error {
+	return fmt.Errorf("%s: %w: %v", what, store.ErrUnavailable, OneLine(cause))
+}
+
+// OneLine is what an error says, which may be several lines, in one.
+func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// pause waits for a random time up to d, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// write runs f in a transaction that writes, again where it lost to another.
+func (s *Store) write(ctx context.Context, what string, limit time.Duration, f func(context.Context, *sql.Tx) error) error {
+	return s.do(ctx, what, limit, func(ctx context.Context) error {
+		tx, err := s.writer.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // of no effect after Commit
+		if err := f(ctx, tx); err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return commitError{err}
+		}
+		return nil
+	})
+}
+
+// read runs f in one snapshot of the database.
+func (s *Store) read(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of no effect after Commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

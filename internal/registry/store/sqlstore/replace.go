@@ -1,0 +1,198 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// statusDeleted is the status of what a source no longer lists (registry API v0.1).
+const statusDeleted = "deleted"
+
+// Replace implements store.Store. What changes is found out before anything is
+// locked, and again under the lock only if somebody else has changed the source
+// in between; so the transaction holds no more than the changes.
+func (s *Store) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync, now time.Time) (store.Stats, error) {
+	what := "replace what source " + source + " lists"
+	state.Source = source
+	listed, err := prepare(source, versions)
+	if err == nil {
+		err = checkSync(&state)
+	}
+	if err != nil {
+		return store.Stats{}, fmt.Errorf("replace what a source lists: %w", err)
+	}
+	var plan *plan
+	err = s.do(ctx, what, s.limits.Long, func(ctx context.Context) error {
+		return s.read(ctx, func(tx *sql.Tx) error {
+			from, err := sourceOf(ctx, tx, source, "")
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			plan, err = s.plan(ctx, tx, from, listed, now)
+			return err
+		})
+	})
+	if err != nil {
+		return store.Stats{}, err
+	}
+	err = s.write(ctx, what, s.limits.Long, func(ctx context.Context, tx *sql.Tx) error {
+		if err := s.holds(ctx, tx, source, owner); err != nil {
+			return err
+		}
+		locked, err := s.lockSource(ctx, tx, source)
+		if err != nil {
+			return err
+		}
+		if plan.from != locked.Revision {
+			if plan, err = s.plan(ctx, tx, locked, listed, now); err != nil {
+				return err
+			}
+		}
+		if err := s.carryOut(ctx, tx, locked, plan); err != nil {
+			return err
+		}
+		return s.putSync(ctx, tx, state)
+	})
+	if err != nil {
+		return store.Stats{}, err
+	}
+	return plan.stats, nil
+}
+
+// prepare checks what a source lists.
+func prepare(source string, versions []store.Version) ([]row, error) {
+	if err := checkKey("source", source); err != nil {
+		return nil, err
+	}
+	rows := make([]row, len(versions))
+	seen := make(map[[2]string]bool, len(versions))
+	for i, v := range versions {
+		v.Source = source
+		if err := check(&v); err != nil {
+			return nil, err
+		}
+		key := [2]string{v.Name, v.Version}
+		if seen[key] {
+			return nil, fmt.Errorf("version %s of %s is listed twice", v.Version, v.Name)
+		}
+		seen[key] = true
+		rows[i] = newRow(v)
+	}
+	return rows, nil
+}
+
+// plan is what a Replace is going to do to the source as it is at one revision.
+type plan struct {
+	from  store.Revision
+	put   []row
+	gone  []int64 // to become deleted
+	now   time.Time
+	stats store.Stats
+}
+
+// existing is what is stored of a version, without its document.
+type existing struct {
+	store.Head
+	digest []byte
+	listed bool
+}
+
+func (s *Store) plan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []row, now time.Time) (*plan, error) {
+	p := &plan{from: from.Revision, now: now}
+	stored := make(map[[2]string]*existing, len(listed))
+	query := "SELECT " + headColumns + ", digest FROM version WHERE source_id = $1"
+	err := each(ctx, tx, query, []any{from.id}, func(scan scanner) error {
+		e := new(existing)
+		if err := scanHead(scan, &e.Head, &e.digest); err != nil {
+			return err
+		}
+		stored[[2]string{e.Name, e.Version}] = e
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range listed {
+		was := stored[[2]string{r.Name, r.Version.Version}]
+		if was != nil {
+			was.listed = true
+		}
+		if was != nil && was.same(r) {
+			p.stats.Unchanged++
+			continue
+		}
+		if was == nil {
+			p.stats.Added++
+		} else {
+			p.stats.Changed++
+			r.withDocument = !bytes.Equal(was.digest, r.digest)
+		}
+		fillTimes(&r.Head, was, now)
+		p.put = append(p.put, r)
+	}
+	for _, was := range stored {
+		if !was.listed && was.Status != statusDeleted {
+			p.gone = append(p.gone, was.ID)
+		}
+	}
+	p.stats.Deleted = len(p.gone)
+	return p, nil
+}
+
+func (e *existing) same(r row) bool {
+	return e.Status == r.Status && e.StatusMessage == r.StatusMessage && e.Search == r.Search &&
+		bytes.Equal(e.digest, r.digest)
+}
+
+// fillTimes puts in the times that the caller left to the store.
+func fillTimes(h *store.Head, was *existing, now time.Time) {
+	if h.PublishedAt.IsZero() {
+		h.PublishedAt = now
+		if was != nil {
+			h.PublishedAt = was.PublishedAt
+		}
+	}
+	if h.UpdatedAt.IsZero() {
+		h.UpdatedAt = now
+	}
+	if h.StatusChangedAt.IsZero() {
+		h.StatusChangedAt = now
+		if was != nil && was.Status == h.Status {
+			h.StatusChangedAt = was.StatusChangedAt
+		}
+	}
+}
+
+func (s *Store) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, p *plan) error {
+	if len(p.put) == 0 && len(p.gone) == 0 {
+		return nil
+	}
+	if err := s.put(ctx, tx, source, p.put); err != nil {
+		return err
+	}
+	for gone := p.gone; len(gone) > 0; {
+		n := min(len(gone), maxRows)
+		args := []any{statusDeleted, micros(p.now), micros(p.now), source.Number + 1}
+		list := ""
+		for i, id := range gone[:n] {
+			if i > 0 {
+				list += ", "
+			}
+			args = append(args, id)
+			list += s.dialect.Placeholder(len(args))
+		}
+		query := "UPDATE version SET status = " + s.dialect.Placeholder(1) + ", status_message = '', updated_at = " + s.dialect.Placeholder(2) +
+			", status_changed_at = " + s.dialect.Placeholder(3) + ", revision = " + s.dialect.Placeholder(4) + " WHERE id IN (" + list + ")"
+		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+			return err
+		}
+		gone = gone[n:]
+	}
+	return advance(ctx, tx, source)
+}

@@ -1,0 +1,95 @@
+// Package sqlstore is the one implementation of store.Store, over database/sql.
+// Packages sqlite and postgres open a database, say how it differs ([Dialect])
+// and hand it to [New].
+//
+// The rule that everything rests on: a transaction that writes versions locks
+// its source first and stamps what it writes with the next revision of that
+// source. So revisions become visible in their order, and a reader that knows a
+// revision has seen everything up to it.
+//
+// Three tables hold a version: source has its name and revision, version what a
+// list and a search need, document the text. Reading heads touches no text.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// Dialect is how a database differs from the other.
+type Dialect struct {
+	// Placeholder of the n-th argument of a long statement, from 1. Short ones
+	// use $1, which both know.
+	Placeholder func(n int) string
+	// ForUpdate follows a SELECT in a writing transaction that locks its rows; ""
+	// where such a transaction is alone anyway.
+	ForUpdate string
+	// Now is an SQL expression: the database's clock, in microseconds since 1970.
+	Now string
+	// Fault says what an error of the driver means.
+	Fault func(error) Fault
+}
+
+// Fault is what an error of a driver means for what was asked.
+type Fault int
+
+// Faults.
+const (
+	// Other is wrong whoever asks, and however often.
+	Other Fault = iota
+	// Conflict is with another transaction, which won; the next try may.
+	Conflict
+	// Busy: another process holds the lock; it will give it up.
+	Busy
+	// Lost is a connection that broke; another may be whole.
+	Lost
+	// Unavailable: there is no point in asking again at once.
+	Unavailable
+)
+
+// Limits bound the time of a call whose context does not; the error is then
+// store.ErrUnavailable.
+type Limits struct {
+	// Short is for everything but Changes and Replace, which take Long.
+	Short, Long time.Duration
+}
+
+// DefaultLimits suit a database that is not far away.
+func DefaultLimits() Limits { return Limits{Short: 15 * time.Second, Long: 5 * time.Minute} }
+
+// Store implements store.Store.
+type Store struct {
+	reader, writer *sql.DB
+	dialect        Dialect
+	limits         Limits
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New makes a Store over a migrated database. reader and writer may be the same;
+// the Store closes them.
+func New(reader, writer *sql.DB, dialect Dialect, limits Limits) *Store {
+	return &Store{reader: reader, writer: writer, dialect: dialect, limits: limits}
+}
+
+// Ping implements store.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, "ask the database for a sign of life", s.limits.Short, func(ctx context.Context) error {
+		var one int
+		return s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+	})
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	err := s.reader.Close()
+	if s.writer != s.reader {
+		if werr := s.writer.Close(); err == nil {
+			err = werr
+		}
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// sourceRow is a source as the database has it.
+type sourceRow struct {
+	store.Revision
+	id int64
+}
+
+// sourceOf reads a source; sql.ErrNoRows when it is not there.
+func sourceOf(ctx context.Context, tx *sql.Tx, source, forUpdate string) (sourceRow, error) {
+	r := sourceRow{Revision: store.Revision{Source: source}}
+	err := tx.QueryRowContext(ctx, "SELECT id, epoch, revision FROM source WHERE name = $1"+forUpdate, source).
+		Scan(&r.id, &r.Epoch, &r.Number)
+	return r, err
+}
+
+// lockSource is the first thing that a transaction does that writes versions:
+// nobody else then writes those of the source until it ends. It makes the source
+// if it is not known.
+func (s *Store) lockSource(ctx context.Context, tx *sql.Tx, source string) (sourceRow, error) {
+	for range 2 {
+		locked, err := sourceOf(ctx, tx, source, s.dialect.ForUpdate)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return locked, err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO source (name, epoch, revision) VALUES ($1, $2, 0) ON CONFLICT (name) DO NOTHING",
+			source, rand.Text())
+		if err != nil {
+			return locked, err
+		}
+	}
+	return sourceRow{}, fmt.Errorf("source %s vanishes as soon as it is made", source)
+}
+
+// advance gives the source its next revision.
+func advance(ctx context.Context, tx *sql.Tx, source sourceRow) error {
+	_, err := tx.ExecContext(ctx, "UPDATE source SET revision = $1 WHERE id = $2", source.Number+1, source.id)
+	return err
+}
+
+// row is a version on its way into the database.
+type row struct {
+	store.Version
+	digest []byte // of the document
+	// withDocument: the document is to be written too.
+	withDocument bool
+}
+
+func newRow(v store.Version) row {
+	digest := sha256.Sum256(v.Document)
+	return row{Version: v, digest: digest[:], withDocument: true}
+}
+
+// Insert implements store.Store.
+func (s *Store) Insert(ctx context.Context, v store.Version) (store.Version, error) {
+	if err := check(&v); err != nil {
+		return store.Version{}, fmt.Errorf("add a version: %w", err)
+	}
+	v = exact(v)
+	rows := []row{newRow(v)}
+	what := fmt.Sprintf("add version %s of %s", v.Version, v.Name)
+	err := s.write(ctx, what, s.limits.Short, func(ctx context.Context, tx *sql.Tx) error {
+		source, err := s.lockSource(ctx, tx, v.Source)
+		if err != nil {
+			return err
+		}
+		var one int
+		err = tx.QueryRowContext(ctx, "SELECT 1 FROM version WHERE source_id = $1 AND name = $2 AND version = $3",
+			source.id, v.Name, v.Version).Scan(&one)
+		if err == nil {
+			return store.ErrExists
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if err := s.put(ctx, tx, source, rows); err != nil {
+			return err
+		}
+		return advance(ctx, tx, source)
+	})
+	if err != nil {
+		return store.Version{}, err
+	}
+	return rows[0].Version, nil
+}
+
+// exact is the version as it will come back.
+func exact(v store.Version) store.Version {
+	v.PublishedAt = fromMicros(micros(v.PublishedAt))
+	v.UpdatedAt = fromMicros(micros(v.UpdatedAt))
+	v.StatusChangedAt = fromMicros(micros(v.StatusChangedAt))
+	return v
+}
+
+// Update implements store.Store.
+func (s *Store) Update(ctx context.Context, source, name, version string, change func(*store.Version) error) (store.Version, error) {
+	what := fmt.Sprintf("change version %s of %s", version, name)
+	if !storable(version) {
+		return store.Version{}, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	changed, err := s.modify(ctx, what, source, name, " AND version = $3", []any{version}, change)
+	if err != nil {
+		return store.Version{}, err
+	}
+	return changed[0], nil
+}
+
+// UpdateAll implements store.Store.
+func (s *Store) UpdateAll(ctx context.Context, source, name string, change func(*store.Version) error) ([]store.Version, error) {
+	return s.modify(ctx, "change all versions of "+name, source, name, "", nil, change)
+}
+
+// modify alters the versions of a server that the condition, which continues a
+// WHERE clause with two arguments before it, selects.
+func (s *Store) modify(ctx context.Context, what, source, name, condition string, more []any, change func(*store.Version) error) ([]store.Version, error) {
+	if !storable(source, name) {
+		return nil, fmt.Errorf("%s: %w", what, store.ErrNotFound)
+	}
+	query := "SELECT " + headColumns + ", body FROM version JOIN document ON version_id = id WHERE source_id = $1 AND name = $2" + condition
+	var out []store.Version
+	err := s.write(ctx, what, s.limits.Short, func(ctx context.Context, tx *sql.Tx) error {
+		locked, err := s.lockSource(ctx, tx, source)
+		if err != nil {
+			return err
+		}
+		out = nil
+		err = each(ctx, tx, query, append([]any{locked.id, name}, more...), func(scan scanner) error {
+			v := store.Version{Head: store.Head{Source: source}}
+			var body []byte
+			if err := scanHead(scan, &v.Head, &body); err != nil {
+				return err
+			}
+			v.Document = body
+			out = append(out, v)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(out) == 0 {
+			return store.ErrNotFound
+		}
+		changed, err := alter(out, change)
+		if err != nil || len(changed) == 0 {
+			return err
+		}
+		if err := s.put(ctx, tx, locked, changed); err != nil {
+			return err
+		}
+		return advance(ctx, tx, locked)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// alter lets change have its way with the versions, and returns those that are
+// different afterwards.
+func alter(versions []store.Version, change func(*store.Version) error) ([]row, error) {
+	var changed []row
+	for i := range versions {
+		v := &versions[i]
+		before := *v
+		// The caller's to alter, and what was there still to be compared with.
+		v.Document = append([]byte(nil), before.Document...)
+		if err := change(v); err != nil {
+			return nil, callerError{err}
+		}
+		if v.ID != before.ID || v.Source != before.Source || v.Name != before.Name || v.Version != before.Version {
+			return nil, fmt.Errorf("version %s of %s cannot become another one", before.Version, before.Name)
+		}
+		if err := check(v); err != nil {
+			return nil, err
+		}
+		*v = exact(*v)
+		r := newRow(*v)
+		r.withDocument = string(v.Document) != string(before.Document)
+		if r.withDocument || v.Head != before.Head {
+			changed = append(changed, r)
+		}
+	}
+	return changed, nil
+}

@@ -1,0 +1,136 @@
+// Package storetest is the suite that every store.Store passes: what package
+// store promises, in tests. Each runs with two stores on one database, as two
+// servers have that share it.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// Run runs the suite. open returns two stores on one new database, and closes
+// them with the test.
+func Run(t *testing.T, open func(t *testing.T) (first, second store.Store)) {
+	groups := []map[string]func(*testing.T, store.Store, store.Store){
+		versionTests(), replaceTests(), syncTests(), textTests(), concurrencyTests(),
+	}
+	for _, group := range groups {
+		for name, test := range group {
+			t.Run(name, func(t *testing.T) {
+				first, second := open(t)
+				test(t, first, second)
+			})
+		}
+	}
+}
+
+// source is the one that most tests use.
+const source = "default"
+
+// noon is when most things happen in these tests, in whole microseconds.
+func noon() time.Time { return time.Date(2026, 7, 28, 12, 0, 0, 123456000, time.UTC) }
+
+func head(name, version string) store.Head {
+	return store.Head{
+		Source: source, Name: name, Version: version, Status: "active",
+		PublishedAt: noon(), UpdatedAt: noon(), StatusChangedAt: noon(), Search: name,
+	}
+}
+
+func makeVersion(name, version string) store.Version {
+	doc := fmt.Sprintf(`{"name": %q, "version": %q}`, name, version)
+	return store.Version{Head: head(name, version), Document: json.RawMessage(doc)}
+}
+
+func insert(t *testing.T, st store.Store, v store.Version) store.Version {
+	t.Helper()
+	got, err := st.Insert(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// changes reads all changes since a revision, by ID.
+func changes(t *testing.T, st store.Store, source string, since int64) (store.Revision, map[int64]store.Head) {
+	t.Helper()
+	got := map[int64]store.Head{}
+	revision, err := st.Changes(t.Context(), source, since, func(h store.Head) error {
+		if _, twice := got[h.ID]; twice {
+			t.Errorf("version %d is given twice", h.ID)
+		}
+		got[h.ID] = h
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revision, got
+}
+
+// all reads everything that a source has, by name and version, with documents.
+func all(t *testing.T, st store.Store, source string) map[string]store.Version {
+	t.Helper()
+	_, heads := changes(t, st, source, 0)
+	var ids []int64
+	for id := range heads {
+		ids = append(ids, id)
+	}
+	documents, err := st.Documents(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]store.Version{}
+	for id, h := range heads {
+		out[h.Name+" "+h.Version] = store.Version{Head: h, Document: documents[id]}
+	}
+	if len(documents) != len(heads) || len(out) != len(heads) {
+		t.Errorf("%d documents and %d names of %d versions", len(documents), len(out), len(heads))
+	}
+	return out
+}
+
+func revisionOf(t *testing.T, st store.Store, source string) store.Revision {
+	t.Helper()
+	got, err := st.Revisions(t.Context(), []string{source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got[0]
+}
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func is(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got the error %v, want %v", err, want)
+	}
+}
+
+// eventually polls until what is awaited is so.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for !f() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within 30 s", what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package web
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/secret"
+)
+
+// command is the line that runs a server, with what a person must know beside it.
+type command struct {
+	Line  string
+	Notes []string
+	// Reason says why there is no Line.
+	Reason string
+}
+
+// runnable are the registry types that thv can run, as package source has it.
+var runnable = [...]string{"npm", "pypi", "oci", "go"}
+
+// chosen is what thv runs of an entry without being told: the first package that
+// it can, because that can be isolated, or else the first remote.
+func chosen(e *registry.Entry) (*registry.Package, *registry.Remote) {
+	for i := range e.Packages {
+		if slices.Contains(runnable[:], e.Packages[i].RegistryType) {
+			return &e.Packages[i], nil
+		}
+	}
+	if len(e.Remotes) > 0 {
+		return nil, &e.Remotes[0]
+	}
+	return nil, nil
+}
+
+// line is a command line being put together.
+type line struct {
+	flags, args []string
+	secrets     []string
+	notes       []string
+}
+
+// runCommand makes the line that runs an entry by its name (with @version for
+// one that is not the latest). What is required is in it, with angle brackets
+// where a person puts a value; secrets are not, since thv asks for them unseen.
+func runCommand(e *registry.Entry, name string) command {
+	var l line
+	p, m := chosen(e)
+	switch {
+	case p != nil:
+		l.usePackage(p)
+	case m != nil:
+		if open := openVariables(m.URL, m.Variables); len(open) > 0 {
+			// thv wants the whole URL then.
+			name = fillIn(m.URL, m.Variables)
+			l.note("Its address depends on " + strings.Join(open, " and ") + ": put it in the place of the angle brackets.")
+		}
+		for _, kv := range m.Headers {
+			l.take(strings.ToUpper(strings.ReplaceAll(kv.Name, "-", "_")), kv.Input)
+		}
+	case len(e.Packages) > 0:
+		return command{Reason: "It comes in a form that thv cannot run. thv runs npm, PyPI, Go and container packages, and remote servers."}
+	default:
+		return command{Reason: "Its entry says neither how to run it nor where it runs."}
+	}
+	words := append([]string{"thv", "run", name}, l.flags...)
+	if len(l.args) > 0 {
+		words = append(append(words, "--"), l.args...)
+	}
+	if len(l.secrets) > 0 {
+		names := strings.Join(l.secrets, ", ")
+		l.note("thv asks for " + names + " without showing it. In a script, put it in the environment and add -e " + strings.Join(l.secrets, " -e ") + ".")
+	}
+	text, ok := quoteAll(words)
+	if !ok {
+		return command{Reason: "Its entry holds characters that would not be safe to paste."}
+	}
+	return command{Line: text, Notes: l.notes}
+}
+
+func (l *line) note(text string) { l.notes = append(l.notes, clean(text, maxProse)) }
+
+func (l *line) usePackage(p *registry.Package) {
+	for _, kv := range p.Environment {
+		l.take(kv.Name, kv.Input)
+	}
+	if p.RegistryType == "oci" {
+		l.useRuntime(p.RuntimeArguments)
+	}
+	l.usePermissions(p.Hints.Permissions)
+	var args []string
+	complete := true
+	for _, a := range p.PackageArguments {
+		words, whole := argument(a)
+		args = append(args, words...)
+		complete = complete && whole
+	}
+	if !complete { // those given replace all of the entry's
+		l.args = args
+	}
+}
+
+// variableName is a name that -e takes.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,199}$`)
+
+// take adds a variable that is required and has no value yet.
+func (l *line) take(name string, in registry.Input) {
+	value, required, isSecret := needed(in)
+	if !required {
+		return
+	}
+	switch {
+	case !variableName.MatchString(name):
+		l.note("It needs the variable " + clean(name, maxLabel) + ", whose name cannot be written here.")
+	case isSecret || secret.Looks(name, ""):
+		if !slices.Contains(l.secrets, name) {
+			l.secrets = append(l.secrets, name)
+		}
+	default:
+		l.flags = append(l.flags, "-e", name+"="+value)
+	}
+}
+
+// needed is what a person must fill in for an input, if anything.
+func needed(in registry.Input) (value string, required, isSecret bool) {
+	if in.Value == "" {
+		return hint(in), in.IsRequired && in.Default == "", in.IsSecret
+	}
+	required, isSecret = in.IsRequired, in.IsSecret
+	open := openVariables(in.Value, in.Variables)
+	for _, name := range open {
+		required = required || in.Variables[name].IsRequired
+		isSecret = isSecret || in.Variables[name].IsSecret
+	}
+	return fillIn(in.Value, in.Variables), required && len(open) > 0, isSecret
+}
+
+// hint stands for a value that only the person knows.
+func hint(in registry.Input) string {
+	switch {
+	case len(in.Choices) > 0:
+		choices, _ := some(in.Choices, 8)
+		return "<" + clean(strings.Join(choices, "|"), maxLabel) + ">"
+	case in.Placeholder != "":
+		return "<" + clean(in.Placeholder, 80) + ">"
+	}
+	return "<value>"
+}
+
+// variable is a {name} in a value or URL (server.json).
+var variable = regexp.MustCompile(`\{([^{}\s]+)\}`)
+
+// openVariables are those in a template that are declared and have no value.
+func openVariables(template string, declared map[string]registry.Input) []string {
+	var open []string
+	for _, match := range variable.FindAllStringSubmatch(template, -1) {
+		v, ok := declared[match[1]]
+		if ok && v.Value == "" && v.Default == "" && !slices.Contains(open, match[1]) {
+			open = append(open, match[1])
+		}
+	}
+	return open
+}
+
+// fillIn puts values in the place of variables, and what to fill in where there
+// are none.
+func fillIn(template string, declared map[string]registry.Input) string {
+	return variable.ReplaceAllStringFunc(template, func(match string) string {
+		name := strings.Trim(match, "{}")
+		v, ok := declared[name]
+		switch {
+		case !ok: // braces may be part of a value
+			return match
+		case v.Value != "":
+			return v.Value
+		case v.Default != "":
+			return v.Default
+		}
+		return "<" + clean(name, 80) + ">"
+	})
+}
+
+// argument is what one argument comes to, and whether nothing of it is left to
+// the person.
+func argument(a registry.Argument) (words []string, whole bool) {
+	open := openVariables(a.Value, a.Variables)
+	required := a.IsRequired
+	for _, name := range open {
+		required = required || a.Variables[name].IsRequired
+	}
+	value := a.Default
+	if a.Value != "" {
+		value = fillIn(a.Value, a.Variables)
+	}
+	if len(open) > 0 && !required {
+		return nil, true
+	}
+	whole = len(open) == 0
+	takesValue := a.ValueHint != "" || a.Placeholder != "" || a.Format != "" || len(a.Choices) > 0
+	named := a.Type == "named"
+	switch {
+	case named && a.Format == "boolean":
+		if value == "true" || value == "" && required {
+			return []string{a.Name}, true
+		}
+		return nil, true
+	case value == "" && !required:
+		return nil, true
+	case value == "" && named && !takesValue:
+		return []string{a.Name}, true
+	case value == "":
+		value, whole = argumentHint(a), false
+	}
+	switch {
+	case !named:
+		return []string{value}, whole
+	case strings.HasSuffix(a.Name, "="):
+		return []string{a.Name + value}, whole
+	}
+	return []string{a.Name, value}, whole
+}
+
+func argumentHint(a registry.Argument) string {
+	for _, text := range []string{a.ValueHint, a.Placeholder, strings.TrimLeft(a.Name, "-"), a.Description} {
+		if text = clean(text, 80); text != "" {
+			return "<" + text + ">"
+		}
+	}
+	return "<value>"
+}
+
+// plainWord needs no quoting in any shell that people paste into.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*$`)
+
+// quote makes one word of a POSIX shell of text. ok is false when the text holds
+// what is not safe to paste whatever the quotes: a terminal acts on control
+// characters before a shell sees them, and nobody sees invisible ones.
+func quote(text string) (word string, ok bool) {
+	if strings.ContainsFunc(text, steers) {
+		return "", false
+	}
+	if plainWord.MatchString(text) {
+		return text, true
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", true
+}
+
+// maxLine bounds a command, in bytes.
+const maxLine = 4 << 10
+
+func quoteAll(words []string) (string, bool) {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		var ok bool
+		if quoted[i], ok = quote(w); !ok {
+			return "", false
+		}
+	}
+	text := strings.Join(quoted, " ")
+	return text, len(text) <= maxLine
+}

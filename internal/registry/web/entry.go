@@ -1,0 +1,97 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/catalog"
+)
+
+// readEntry reads a server's document as thv reads it.
+func readEntry(document json.RawMessage) (*registry.Entry, error) {
+	file, err := json.Marshal(map[string]any{"data": map[string]any{"servers": []json.RawMessage{document}}})
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	entries, err := registry.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	return entries[0], nil
+}
+
+// card is a server in a list.
+type card struct {
+	URL, Name, Title, Description, Version string
+	Kinds, Tags                            []string
+	MoreTags                               int
+	Status                                 string // "" for an active one
+}
+
+const (
+	maxCardTags = 8
+	maxCardText = 240
+)
+
+func newCard(server catalog.Server, url string) card {
+	c := card{URL: url, Name: clean(server.Name, maxLabel), Version: clean(server.Version.Version, maxLabel), Status: status(server)}
+	c.Title = c.Name
+	entry, err := readEntry(server.Document)
+	if err != nil {
+		c.Description = "The document of this server cannot be read."
+		return c
+	}
+	if title := clean(entry.Title, maxLabel); title != "" {
+		c.Title = title
+	}
+	c.Description = clean(entry.Description, maxCardText)
+	c.Kinds = kinds(entry)
+	c.Tags, c.MoreTags = some(labels(entry.Tags), maxCardTags)
+	return c
+}
+
+func status(server catalog.Server) string {
+	if server.Status == registry.Active {
+		return ""
+	}
+	return clean(server.Status, maxLabel)
+}
+
+// labels are texts without those that show nothing, each once.
+func labels(texts []string) []string {
+	var out []string
+	for _, t := range texts {
+		if t = clean(t, 40); t != "" && !slices.Contains(out, t) {
+			if out = append(out, t); len(out) == maxListed {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// kinds are the ways in which a server can be had, in the words of thv run.
+func kinds(e *registry.Entry) []string {
+	var out []string
+	for i := range e.Packages {
+		out = append(out, kind(e.Packages[i].RegistryType))
+	}
+	if len(e.Remotes) > 0 {
+		out = append(out, "remote")
+	}
+	return labels(out)
+}
+
+func kind(registryType string) string {
+	switch registryType {
+	case "oci":
+		return "container"
+	case "npm":
+		return "npx"
+	case "pypi":
+		return "uvx"
+	}
+	return registryType
+}

@@ -1,0 +1,279 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+const weather = `"title": "Weather", "description": "Forecasts of everywhere",
+ "repository": {"url": "https://git.example/weather", "source": "github"}, "websiteUrl": "https://weather.example/about",
+ "packages": [{"registryType": "npm", "identifier": "@example/weather", "version": "1.0.0", "transport": {"type": "stdio"},
+  "environmentVariables": [
+   {"name": "REGION", "description": "Where you are", "isRequired": true, "choices": ["eu", "us"]},
+   {"name": "API_KEY", "description": "Your key", "isRequired": true, "isSecret": true},
+   {"name": "UNITS", "default": "metric"}]}],
+ "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"tags": ["sky", "travel"], "tools": ["forecast"],
+  "permissions": {"network": {"outbound": {"allow_host": ["api.weather.example"], "allow_port": [443]}}}}}}`
+
+func TestTheOnlyRegistryIsShownAtTheRoot(t *testing.T) {
+	s := &shelf{name: "default"}
+	s.put("io.example/weather", weather)
+	old := s.put("io.example/old", `"description": "Of another time", "remotes": [{"type": "sse", "url": "https://old.example/sse"}]`)
+	old.Status = registry.Deprecated
+	h := newHarness(t, Options{}, s)
+	page := h.get("/")
+	says(t, page, 200, "Weather", "io.example/weather", "Forecasts of everywhere", "npx", "sky", "travel", "1.0.0", "remote", "deprecated")
+	if !strings.Contains(body(t, page), `href="/server/default/io.example/weather"`) {
+		t.Error("no link to the server")
+	}
+}
+
+func TestSeveralRegistriesAreListed(t *testing.T) {
+	a, b := &shelf{name: "alpha"}, &shelf{name: "beta"}
+	b.put("io.example/weather", weather)
+	h := newHarness(t, Options{}, a, b)
+	page := h.get("/")
+	says(t, page, 200, "alpha", "beta")
+	if !strings.Contains(body(t, page), `href="/catalog/beta"`) || strings.Contains(body(t, page), "weather") {
+		t.Error(body(t, page))
+	}
+	says(t, h.get("/catalog/alpha"), 200, "no server in this registry yet")
+	says(t, h.get("/catalog/beta"), 200, "Weather", "Registries")
+	says(t, h.get("/catalog/gamma"), 404, "no such registry")
+}
+
+func TestSearchAndPages(t *testing.T) {
+	s := &shelf{name: "default"}
+	for i := range 70 {
+		s.put(fmt.Sprintf("io.example/server-%02d", i), `"description": "number `+fmt.Sprint(i)+`"`)
+	}
+	h := newHarness(t, Options{BaseURL: "https://tools.example/reg/"}, s)
+	says(t, h.get("/?q=number+42"), 200, "server-42", "Servers that match “number 42”")
+	says(t, h.get("/catalog/default?q=absent"), 200, "Nothing matches “absent”")
+	says(t, h.get("/catalog/default?cursor=other"), 400, "not that of a page")
+	says(t, h.get("/catalog/default?q="+strings.Repeat("a+", 17)), 400, "too much to search for")
+	says(t, h.get("/catalog/default?q="+strings.Repeat("a", 257)), 400, "too much to search for")
+
+	seen, target := map[string]bool{}, "/catalog/default"
+	for range 4 {
+		page := body(t, h.get(target))
+		for _, m := range regexp.MustCompile(`<h2><a href="([^"]+)"`).FindAllStringSubmatch(page, -1) {
+			seen[m[1]] = true
+		}
+		next := regexp.MustCompile(`rel="next" href="/reg([^"]+)"`).FindStringSubmatch(page)
+		if next == nil {
+			target = ""
+			break
+		}
+		target = next[1]
+	}
+	if len(seen) != 70 || target != "" || !seen["/reg/server/default/io.example/server-69"] {
+		t.Errorf("%d servers; %v", len(seen), seen)
+	}
+}
+
+func TestAServersPageHasWhatOneNeeds(t *testing.T) {
+	s := &shelf{name: "default"}
+	s.put("io.example/weather", weather)
+	before := *s.put("io.example/weather", weather)
+	before.IsLatest, before.Version.Version, before.Status, before.StatusMessage = false, "0.9.0", registry.Deprecated, "It guesses."
+	s.servers[1] = before
+	h := newHarness(t, Options{BaseURL: "https://tools.example/reg"}, s)
+	page := h.get("/server/default/io.example/weather")
+	says(t, page, 200, "Weather", "Forecasts of everywhere", "1.0.0 latest", "0.9.0", "deprecated", "4 Mar 2026",
+		"npx @example/weather", "version 1.0.0 · speaks stdio · thv runs this one",
+		"Variable REGION required Where you are One of: eu us", "Variable API_KEY required secret Your key", "Variable UNITS Default: metric",
+		"connections to api.weather.example, ports 443", "forecast", "weather.example/about", "git.example/weather",
+		"thv config set-registry https://tools.example/reg/registry/default",
+		"thv run io.example/weather -e 'REGION=<eu|us>'", "thv asks for API_KEY without showing it")
+	if got := text(t, page); strings.Contains(got, "thv registry login") || strings.Contains(got, "not the latest") {
+		t.Error(got)
+	}
+	if !strings.Contains(body(t, page), `<a href="https://git.example/weather" rel="noreferrer nofollow noopener">`) {
+		t.Error("the repository is not linked as it should be")
+	}
+	says(t, h.get("/server/default/io.example/weather?version=0.9.0"), 200,
+		"This version is deprecated. It guesses.", "not the latest version", "thv run io.example/weather@0.9.0 -e")
+	says(t, h.get("/server/default/io.example/weather?version=7"), 404, "no such version")
+	says(t, h.get("/server/default/io.example/absent"), 404, "no such server")
+	says(t, h.get("/server/other/io.example/weather"), 404, "no such registry")
+	says(t, h.get("/server/default/..%2f..%2fetc"), 404, "no such server")
+	says(t, h.get("/server/default/"), 404, "no such server")
+}
+
+func TestWithoutAKnownURLTheRequestsHostIsShown(t *testing.T) {
+	s := &shelf{name: "default"}
+	s.put("io.example/weather", weather)
+	h := newHarness(t, Options{}, s)
+	for host, want := range map[string]string{
+		"tools.example:8080": "http://tools.example:8080/registry/default",
+		"[::1]:8080":         "'http://[::1]:8080/registry/default'",
+		"a.example;rm -rf":   "http://localhost/registry/default",
+	} {
+		r, _ := http.NewRequest(http.MethodGet, "/server/default/io.example/weather", nil)
+		r.Host = host
+		w := newRecorder()
+		h.site.ServeHTTP(w, r)
+		says(t, w.Result(), 200, "thv config set-registry "+want)
+	}
+}
+
+func TestStrangersTextStaysText(t *testing.T) {
+	s := &shelf{name: "default"}
+	evil := `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
+	q := func(v any) string { b, _ := json.Marshal(v); return string(b) }
+	s.put("io.example/evil", `"title": `+q(evil)+`, "description": `+q(evil+"\u202etxt.exe\x1b[31m")+`,
+	 "repository": {"url": "javascript:alert(1)"}, "websiteUrl": "data:text/html,<script>alert(1)</script>",
+	 "packages": [{"registryType": `+q(evil)+`, "identifier": `+q(evil)+`, "version": `+q(evil)+`, "transport": {"type": `+q(evil)+`},
+	   "environmentVariables": [{"name": `+q(evil)+`, "description": `+q(evil)+`, "default": `+q(evil)+`, "choices": [`+q(evil)+`], "isRequired": true}]},
+	  {"registryType": "npm", "identifier": "a", "transport": {"type": "stdio"}, "environmentVariables": [
+	   {"name": `+q(evil)+`, "isRequired": true}, {"name": "OK", "isRequired": true, "placeholder": `+q(evil)+`}]}],
+	 "remotes": [{"type": "sse", "url": `+q("javascript:"+evil)+`, "headers": [{"name": `+q(evil)+`, "value": `+q(evil)+`}]}],
+	 "icons": [{"src": "https://elsewhere.example/icon.png"}],
+	 "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"tags": [`+q(evil)+`], "tools": [`+q(evil)+`], "tier": `+q(evil)+`}}}`)
+	s.servers[0].StatusMessage, s.servers[0].Status = evil, registry.Deprecated
+	h := newHarness(t, Options{}, s)
+	for _, target := range []string{"/", "/server/default/io.example/evil", "/?q=" + "%3Cscript%3Ealert(1)%3C/script%3E%22'%3E"} {
+		page := body(t, h.get(target))
+		if n := strings.Count(page, "<script"); n != 1 { // our own
+			t.Errorf("%s: %d scripts:\n%s", target, n, page)
+		}
+		if strings.Contains(page, "<img src=x") || strings.ContainsAny(page, "\u202e\x1b") || strings.Contains(page, "elsewhere.example") {
+			t.Errorf("%s:\n%s", target, page)
+		}
+		for _, m := range regexp.MustCompile(`(?:href|src|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if !strings.HasPrefix(m[1], "/") && m[1] != "#main" {
+				t.Errorf("%s links to %s", target, m[1])
+			}
+		}
+	}
+}
+
+func TestADocumentThatCannotBeReadIsNoFailure(t *testing.T) {
+	s := &shelf{name: "default"}
+	s.put("io.example/odd", `"packages": "none"`)
+	s.put("io.example/worse", "").Document = json.RawMessage(`{`)
+	h := newHarness(t, Options{}, s)
+	says(t, h.get("/"), 200, "io.example/odd", "cannot be read")
+	says(t, h.get("/server/default/io.example/odd"), 200, "cannot be read", "Versions 1.0.0")
+	says(t, h.get("/server/default/io.example/worse"), 200, "cannot be read")
+}
+
+func TestADatabaseThatIsAwayIsSaid(t *testing.T) {
+	s := &shelf{name: "default", err: fmt.Errorf("read: %w: password=hunter2", store.ErrUnavailable)}
+	h := newHarness(t, Options{}, s)
+	for _, target := range []string{"/", "/server/default/io.example/weather"} {
+		page := h.get(target)
+		says(t, page, 503, "Not available now")
+		if strings.Contains(body(t, page), "hunter2") {
+			t.Error("the page repeats the error")
+		}
+	}
+}
+
+func TestEveryAnswerHasTheHeaders(t *testing.T) {
+	s := &shelf{name: "default"}
+	s.put("io.example/weather", weather)
+	anonymous, protected := newHarness(t, Options{}, s), newHarness(t, oauth("https://tools.example"), s)
+	style := anonymous.site.assetURL("style.css")
+	for _, c := range []struct {
+		h             *harness
+		target, cache string
+	}{
+		{anonymous, "/", "private, no-cache"},
+		{anonymous, "/server/default/io.example/weather", "private, no-cache"},
+		{anonymous, "/server/default/absent", "private, no-cache"},
+		{anonymous, "/catalog/absent", "private, no-cache"},
+		{anonymous, style, "public, max-age=31536000, immutable"},
+		{anonymous, "/assets/style.css", "no-store"},
+		{protected, "/", "private, no-store"},
+		{protected, "/login", "private, no-store"},
+		{protected, "/login/callback?code=a&state=b", "private, no-store"},
+		{protected, "/login/callback", "private, no-store"},
+	} {
+		header := c.h.get(c.target).Header
+		for name, want := range map[string]string{
+			"Content-Security-Policy":      "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options":       "nosniff",
+			"Referrer-Policy":              "no-referrer",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control":                c.cache,
+		} {
+			if got := header.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", c.target, name, got, want)
+			}
+		}
+	}
+}
+
+func TestAssetsComeUnderNamesOfTheirContent(t *testing.T) {
+	h := newHarness(t, Options{BaseURL: "https://tools.example/reg"}, &shelf{name: "default"})
+	page := body(t, h.get("/"))
+	for name, media := range map[string]string{"style.css": "text/css; charset=utf-8", "copy.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml; charset=utf-8"} {
+		url := h.site.assetURL(name)
+		if !strings.Contains(page, `"`+url+`"`) {
+			t.Errorf("the page does not use %s", url)
+		}
+		resp := h.get(strings.TrimPrefix(url, "/reg"))
+		file, err := os.ReadFile("assets/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Header.Get("Content-Type") != media || body(t, resp) != string(file) {
+			t.Errorf("%s: %s", url, resp.Header.Get("Content-Type"))
+		}
+	}
+}
+
+func TestOtherPathsAreNotThePages(t *testing.T) {
+	for name, opt := range map[string]Options{"anonymous": {}, "oauth": oauth("https://tools.example")} {
+		h := newHarness(t, opt, &shelf{name: "default"})
+		mux := http.NewServeMux()
+		h.site.Register(mux)
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		targets := []string{"GET /registry/default/v0.1/servers", "GET /openapi.json", "GET /favicon.ico", "POST /", "DELETE /server/default/a", "GET /logout", "GET /assets", "GET /login/other"}
+		if name == "anonymous" {
+			targets = append(targets, "GET /login", "GET /login/callback", "POST /logout")
+		}
+		for _, target := range targets {
+			method, path, _ := strings.Cut(target, " ")
+			r, _ := http.NewRequest(method, path, nil)
+			w := newRecorder()
+			mux.ServeHTTP(w, r)
+			if w.Code != http.StatusTeapot {
+				t.Errorf("%s: %s is answered with %d", name, target, w.Code)
+			}
+		}
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	registries := newHarness(t, Options{}, &shelf{name: "default"}).site.Registries
+	for name, opt := range map[string]Options{
+		"no registries":            {},
+		"a URL with a query":       {Registries: registries, BaseURL: "https://tools.example/?a"},
+		"another scheme":           {Registries: registries, BaseURL: "ftp://tools.example"},
+		"a path that breaks rules": {Registries: registries, BaseURL: "https://tools.example/a;b"},
+		"a login that is missing":  {Registries: registries, BaseURL: "https://tools.example", Login: &Login{}, LoginMissing: true},
+		"a login without a key":    {Registries: registries, BaseURL: "https://tools.example", ResourceURL: "https://tools.example", Login: &Login{}},
+	} {
+		if _, err := New(opt); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	bad := oauth("https://tools.example")
+	bad.Registries = registries
+	bad.Login.Issuer = "http://id.example"
+	if _, err := New(bad); err == nil || !strings.Contains(err.Error(), "HTTPS") {
+		t.Errorf("an issuer without HTTPS: %v", err)
+	}
+}

@@ -1,0 +1,169 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/catalog"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// serverPage is one version of a server, with the others.
+type serverPage struct {
+	Registry, CatalogURL     string
+	Name, Title, Description string
+	Version, Status, Message string
+	Tier                     string
+	Kinds, Tags, Tools       []string
+	Links                    []namedLink
+	Icon                     string
+	SetRegistry, SignIn      string // commands
+	Run                      command
+	Unreadable               bool // the document says nothing to us
+	Ways                     []way
+	Versions                 []versionItem
+	MoreVersions, MoreTools  int
+	OldVersion               bool
+	LatestURL                string
+	Published, Updated       stamp
+}
+
+type namedLink struct {
+	Name string
+	*link
+}
+
+// stamp is a moment, for people and for machines.
+type stamp struct{ Text, Machine string }
+
+func newStamp(t time.Time) stamp {
+	if t.IsZero() {
+		return stamp{}
+	}
+	t = t.UTC()
+	return stamp{t.Format("2 Jan 2006"), t.Format(time.RFC3339)}
+}
+
+type versionItem struct {
+	Version, URL, Status string
+	Latest, Shown        bool
+	Published            stamp
+}
+
+// maxVersions are listed; the API has them all.
+const maxVersions = 100
+
+// server shows a server, in its latest version or the one asked for.
+func (s *Site) server(w http.ResponseWriter, r *http.Request, v visitor) {
+	reg, name := s.find(v, r.PathValue("registry")), r.PathValue("name")
+	if reg == nil {
+		s.missing(w, r, v, "There is no such registry, or you may not read it.", s.prefix+"/")
+		return
+	}
+	if !registry.ValidName(name) {
+		s.missing(w, r, v, "There is no such server in this registry.", s.catalogURL(reg))
+		return
+	}
+	versions, err := reg.Versions(r.Context(), name, false)
+	if errors.Is(err, store.ErrNotFound) {
+		s.missing(w, r, v, "There is no such server in this registry.", s.catalogURL(reg))
+		return
+	}
+	if err != nil {
+		s.unavailable(w, r, err)
+		return
+	}
+	wanted := r.URL.Query().Get("version")
+	shown := -1
+	for i := range versions {
+		if wanted == "" && versions[i].IsLatest || wanted != "" && versions[i].Version.Version == wanted {
+			shown = i
+			break
+		}
+	}
+	if shown < 0 && wanted != "" {
+		s.missing(w, r, v, "The server has no such version.", s.serverURL(reg, name))
+		return
+	}
+	page := s.newServerPage(r, reg, versions, max(shown, 0))
+	s.show(w, r, http.StatusOK, "server", v, page.Title, page)
+}
+
+func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []catalog.Server, shown int) serverPage {
+	server := versions[shown]
+	p := serverPage{
+		Registry: clean(reg.Name(), maxLabel), CatalogURL: s.catalogURL(reg),
+		Name: clean(server.Name, maxLabel), Title: clean(server.Name, maxLabel), Version: clean(server.Version.Version, maxLabel),
+		Status: status(server), Message: clean(server.StatusMessage, maxShown),
+		Published: newStamp(server.PublishedAt), Updated: newStamp(server.UpdatedAt),
+		OldVersion: !server.IsLatest, LatestURL: s.serverURL(reg, server.Name),
+	}
+	listed, more := some(versions, maxVersions)
+	p.MoreVersions = more
+	for i, v := range listed {
+		p.Versions = append(p.Versions, versionItem{
+			Version: clean(v.Version.Version, maxLabel), Status: status(v), Latest: v.IsLatest, Shown: i == shown, Published: newStamp(v.PublishedAt),
+			URL: s.serverURL(reg, v.Name) + "?" + url.Values{"version": {v.Version.Version}}.Encode(),
+		})
+	}
+	entry, err := readEntry(server.Document)
+	if err != nil {
+		s.Log.Warn("a document of the catalog cannot be shown", "registry", reg.Name(), "server", server.Name, "version", server.Version.Version, "error", err)
+		p.Unreadable = true
+		return p
+	}
+	p.describe(entry)
+	argument := server.Name
+	if !server.IsLatest {
+		argument += "@" + server.Version.Version
+	}
+	p.Run = runCommand(entry, argument)
+	p.SetRegistry, _ = quoteAll([]string{"thv", "config", "set-registry", s.api(r, reg)})
+	if s.login != nil {
+		p.SignIn = "thv registry login"
+	}
+	return p
+}
+
+func (p *serverPage) describe(e *registry.Entry) {
+	if title := clean(e.Title, maxLabel); title != "" {
+		p.Title = title
+	}
+	p.Description = clean(e.Description, maxProse)
+	p.Tier = clean(e.Tier, 40)
+	p.Kinds, p.Tags = kinds(e), labels(e.Tags)
+	p.Tools = labels(e.Tools)
+	if l := linkTo(e.Repository); l != nil {
+		p.Links = append(p.Links, namedLink{"Repository", l})
+	}
+	if l := linkTo(e.WebsiteURL); l != nil {
+		p.Links = append(p.Links, namedLink{"Website", l})
+	}
+	p.Ways = ways(e)
+}
+
+// hostPattern is what a request's Host may look like to be shown as part of a
+// command.
+var hostPattern = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?$`)
+
+// api is the URL of a registry for thv.
+func (s *Site) api(r *http.Request, reg catalog.Registry) string {
+	base := s.base
+	if base == "" {
+		// Nothing says how we are reached but the request itself.
+		scheme, host := "http", "localhost"
+		if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+			scheme = "https"
+		}
+		if hostPattern.MatchString(r.Host) {
+			host = r.Host
+		}
+		base = scheme + "://" + host
+	}
+	return base + "/registry/" + url.PathEscape(reg.Name())
+}

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// How much of a stranger's text is shown, in characters.
+const (
+	maxLabel  = 200
+	maxShown  = 300
+	maxProse  = 2000
+	maxListed = 200 // entries of any list
+)
+
+// clean makes a stranger's text safe to show in a line: no control characters,
+// nothing invisible or that turns the direction of writing, and no more than
+// most characters.
+func clean(text string, most int) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	n := 0
+	cut := false
+	text = strings.Map(func(r rune) rune {
+		if steers(r) || cut {
+			return -1
+		}
+		if n++; n > most {
+			cut = true
+			return '…'
+		}
+		return r
+	}, text)
+	return strings.TrimSpace(text)
+}
+
+// steers tells characters that change how others are shown or read.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co) || r == unicode.ReplacementChar
+}
+
+// link is a URL that may be followed from a page.
+type link struct{ URL, Text string }
+
+// linkTo makes a link of a stranger's URL, if it leads to a web page: anything
+// but http and https could run something (javascript:, data:) or open another
+// program.
+func linkTo(raw string) *link {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" || strings.ContainsFunc(raw, steers) {
+		return nil
+	}
+	return &link{u.String(), clean(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxLabel)}
+}
+
+// some is the beginning of a list, and how many are left out.
+func some[T any](list []T, most int) (shown []T, more int) {
+	if len(list) > most {
+		return list[:most], len(list) - most
+	}
+	return list, 0
+}
