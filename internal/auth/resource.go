@@ -156,11 +156,17 @@ func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(r.metadata) // the caller went away
 }
 
+// Challenge is the part that is the same in every challenge (RFC 6750 section 3,
+// RFC 9728 section 5.1).
+func (r *Resource) Challenge() string {
+	return "Bearer realm=" + quoted(r.realm) + ", resource_metadata=" + quoted(r.MetadataURL())
+}
+
 // Refuse answers a request that is not let through: 401, or 403 for a token
 // without the scope. code is an RFC 6750 section 3.1 error, or "" when the
 // request had no credential at all.
 func (r *Resource) Refuse(w http.ResponseWriter, status int, code, description, scope string) {
-	challenge := "Bearer realm=" + quoted(r.realm) + ", resource_metadata=" + quoted(r.MetadataURL())
+	challenge := r.Challenge()
 	if scope == "" && status == http.StatusUnauthorized {
 		scope = r.hintScope
 	}

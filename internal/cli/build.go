@@ -45,7 +45,7 @@ image needs no network to start. Arguments after -- become part of it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.tag, "tag", "", "Another name for the image")
-	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image")
+	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image; for go, the image that compiles")
 	f.StringSliceVar(&o.addPackages, "runtime-add-package", nil, "Extra packages in builder and runtime stages; repeatable")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for the build")
 	f.BoolVar(&o.refresh, "refresh", false, "Look for a newer version of a package given without one")

@@ -145,7 +145,7 @@ func runFlags(f *pflag.FlagSet, o *runOptions) {
 	f.StringVar(&o.network, "network", "", "Container network (for example host)")
 	f.StringVar(&o.profile, "permission-profile", "", "none, network, or a path to a JSON file (default: registry's profile, or network if the registry gives none)")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for container builds")
-	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image for protocol schemes")
+	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image for protocol schemes; for go, the image that compiles")
 	f.StringSliceVar(&o.addPackages, "runtime-add-package", nil, "Extra packages in builder and runtime stages; repeatable")
 	f.StringVar(&o.transport, "transport", "", "sse, streamable-http or stdio (default: the registry's, the image's, or found out)")
 	f.StringVar(&o.proxyMode, "proxy-mode", "streamable-http", "Proxy mode for stdio: streamable-http or sse (sse is deprecated and will be removed)")

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -82,22 +81,8 @@ func (b *sse) Close() error {
 
 // sseConn is one stream of events and the URL messages are POSTed to.
 type sseConn struct {
-	*remote
-	log      *slog.Logger
-	session  gateway.Peer
-	flights  *inflight
-	asks     *questions
+	*httpSession
 	endpoint *url.URL
-	info     json.RawMessage // set by the handshake, then constant
-
-	mu      sync.Mutex
-	version mcp.Version // "" before the handshake
-
-	ctx  context.Context
-	stop context.CancelFunc
-	work workers
-	done chan struct{} // closed by the reader when the stream has ended
-	shut sync.Once
 }
 
 // eventStream is an open stream whose endpoint event has been read.
@@ -195,109 +180,44 @@ func origin(u *url.URL) string {
 }
 
 func dialSSE(ctx context.Context, r *remote, session gateway.Peer, log *slog.Logger) (*sseConn, error) {
-	c := &sseConn{
-		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
-		flights: newInflight(false), done: make(chan struct{}),
-	}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+	c := &sseConn{httpSession: newHTTPSession(r, session, log)}
+	c.push = c.post
 	wait, cancel := context.WithTimeout(ctx, endpointTime)
 	defer cancel()
 	stream, err := openEvents(c.ctx, wait, r)
 	if err != nil {
 		c.stop()
+		c.asks.close()
 		return nil, err
 	}
 	c.endpoint = stream.endpoint
-	c.asks = newQuestions(c.sendAnswer)
 	c.work.start(func() { c.read(stream) })
 	return c, nil
 }
 
 func (c *sseConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
-	if err != nil {
-		return err
-	}
-	answer, err := c.Do(ctx, &gateway.Exchange{Client: client, Request: init, Peer: c.session})
-	if err != nil {
-		return err
-	}
-	version, err := negotiated("the server at "+c.remote.String(), answer)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.version = version
-	c.mu.Unlock()
-	c.info = answer.Result
-	return c.Notify(ctx, initializedNotification())
+	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) { return c.Do(ctx, x) })
 }
 
-// ServerInfo is the server's InitializeResult, raw.
-func (c *sseConn) ServerInfo() json.RawMessage { return c.info }
-
-// Done is closed when the stream has ended.
-func (c *sseConn) Done() <-chan struct{} { return c.done }
-
-// Do plays out one exchange.
+// Do plays out one exchange. Its answer may come before the POST returns, which
+// on some servers is only when the request has been worked on.
 func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	f, out, err := c.flights.add(x)
-	if err != nil {
-		return nil, err
-	}
-	defer c.flights.remove(f)
-	// The answer may come before the POST returns, which on some servers is
-	// only when the request has been worked on.
-	reqCtx, cancel := context.WithCancel(c.ctx)
-	started := c.work.start(func() {
-		defer cancel()
-		if err := c.push(reqCtx, out, out.Method); err != nil {
+	return c.exchange(ctx, x, func(ctx context.Context, _ context.CancelFunc, f *flight, out *mcp.Message) {
+		if err := c.post(ctx, out, out.Method); err != nil {
 			c.flights.settle(f, err)
 		}
 	})
-	if !started {
-		cancel()
-		return nil, errClosed(c.remote.String())
-	}
-	answer, err := f.wait(ctx)
-	if err != nil && ctx.Err() != nil {
-		cancel()
-		c.work.start(func() { c.tellCancelled(f) })
-	}
-	return answer, err
 }
 
-func (c *sseConn) tellCancelled(f *flight) {
-	if f.exchange.Request.Method == mcp.MethodInitialize {
-		return // must not be cancelled (MCP, Cancellation)
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, partingTime)
-	defer cancel()
-	if err := c.Notify(ctx, f.cancelled()); err != nil {
-		c.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
-	}
-}
-
-// Notify passes a client's notification to the server.
-func (c *sseConn) Notify(ctx context.Context, m *mcp.Message) error {
-	return c.push(ctx, m, m.Method)
-}
-
-func (c *sseConn) sendAnswer(ctx context.Context, m *mcp.Message) {
-	if err := c.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
-		c.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
-	}
-}
-
-// push POSTs one message; what it is answered with comes on the stream.
-func (c *sseConn) push(ctx context.Context, m *mcp.Message, what string) error {
+// post POSTs one message; what it is answered with comes on the stream.
+func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
 	h := http.Header{}
 	c.mu.Lock()
 	if c.version != "" {
 		h.Set(mcp.HeaderVersion, string(c.version))
 	}
 	c.mu.Unlock()
-	resp, err := c.post(ctx, c.endpoint, h, m)
+	resp, err := c.remote.post(ctx, c.endpoint, h, m)
 	if err != nil {
 		return err
 	}

@@ -88,76 +88,37 @@ func (b *streamable) Close() error {
 
 // streamableConn is one session at a streamable HTTP server.
 type streamableConn struct {
-	*remote
-	log     *slog.Logger
-	session gateway.Peer
-	flights *inflight
-	asks    *questions
-
-	info json.RawMessage // set by the handshake, then constant
-
-	// Set by the handshake; a server may speak before it is over.
-	mu      sync.Mutex
-	id      string
-	version mcp.Version
-
-	// ctx lives as long as the connection; what runs for it is in work.
-	ctx  context.Context
-	stop context.CancelFunc
-	work workers
-	done chan struct{}
-	end  sync.Once // closes done
-	shut sync.Once // Close
+	*httpSession
+	id  string    // set by the handshake; guarded by mu
+	end sync.Once // closes done
 }
 
 func newStreamableConn(r *remote, session gateway.Peer, log *slog.Logger) *streamableConn {
-	c := &streamableConn{
-		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
-		flights: newInflight(false), done: make(chan struct{}),
-	}
-	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.asks = newQuestions(c.sendAnswer)
+	c := &streamableConn{httpSession: newHTTPSession(r, session, log)}
+	c.push = c.send
 	return c
 }
 
-// ServerInfo is the server's InitializeResult, raw.
-func (c *streamableConn) ServerInfo() json.RawMessage { return c.info }
-
-// Done is closed when the server no longer knows the session, and by Close.
-func (c *streamableConn) Done() <-chan struct{} { return c.done }
-
 func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
-	if err != nil {
-		return err
-	}
-	// The header is read off the response before its body, where a stream of
-	// events may already need it.
-	answer, err := c.request(ctx, &gateway.Exchange{Client: client, Request: init, Peer: c.session}, func(resp *http.Response) error {
-		id := resp.Header.Get(mcp.HeaderSessionID)
-		if id == "" {
-			return nil
-		}
-		if !isVisibleASCII(id) {
-			return gone("the server at %s gave a session id that is not visible ASCII", c.remote)
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.id = id
-		return nil
+	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) {
+		return c.request(ctx, x, c.takeID)
 	})
-	if err != nil {
-		return err
+}
+
+// takeID reads the session's id off the response to initialize, before its body,
+// where a stream of events may already need it.
+func (c *streamableConn) takeID(resp *http.Response) error {
+	id := resp.Header.Get(mcp.HeaderSessionID)
+	if id == "" {
+		return nil
 	}
-	version, err := negotiated("the server at "+c.remote.String(), answer)
-	if err != nil {
-		return err
+	if !isVisibleASCII(id) {
+		return gone("the server at %s gave a session id that is not visible ASCII", c.remote)
 	}
 	c.mu.Lock()
-	c.version = version
-	c.mu.Unlock()
-	c.info = answer.Result
-	return c.Notify(ctx, initializedNotification())
+	defer c.mu.Unlock()
+	c.id = id
+	return nil
 }
 
 // header is what every request of the session carries; it is the caller's.
@@ -198,57 +159,16 @@ func (c *streamableConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Mess
 
 // request sends x and waits for its answer, which may come on the response, on
 // the stream that continues it, or on the session's stream. first, if there is
-// one, sees the successful response before it is read.
+// one, sees the successful response before it is read. The HTTP request lives as
+// long after the answer as its stream takes to end.
 func (c *streamableConn) request(ctx context.Context, x *gateway.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
-	f, out, err := c.flights.add(x)
-	if err != nil {
-		return nil, err
-	}
-	defer c.flights.remove(f)
-	// The HTTP request outlives Do by the time its stream takes to end, but not
-	// a cancellation, and not the connection.
-	reqCtx, cancel := context.WithCancel(c.ctx)
-	started := c.work.start(func() {
-		defer cancel()
-		c.flights.settle(f, c.play(reqCtx, cancel, f, out, first))
+	return c.exchange(ctx, x, func(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message) {
+		c.flights.settle(f, c.play(ctx, cancel, f, out, first))
 	})
-	if !started {
-		cancel()
-		return nil, errClosed(c.remote.String())
-	}
-	answer, err := f.wait(ctx)
-	if err != nil && ctx.Err() != nil {
-		cancel()
-		c.work.start(func() { c.tellCancelled(f) })
-	}
-	return answer, err
 }
 
-func (c *streamableConn) tellCancelled(f *flight) {
-	if f.exchange.Request.Method == mcp.MethodInitialize {
-		return // must not be cancelled (MCP, Cancellation)
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, partingTime)
-	defer cancel()
-	if err := c.Notify(ctx, f.cancelled()); err != nil {
-		c.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
-	}
-}
-
-// Notify passes a client's notification to the server.
-func (c *streamableConn) Notify(ctx context.Context, m *mcp.Message) error {
-	return c.push(ctx, m, m.Method)
-}
-
-// sendAnswer sends a client's answer to a question of the server.
-func (c *streamableConn) sendAnswer(ctx context.Context, m *mcp.Message) {
-	if err := c.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
-		c.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
-	}
-}
-
-// push sends a message that has no answer of its own.
-func (c *streamableConn) push(ctx context.Context, m *mcp.Message, what string) error {
+// send POSTs a message that has no answer of its own.
+func (c *streamableConn) send(ctx context.Context, m *mcp.Message, what string) error {
 	resp, err := c.post(ctx, c.url, c.header(), m)
 	if err != nil {
 		return err

@@ -81,3 +81,17 @@ func claimValues(claim any) []string {
 	}
 	return nil
 }
+
+// Claims are the names of all claims that the rules look at.
+func (rules Rules) Claims() []string {
+	var out []string
+	for _, rule := range rules {
+		for claim := range rule.Claims {
+			if !slices.Contains(out, claim) {
+				out = append(out, claim)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}

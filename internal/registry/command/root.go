@@ -102,7 +102,7 @@ an SQLite file until PostgreSQL is configured.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{unknownFlag(cmd, err)} })
-	root.AddCommand(newServe(env), newValidate(env), newImport(env), newVersion(env))
+	root.AddCommand(newServe(env), newValidate(env), newCheckToken(env), newImport(env), newVersion(env))
 	for _, c := range root.Commands() {
 		noArgs := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error {

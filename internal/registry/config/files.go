@@ -71,11 +71,21 @@ func readFile(path string, max int64) ([]byte, error) {
 	return netguard.ReadBounded(file, max)
 }
 
-func checkSecret(path string) error {
+// ReadSecret reads a secret's file, without the white space around it.
+func ReadSecret(path string) (string, error) {
 	content, err := readFile(path, maxSecretFile)
-	if err == nil && strings.TrimSpace(string(content)) == "" {
-		err = fmt.Errorf("%s is empty", path)
+	if err != nil {
+		return "", err
 	}
+	secret := strings.TrimSpace(string(content))
+	if secret == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return secret, nil
+}
+
+func checkSecret(path string) error {
+	_, err := ReadSecret(path)
 	return err
 }
 

@@ -6,20 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
-	"slices"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/auth"
-	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/registry/api"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 	"github.com/toolhaven/toolhaven/internal/registry/store/postgres"
 	"github.com/toolhaven/toolhaven/internal/registry/store/sqlite"
+	"github.com/toolhaven/toolhaven/internal/registry/web"
 )
 
 // openTimeout is how long a database that does not answer is waited for at start.
@@ -35,47 +32,21 @@ func OpenStore(ctx context.Context, c config.Database) (store.Store, error) {
 	return sqlite.Open(ctx, c.SQLite.Path)
 }
 
-// Validator makes the validator of bearer tokens for a configuration.
-func Validator(cfg *config.Config, observe func(provider, outcome string), log *slog.Logger) (*auth.Validator, error) {
-	return auth.NewValidator(cfg.Providers(), auth.Options{Client: ProviderClient, Leeway: cfg.Leeway(), Observe: observe, Log: log})
-}
-
-// ProviderClient makes the HTTP client for an identity provider: no redirects,
-// and private addresses only where the provider is allowed them. A provider that
-// is configured on this machine may be reached there.
-func ProviderClient(p auth.Provider) (*http.Client, error) {
-	opt := netguard.Options{AllowPrivate: p.AllowPrivateIP, AllowLoopback: p.AllowPrivateIP || onThisMachine(p.IssuerURL, p.JWKSURL, p.IntrospectionURL)}
-	if p.CACertPath != "" {
-		opt.CAFiles = []string{p.CACertPath}
-	}
-	return netguard.Client(opt)
-}
-
-func onThisMachine(urls ...string) bool {
-	return slices.ContainsFunc(urls, func(raw string) bool {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return false
-		}
-		ip := net.ParseIP(u.Hostname())
-		return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	})
-}
-
 // openAccess makes who may do what; nil in anonymous mode.
 func openAccess(cfg *config.Config, m *metrics, log *slog.Logger) (*api.Access, func(), error) {
 	if cfg.Auth.Mode == config.ModeAnonymous {
 		return nil, func() {}, nil
 	}
-	validator, err := Validator(cfg, m.observeToken, log)
+	validator, err := auth.NewValidator(cfg.Providers(), auth.Options{Leeway: cfg.Leeway(), Observe: m.observeToken, ObserveKeys: m.observeKeys, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}
 	resource, err := cfg.Resource()
 	if err != nil {
+		validator.Close()
 		return nil, nil, err
 	}
-	return &api.Access{Validator: validator, Resource: resource, Public: cfg.Auth.OAuth.PublicPaths, Rules: rules(cfg.Authz)}, func() {}, nil
+	return &api.Access{Validator: validator, Resource: resource, Public: cfg.Auth.OAuth.PublicPaths, Rules: rules(cfg.Authz)}, validator.Close, nil
 }
 
 // rules are the configured ones, or the default: any valid token reads, and the
@@ -116,7 +87,46 @@ func webKey(st store.Store) func(context.Context) ([]byte, error) {
 	}
 }
 
+// openWeb makes the page; nil when it is disabled.
 func openWeb(cfg *config.Config, access *api.Access, cat *catalog.Catalog, st store.Store, log *slog.Logger) (func(*http.ServeMux), error) {
-	_ = webKey(st)
-	return nil, nil
+	if cfg.Web.Disabled {
+		return nil, nil
+	}
+	opt := web.Options{Registries: cat.Registries, Key: webKey(st), Log: log}
+	if access != nil {
+		opt.BaseURL, opt.ResourceURL = cfg.Auth.OAuth.ResourceURL, cfg.Auth.OAuth.ResourceURL
+		opt.Challenge = access.Resource.Challenge()
+		opt.Validate = access.Validator.Validate
+		opt.MayRead = func(id *auth.Identity, registry string) bool {
+			_, ok := access.Rules.Allow(id, api.ActionRead, registry)
+			return ok
+		}
+		opt.KeepClaims = access.Rules.Claims()
+		if opt.Login = login(cfg, access.Validator); opt.Login == nil {
+			opt.LoginMissing = true
+		}
+	}
+	site, err := web.New(opt)
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	return site.Register, nil
+}
+
+// login is the page's way to sign visitors in; nil when none is configured.
+func login(cfg *config.Config, v *auth.Validator) *web.Login {
+	l := cfg.Web.Login
+	if l == nil {
+		return nil
+	}
+	out := &web.Login{Provider: l.Provider, ClientID: l.ClientID, Scopes: l.Scopes, Client: v.Client(l.Provider)}
+	for _, p := range cfg.Auth.OAuth.Providers {
+		if p.Name == l.Provider {
+			out.Issuer = p.IssuerURL
+		}
+	}
+	if l.ClientSecretFile != "" {
+		out.ClientSecret = func() (string, error) { return config.ReadSecret(l.ClientSecretFile) }
+	}
+	return out
 }

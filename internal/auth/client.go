@@ -1,0 +1,27 @@
+package auth
+
+import "net/http"
+
+// Client is the HTTP client for a provider's other endpoints, such as those that
+// sign a person in. It follows the provider's file of authorities and its rule on
+// addresses as the validator does, and no redirects; nil for an unknown provider.
+func (v *Validator) Client(provider string) *http.Client {
+	for _, p := range v.providers {
+		if p.Name == provider {
+			return noRedirects(&http.Client{Transport: following{p.out}, Timeout: requestTimeout})
+		}
+	}
+	return nil
+}
+
+// following sends each request with the provider's client of the moment.
+type following struct{ *outbound }
+
+// RoundTrip implements http.RoundTripper.
+func (f following) RoundTrip(r *http.Request) (*http.Response, error) {
+	transport := f.current().Transport
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	return transport.RoundTrip(r)
+}

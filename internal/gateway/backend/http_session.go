@@ -1,0 +1,124 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// httpSession is what a session at an HTTP server is, in whichever transport: who
+// waits for what, what has been agreed, and what ends with it. A transport gives
+// it a way to POST, and reads what comes.
+type httpSession struct {
+	*remote
+	log     *slog.Logger
+	session gateway.Peer
+	flights *inflight
+	asks    *questions
+	// push POSTs a message that has no answer of its own; what is what a person
+	// would call it.
+	push func(ctx context.Context, m *mcp.Message, what string) error
+
+	info json.RawMessage // set by the handshake, then constant
+
+	mu      sync.Mutex
+	version mcp.Version // "" before the handshake; a server may speak before that
+
+	// ctx lives as long as the connection; what runs for it is in work.
+	ctx  context.Context
+	stop context.CancelFunc
+	work workers
+	done chan struct{}
+	shut sync.Once // Close
+}
+
+// newHTTPSession makes a session that has not begun. push is set by the caller.
+func newHTTPSession(r *remote, session gateway.Peer, log *slog.Logger) *httpSession {
+	s := &httpSession{
+		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
+		flights: newInflight(false), done: make(chan struct{}),
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.asks = newQuestions(s.sendAnswer)
+	return s
+}
+
+// ServerInfo is the server's InitializeResult, raw.
+func (s *httpSession) ServerInfo() json.RawMessage { return s.info }
+
+// Done is closed when the server no longer has the session.
+func (s *httpSession) Done() <-chan struct{} { return s.done }
+
+// initialize begins the session (MCP, Lifecycle, Initialization); request plays
+// the exchange out.
+func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage, request func(*gateway.Exchange) (*mcp.Message, error)) error {
+	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+	if err != nil {
+		return err
+	}
+	answer, err := request(&gateway.Exchange{Client: client, Request: init, Peer: s.session})
+	if err != nil {
+		return err
+	}
+	version, err := negotiated("the server at "+s.remote.String(), answer)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.version = version
+	s.mu.Unlock()
+	s.info = answer.Result
+	return s.Notify(ctx, initializedNotification())
+}
+
+// exchange sends x by send, which runs beside the wait for the answer and may
+// outlive it, but not a cancellation, and not the connection.
+func (s *httpSession) exchange(ctx context.Context, x *gateway.Exchange, send func(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message)) (*mcp.Message, error) {
+	f, out, err := s.flights.add(x)
+	if err != nil {
+		return nil, err
+	}
+	defer s.flights.remove(f)
+	reqCtx, cancel := context.WithCancel(s.ctx)
+	started := s.work.start(func() {
+		defer cancel()
+		send(reqCtx, cancel, f, out)
+	})
+	if !started {
+		cancel()
+		return nil, errClosed(s.remote.String())
+	}
+	answer, err := f.wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		cancel()
+		s.work.start(func() { s.tellCancelled(f) })
+	}
+	return answer, err
+}
+
+func (s *httpSession) tellCancelled(f *flight) {
+	if f.exchange.Request.Method == mcp.MethodInitialize {
+		return // must not be cancelled (MCP, Cancellation)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, partingTime)
+	defer cancel()
+	if err := s.Notify(ctx, f.cancelled()); err != nil {
+		s.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+	}
+}
+
+// Notify passes a client's notification to the server.
+func (s *httpSession) Notify(ctx context.Context, m *mcp.Message) error {
+	return s.push(ctx, m, m.Method)
+}
+
+// sendAnswer sends a client's answer to a question of the server.
+func (s *httpSession) sendAnswer(ctx context.Context, m *mcp.Message) {
+	if err := s.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
+		s.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	}
+}
