@@ -62,7 +62,9 @@ demo: ## Run a real tool server in a container, use it, and remove it
 test: ## Install what the tests need and run all of them
 	@test/setup/all.sh
 	@$(MAKE) --no-print-directory build cross lint
-	@go run ./test/report \
+	@trap 'test/setup/podman.sh stop' EXIT; \
+	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
+	go run ./test/report \
 		-- -race -tags integration $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -tags integration -count=1 -timeout 30m ./test/scenario
 

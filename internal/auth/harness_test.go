@@ -37,14 +37,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Each of its three handlers may be replaced to make it a bad one.
 type issuer struct {
 	*httptest.Server
-	mu       sync.Mutex
-	keys     []jose.JSONWebKey
-	active   map[string]any // opaque token -> introspection answer
-	routes   map[string]http.HandlerFunc
-	down     atomic.Bool
-	fetches  atomic.Int32 // of keys
-	asked    atomic.Int32 // introspections
-	lastAuth atomic.Value
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	active  map[string]any // opaque token -> introspection answer
+	routes  map[string]http.HandlerFunc
+	down    atomic.Bool
+	fetches atomic.Int32 // of keys
+	asked   atomic.Int32 // introspections
+	sent    sync.Map     // path -> the last Authorization header
 }
 
 const (
@@ -56,7 +56,6 @@ const (
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
 	p := &issuer{active: map[string]any{}}
-	p.lastAuth.Store("")
 	p.routes = map[string]http.HandlerFunc{
 		discoveryPath: func(w http.ResponseWriter, _ *http.Request) {
 			json.NewEncoder(w).Encode(map[string]string{"issuer": p.URL, "jwks_uri": p.URL + jwksPath})
@@ -83,11 +82,10 @@ func (p *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case jwksPath:
 		p.fetches.Add(1)
-		p.lastAuth.Store(r.Header.Get("Authorization"))
 	case introspectPath:
 		p.asked.Add(1)
-		p.lastAuth.Store(r.Header.Get("Authorization"))
 	}
+	p.sent.Store(r.URL.Path, r.Header.Get("Authorization"))
 	p.mu.Lock()
 	handler := p.routes[r.URL.Path]
 	p.mu.Unlock()
@@ -99,6 +97,13 @@ func (p *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		handler(w, r)
 	}
+}
+
+// credential is the last that was sent to a path.
+func (p *issuer) credential(path string) string {
+	sent, _ := p.sent.Load(path)
+	text, _ := sent.(string)
+	return text
 }
 
 // serve replaces what a path answers.

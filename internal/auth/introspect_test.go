@@ -299,7 +299,7 @@ func TestIntrospectionAuthenticates(t *testing.T) {
 			v := newValidator(t, c.provider)
 			n++
 			v.Validate(t.Context(), fmt.Sprintf("opaque-%d", n))
-			if got := p.lastAuth.Load(); got != c.want {
+			if got := p.credential(introspectPath); got != c.want {
 				t.Errorf("sent %q, want %q", got, c.want)
 			}
 		})

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -294,6 +295,61 @@ func TestASlowProviderDelaysItsOwnTokensOnly(t *testing.T) {
 	}
 	if n := p.fetches.Load(); n != 1 {
 		t.Errorf("%d fetches", n)
+	}
+}
+
+// A key that appears while its provider is out of reach is not a bad token.
+func TestAnUnknownKeyDuringAnOutageIsUnavailable(t *testing.T) {
+	p := newIssuer(t)
+	s, next := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k2")
+	p.publish(s)
+	var outcomes sync.Map
+	v := newValidatorWith(t, Options{Observe: func(provider, outcome string) { outcomes.Store(provider+" "+outcome, true) }}, p.provider("main"))
+	if _, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil))); err != nil {
+		t.Fatal(reasons(err))
+	}
+	p.publish(s, next)
+	p.down.Store(true)
+	_, err := v.Validate(t.Context(), next.sign(t, "", p.claims(nil)))
+	var r *Rejection
+	if !errors.As(err, &r) || !r.Unavailable || !strings.Contains(reasons(err), p.URL) {
+		t.Errorf("%s", reasons(err))
+	}
+	for _, want := range []string{"main accepted", "main unavailable"} {
+		if _, ok := outcomes.Load(want); !ok {
+			t.Errorf("%q was not observed", want)
+		}
+	}
+}
+
+// However many tokens a provider that hangs is to be asked about, only so many
+// wait; the rest are refused at once.
+func TestAProviderThatHangsPilesUpNoWork(t *testing.T) {
+	p := newIssuer(t)
+	hang := make(chan struct{})
+	p.serve(introspectPath, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(hang)
+	v := newValidator(t, p.introspecting("main"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer cancel()
+	for i := range maxAsking + maxWaiting {
+		flood.Go(func() { v.Validate(ctx, fmt.Sprintf("opaque-%d", i)) })
+	}
+	eventually(t, "all places are taken", func() bool { return len(v.providers[0].waiting) == maxAsking+maxWaiting })
+	start := time.Now()
+	_, err := v.Validate(t.Context(), "one-more")
+	if err == nil || !strings.Contains(reasons(err), "too many tokens") || time.Since(start) > 2*time.Second {
+		t.Errorf("after %s: %s", time.Since(start), reasons(err))
+	}
+	if n := p.asked.Load(); n > maxAsking {
+		t.Errorf("%d requests at once", n)
 	}
 }
 

@@ -155,19 +155,17 @@ func TestTheTokenFileGoesToTheConfiguredOriginOnly(t *testing.T) {
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
 	elsewhere.publish(s)
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("first\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	swapMount(t, dir, map[string]string{"token": "first\n"})
 	// Discovery leads to another origin: its keys are used, and it gets nothing.
 	p.says(discoveryPath, `{"issuer":"`+p.URL+`","jwks_uri":"`+elsewhere.URL+jwksPath+`"}`)
 	provider := p.provider("a")
-	provider.AuthTokenFile = file
+	provider.AuthTokenFile = filepath.Join(dir, "token")
 	v := newValidator(t, provider)
 	if _, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil))); err != nil {
 		t.Fatal(reasons(err))
 	}
-	if got := elsewhere.lastAuth.Load(); got != "" || elsewhere.fetches.Load() == 0 {
+	if got := elsewhere.credential(jwksPath); got != "" || elsewhere.fetches.Load() == 0 {
 		t.Errorf("another origin was sent %q", got)
 	}
 	// A redirect does not carry it anywhere, not even for a client that follows
@@ -186,14 +184,15 @@ func TestTheTokenFileGoesToTheConfiguredOriginOnly(t *testing.T) {
 		json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: p.published()})
 	})
 	v = newValidator(t, provider)
+	if _, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil))); err != nil { // the first fetch is over
+		t.Fatal(reasons(err))
+	}
 	for i, word := range []string{"second", "third"} {
-		if err := os.WriteFile(file, []byte(word), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		swapMount(t, dir, map[string]string{"token": word})
 		stranger := *s
 		stranger.kid = word // unknown: causes a fetch
 		v.Validate(t.Context(), stranger.sign(t, "", p.claims(nil)))
-		if got := p.lastAuth.Load(); got != "Bearer "+word {
+		if got := p.credential(jwksPath); got != "Bearer "+word {
 			t.Errorf("%d: sent %q, want the content %q", i, got, word)
 		}
 	}

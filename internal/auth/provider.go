@@ -70,7 +70,7 @@ func (p *provider) verifyHeld(t *jwt) (v *verdict, r *refusal, more func(context
 	case !usable:
 		return nil, unavailable("its keys are not known yet"), p.keys.await
 	case len(keys) == 0:
-		return nil, &refusal{reason: "no key of the provider has the token's key id", got: shorten(t.kid)},
+		return nil, &refusal{reason: "no key of the provider has the token's key id", got: shorten(t.kid), unknownKey: true},
 			func(ctx context.Context) error { return p.keys.awaitUnknown(ctx, t.kid) }
 	}
 	bad, r := t.verify(keys)
@@ -94,8 +94,8 @@ func (p *provider) verify(ctx context.Context, t *jwt) (*verdict, *refusal) {
 	if v, again, _ := p.verifyHeld(t); err == nil || v != nil {
 		return v, again
 	}
-	if r.unavailable {
-		r = unavailable("its keys cannot be had: %v", err)
+	if r.unavailable || r.unknownKey {
+		return nil, &refusal{reason: fmt.Sprintf("its keys cannot be had: %v", err), got: r.got, unavailable: true}
 	}
 	return nil, r
 }

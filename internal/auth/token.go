@@ -15,6 +15,7 @@ import (
 type refusal struct {
 	reason, expected, got string
 	unavailable           bool // the provider could not be asked
+	unknownKey            bool // with newer keys it might be none
 }
 
 func (r *refusal) Error() string { return r.reason }

@@ -81,17 +81,9 @@ func Transport(opt Options) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{
-		Timeout:   10 * time.Second,
-		KeepAlive: 30 * time.Second,
-		Resolver:  opt.Resolver,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			return opt.check(address)
-		},
-	}
 	return &schemes{opt: opt, next: &http.Transport{
 		Proxy:                  nil,
-		DialContext:            dialer.DialContext,
+		DialContext:            Dialer(opt).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    64,
@@ -99,6 +91,18 @@ func Transport(opt Options) (http.RoundTripper, error) {
 		ForceAttemptHTTP2:      true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}}, nil
+}
+
+// Dialer makes a guarded dialer, for protocols other than HTTP.
+func Dialer(opt Options) *net.Dialer {
+	return &net.Dialer{
+		Timeout:   10 * time.Second,
+		KeepAlive: 30 * time.Second,
+		Resolver:  opt.Resolver,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			return opt.check(address)
+		},
+	}
 }
 
 // schemes refuses what is not HTTPS before anything is looked up.

@@ -270,7 +270,9 @@ func (p *Provider) tell(t testing.TB, message any) {
 	if answer.Error != "" {
 		t.Fatalf("the identity provider: %s\n%s", answer.Error, p.stderr)
 	}
-	p.Issuer, p.Port = answer.Issuer, answer.Port
+	if p.Issuer != answer.Issuer { // it does not change: others may be reading it
+		p.Issuer, p.Port = answer.Issuer, answer.Port
+	}
 }
 
 // Stop ends the provider: connections to it are refused until Restart.

@@ -2,8 +2,10 @@
 # Makes a Podman engine answer on a Debian machine, as root or with sudo, at a
 # socket of its own with storage of its own, so that it meets no other Podman:
 #
-#	THV_ENGINE=$(test/setup/podman.sh) go test -tags integration ./internal/container/...
+#	THV_TEST_PODMAN=$(test/setup/podman.sh) go test -tags integration -run TestPodman ./internal/container/docker
 #	test/setup/podman.sh stop
+#
+# `make test` does that.
 #
 # Prints the socket. `podman.sh stop` ends the engine that this script started,
 # and removes what it stored.
@@ -79,9 +81,15 @@ fi
 
 if ! ours >/dev/null; then
 	"${as_root[@]}" mkdir -p "$dir/networks"
-	# The usual limit on open files is more than a confined root may set. Podman
-	# 4.3 mixes up soft and hard, so both are the same.
-	printf '[containers]\ndefault_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]\n' |
+	# The usual limits are more than a confined root may set: no more than what
+	# holds here. Podman 4.3 mixes up soft and hard, so both are the same.
+	limit() {
+		local most
+		most=$(ulimit "-H$1")
+		if [ "$most" = unlimited ] || [ "$most" -gt 4096 ]; then most=4096; fi
+		echo "$most:$most"
+	}
+	printf '[containers]\ndefault_ulimits = ["nofile=%s", "nproc=%s"]\n' "$(limit n)" "$(limit u)" |
 		"${as_root[@]}" tee "$dir/containers.conf" >/dev/null
 	# As Docker does without being told.
 	printf '[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n' |

@@ -30,7 +30,7 @@ import (
 )
 
 // The engine is whatever answers here: Docker in CI; set THV_ENGINE to try
-// another, such as Podman's socket (test/setup/podman.sh).
+// another.
 func connectHere(t *testing.T, env func(string) string) *Engine {
 	t.Helper()
 	e, err := Connect(t.Context(), env)
@@ -41,17 +41,37 @@ func connectHere(t *testing.T, env func(string) string) *Engine {
 	return e
 }
 
-func TestEngine(t *testing.T) {
-	t.Cleanup(func() { noNetworkIsLeft(t, enginetest.Network) })
-	enginetest.Run(t, func(t *testing.T) container.Engine { return connectHere(t, os.Getenv) })
+func TestEngine(t *testing.T) { runSuite(t, os.Getenv) }
+
+// TestPodman is the same suite over Podman's Docker-compatible socket.
+func TestPodman(t *testing.T) {
+	socket := os.Getenv("THV_TEST_PODMAN")
+	if socket == "" {
+		t.Skip("THV_TEST_PODMAN names no socket; `make test` starts a Podman and sets it (test/setup/podman.sh)")
+	}
+	env := func(name string) string {
+		if name == "THV_ENGINE" {
+			return "unix://" + socket
+		}
+		return os.Getenv(name)
+	}
+	if info, err := connectHere(t, env).Info(t.Context()); err != nil || info.Name != "Podman" {
+		t.Fatalf("at %s answers %+v, %v", socket, info, err)
+	}
+	runSuite(t, env)
+}
+
+func runSuite(t *testing.T, env func(string) string) {
+	t.Cleanup(func() { noNetworkIsLeft(t, env, enginetest.Network) })
+	enginetest.Run(t, func(t *testing.T) container.Engine { return connectHere(t, env) })
 }
 
 // noNetworkIsLeft removes the network of a test, and complains about networks
 // of containers that are gone.
-func noNetworkIsLeft(t *testing.T, name string) {
+func noNetworkIsLeft(t *testing.T, env func(string) string, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	e, err := Connect(ctx, os.Getenv)
+	e, err := Connect(ctx, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +95,7 @@ func noNetworkIsLeft(t *testing.T, name string) {
 
 func TestProcessesThatRaceMakeOneNetwork(t *testing.T) {
 	network := fmt.Sprintf("thv-enginetest-race-%d", os.Getpid())
-	t.Cleanup(func() { noNetworkIsLeft(t, network) })
+	t.Cleanup(func() { noNetworkIsLeft(t, os.Getenv, network) })
 	for round := range 3 {
 		var wait sync.WaitGroup
 		for range 4 {

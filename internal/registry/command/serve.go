@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,7 +62,7 @@ func checkAddress(address string) error {
 		}
 		return fmt.Errorf("%q is not host:port, such as :8080, 127.0.0.1:8080 or [::1]:8080", address)
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
 		return errors.New("there is no port " + port)
 	}
 	return nil

@@ -6,7 +6,9 @@
 // another registry: it refuses what could not be kept or found again, and passes
 // over what it does not know, because the format grows. [Validate] is for what is
 // published here: it holds a document to the official rules and reports all
-// faults at once. What Validate accepts, Parse accepts.
+// faults at once. What Validate accepts, Parse accepts, and so do our clients.
+//
+// [FromFile] reads registry files, in either of their formats, as such documents.
 package serverjson
 
 import (
@@ -14,21 +16,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
 // Bounds on a document.
 const (
-	MaxSize     = 1 << 20 // bytes
-	maxDepth    = 64
-	maxName     = 200
-	maxVersion  = 255
-	maxTags     = 100
-	maxTagBytes = 100
+	MaxSize    = 1 << 20 // bytes
+	maxDepth   = 64
+	maxName    = 200
+	maxVersion = registry.MaxVersion
 )
 
 // Document is a server.json that has been read.
@@ -36,13 +37,14 @@ type Document struct {
 	Name, Version, Title, Description string
 	// Tags are those of the publisher's extensions that we understand.
 	Tags []string
-	// Raw is the document, compact, its members in the order they were written.
+	// Raw is the document, compact, its members in the order they were written
+	// and its numbers as they were written.
 	Raw json.RawMessage
 }
 
 // Parse reads a document that somebody else vouches for.
 func Parse(raw []byte) (Document, error) {
-	members, err := object(raw)
+	s, err := object(raw)
 	if err != nil {
 		return Document{}, err
 	}
@@ -51,7 +53,8 @@ func Parse(raw []byte) (Document, error) {
 		name string
 		into *string
 	}{{"name", &doc.Name}, {"version", &doc.Version}, {"title", &doc.Title}, {"description", &doc.Description}} {
-		if value, there := members[m.name]; there && (string(value) == "null" || json.Unmarshal(value, m.into) != nil) {
+		// A null, as some programs write what is not there, is nothing.
+		if value := find(s.members, m.name); value != nil && json.Unmarshal(value, m.into) != nil {
 			return Document{}, fmt.Errorf("%s: it must be a text", m.name)
 		}
 	}
@@ -61,34 +64,25 @@ func Parse(raw []byte) (Document, error) {
 	if problem := versionProblem(doc.Version); problem != "" {
 		return Document{}, fmt.Errorf("%s: version %.100q: %s", doc.Name, doc.Version, problem)
 	}
-	doc.Tags = tags(members["_meta"])
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		return Document{}, err
-	}
-	doc.Raw = compact.Bytes()
+	doc.Tags = tags(find(s.members, "_meta"))
+	// A copy, so that it keeps no larger text alive that it is a part of.
+	doc.Raw = bytes.Clone(s.compact)
 	return doc, nil
 }
 
-// object takes a document for one JSON object that every reader understands
-// alike and every database can keep.
-func object(raw []byte) (map[string]json.RawMessage, error) {
-	switch {
-	case len(raw) > MaxSize:
-		return nil, fmt.Errorf("it is larger than %d bytes", MaxSize)
-	case !utf8.Valid(raw):
-		return nil, errors.New("it is not UTF-8")
-	case !json.Valid(raw):
-		return nil, errors.New("it is not JSON")
+// object takes a document for one JSON object within bounds.
+func object(raw []byte) (scanned, error) {
+	if len(raw) > MaxSize {
+		return scanned{}, fmt.Errorf("it is larger than %d bytes", MaxSize)
 	}
-	if err := (&scanner{text: raw}).document(); err != nil {
-		return nil, err
+	s, err := scan(raw, maxDepth)
+	if err != nil {
+		return scanned{}, err
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, errors.New("it is not a JSON object")
+	if s.compact[0] != '{' {
+		return scanned{}, errors.New("it is not a JSON object")
 	}
-	return members, nil
+	return s, nil
 }
 
 // namePattern is the official one, both parts beginning with a letter or digit
@@ -102,13 +96,13 @@ func nameProblem(name string) string {
 	case len(name) > maxName:
 		return fmt.Sprintf("it is longer than %d characters", maxName)
 	case !namePattern.MatchString(name):
-		return "it must be namespace/name, of letters, digits, dots and dashes (the name: underscores too)"
+		return "it must be namespace/name, of letters, digits, dots and dashes (the name: underscores too), both beginning with a letter or digit"
 	}
 	return ""
 }
 
-// ranges are how other ecosystems write a range; a registry's version is one.
-var ranges = regexp.MustCompile(`^(\^|~|>|<|=|\*|[xX]$)|\|\||(^|[.\d])[*]|\.[xX](\.|$)| - `)
+// ranges are how ecosystems write a range; a registry's version is one version.
+var ranges = regexp.MustCompile(`^[\^~><=*\[(]|^[xX]$|\|\||(^|\.)[*]|\.[xX](\.|$)| - `)
 
 func versionProblem(version string) string {
 	switch {
@@ -120,54 +114,12 @@ func versionProblem(version string) string {
 		return "latest is what the registry calls the newest version"
 	case ranges.MatchString(version):
 		return "it is a range, and must be one version"
+	case version == "." || version == "..":
+		return "in a path it is no version (RFC 3986 section 5.2.4)"
 	case strings.ContainsFunc(version, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`/\%@?#`, r)
+		return !unicode.IsPrint(r) || r == ' ' || r == utf8.RuneError || strings.ContainsRune(`/\%@?#`, r)
 	}):
 		return `it has a character that a path cannot hold (blank, / \ % @ ? #)`
 	}
 	return ""
-}
-
-// publisherProvided is where a publisher adds to server.json.
-const publisherProvided = "io.modelcontextprotocol.registry/publisher-provided"
-
-// ourBlock is our own part of it; every other publisher has one block for each
-// image reference or URL.
-const ourBlock = "dev.toolhaven"
-
-// tags gathers the tags that publishers gave, each once, in the order of their
-// names; what is not understood is passed over.
-func tags(meta json.RawMessage) []string {
-	var extensions map[string]json.RawMessage
-	var publishers map[string]json.RawMessage
-	if len(meta) == 0 || json.Unmarshal(meta, &extensions) != nil || json.Unmarshal(extensions[publisherProvided], &publishers) != nil {
-		return nil
-	}
-	var out []string
-	take := func(block json.RawMessage) {
-		var members map[string]json.RawMessage
-		var list []string
-		if json.Unmarshal(block, &members) != nil || json.Unmarshal(members["tags"], &list) != nil {
-			return
-		}
-		for _, tag := range list {
-			if tag != "" && len(tag) <= maxTagBytes && len(out) < maxTags && !slices.Contains(out, tag) {
-				out = append(out, tag)
-			}
-		}
-	}
-	for _, publisher := range slices.Sorted(maps.Keys(publishers)) {
-		if publisher == ourBlock {
-			take(publishers[publisher])
-			continue
-		}
-		var blocks map[string]json.RawMessage
-		if json.Unmarshal(publishers[publisher], &blocks) != nil {
-			continue
-		}
-		for _, ref := range slices.Sorted(maps.Keys(blocks)) {
-			take(blocks[ref])
-		}
-	}
-	return out
 }

@@ -110,7 +110,7 @@ func TestAnotherRegistryIsWalkedToItsEnd(t *testing.T) {
 		t.Errorf("the document is %s", got.Entries[1].Raw)
 	}
 	a, o := got.Entries[0], got.Entries[1]
-	if !a.PublishedAt.Equal(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)) || a.UpdatedAt.Nanosecond() != 123456789 || !a.StatusChangedAt.IsZero() ||
+	if !a.PublishedAt.Equal(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)) || !a.StatusChangedAt.IsZero() ||
 		!o.StatusChangedAt.Equal(time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("times: %+v, %+v", a, o)
 	}
@@ -397,8 +397,8 @@ func TestTheUpstreamsWordsOnAVersionAreKept(t *testing.T) {
 	if a.Status != "deprecated" || a.StatusMessage != "old" || !a.PublishedAt.Equal(time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)) || b.Status != "deleted" {
 		t.Errorf("got %+v and %+v", a.Head, b.Head)
 	}
-	if a.UpdatedAt.After(time.Now()) {
-		t.Errorf("it was updated in the future: %s", a.UpdatedAt)
+	if !a.UpdatedAt.IsZero() {
+		t.Errorf("when we learned of it is the store's to say, and not %s", a.UpdatedAt)
 	}
 	if want := "io.example/a\nx"; !strings.HasPrefix(a.Search, want) {
 		t.Errorf("it is found by %q", a.Search)

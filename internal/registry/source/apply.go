@@ -81,8 +81,7 @@ func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int)
 		names[e.Name] = true
 		head := store.Head{
 			Source: w.name, Name: e.Name, Version: e.Version, Status: e.Status, StatusMessage: e.StatusMessage,
-			PublishedAt: timeOf(e.PublishedAt, now), UpdatedAt: timeOf(e.UpdatedAt, now),
-			StatusChangedAt: timeOf(e.StatusChangedAt, now), Search: serverjson.Search(e.Document),
+			PublishedAt: timeOf(e.PublishedAt, now), StatusChangedAt: timeOf(e.StatusChangedAt, now), Search: serverjson.Search(e.Document),
 		}
 		out = append(out, store.Version{Head: head, Document: e.Raw})
 	}

@@ -54,7 +54,10 @@ func TestOneOfOursIsTheSourceOfAnother(t *testing.T) {
 	got := heads(t, st, "up")
 	for name, h := range want {
 		g := got[name]
-		h.ID, g.ID, h.Source, g.Source = 0, 0, "", ""
+		if g.UpdatedAt.Before(h.UpdatedAt) {
+			t.Errorf("%s: updated at %s there, and at %s here", name, h.UpdatedAt, g.UpdatedAt)
+		}
+		h.ID, g.ID, h.Source, g.Source, g.UpdatedAt = 0, 0, "", "", h.UpdatedAt
 		if diff := cmp.Diff(h, g); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

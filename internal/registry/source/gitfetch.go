@@ -44,9 +44,8 @@ func (r *repository) open(ctx context.Context) (gitSession, error) {
 	}
 	// Redirects are followed for the first request alone, as git does, and by
 	// the guarded client's rule, on the same host.
-	carrier := githttp.NewClient(&http.Client{
-		Transport: &boundedAnswers{next: client.Transport, left: maxRefs + maxPack}, CheckRedirect: client.CheckRedirect, Timeout: client.Timeout,
-	})
+	bounded := &boundedAnswers{next: client.Transport, budget: budget{maxRefs, errTooManyRefs}}
+	carrier := githttp.NewClient(&http.Client{Transport: bounded, CheckRedirect: client.CheckRedirect, Timeout: client.Timeout})
 	// The URL's user would be part of errors.
 	plain := *r.url
 	plain.User = nil
@@ -62,7 +61,7 @@ func (r *repository) open(ctx context.Context) (gitSession, error) {
 	if err != nil {
 		return nil, inWords(err)
 	}
-	return &httpSession{session, client}, nil
+	return &httpSession{session, client, bounded}, nil
 }
 
 // username is the configured one, or the URL's.
@@ -75,7 +74,13 @@ func (r *repository) username() string {
 
 type httpSession struct {
 	transport.UploadPackSession
-	client *http.Client
+	client  *http.Client
+	bounded *boundedAnswers
+}
+
+func (s *httpSession) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	s.bounded.budget = packBudget
+	return s.UploadPackSession.UploadPack(ctx, req)
 }
 
 func (s *httpSession) Close() error {
@@ -84,11 +89,31 @@ func (s *httpSession) Close() error {
 	return err
 }
 
-// boundedAnswers bounds what all answers of a session hold together, and what an
-// error's says, which the library reads whole.
+// budget is how many bytes may still come, and what it means when more do.
+type budget struct {
+	left    int64
+	exceeds error
+}
+
+var (
+	errTooLarge    = fmt.Errorf("it sends more than %d MiB for one commit; keep the registry in a repository of its own", maxPack>>20)
+	errTooManyRefs = fmt.Errorf("its list of branches and tags is larger than %d MiB", maxRefs>>20)
+	// The frames that the pack comes in are not counted as its own.
+	packBudget = budget{maxPack + maxPack/100, errTooLarge}
+)
+
+func (b *budget) take(n int, err error) (int, error) {
+	if b.left -= int64(n); b.left < 0 {
+		return 0, b.exceeds
+	}
+	return n, err
+}
+
+// boundedAnswers bounds what the answers of a session hold, and what an error's
+// says, which the library reads whole.
 type boundedAnswers struct {
 	next http.RoundTripper
-	left int64 // bytes; requests of a session are made one after the other
+	budget
 }
 
 const maxRefusal = 4 << 10
@@ -114,15 +139,7 @@ type countedBody struct {
 	of *boundedAnswers
 }
 
-func (c *countedBody) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	if c.of.left -= int64(n); c.of.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
-}
-
-var errTooLarge = fmt.Errorf("it sends more than %d MiB for one commit; keep the registry in a repository of its own", maxPack>>20)
+func (c *countedBody) Read(p []byte) (int, error) { return c.of.take(c.ReadCloser.Read(p)) }
 
 // choose picks what to fetch of what the other side offers.
 func (r *repository) choose(refs *packp.AdvRefs) (plumbing.Hash, error) {

@@ -27,7 +27,7 @@ type sshSession struct {
 	client *ssh.Client
 	agent  net.Conn // or nil
 	in     io.WriteCloser
-	out    io.Reader
+	out    *countedReader
 	said   bool // a request was sent
 }
 
@@ -81,7 +81,7 @@ func (r *repository) openSSH(ctx context.Context) (_ gitSession, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.out = &countedReader{out, maxRefs + maxPack}
+	s.out = &countedReader{out, budget{maxRefs, errTooManyRefs}}
 	if err := session.Start("git-upload-pack " + quoted(r.url.Path)); err != nil {
 		return nil, fmt.Errorf("SSH: %w", err)
 	}
@@ -138,6 +138,7 @@ func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest)
 		return nil, err
 	}
 	s.said = true
+	s.out.budget = packBudget
 	if err := req.UploadRequest.Encode(s.in); err != nil {
 		return nil, err
 	}
@@ -173,13 +174,7 @@ func (s *sshSession) Close() error {
 
 type countedReader struct {
 	io.Reader
-	left int64
+	budget
 }
 
-func (c *countedReader) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if c.left -= int64(n); c.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
-}
+func (c *countedReader) Read(p []byte) (int, error) { return c.take(c.Reader.Read(p)) }

@@ -166,7 +166,7 @@ func TestAGitRepositoryOverSSH(t *testing.T) {
 		{"a wrong password", at(func(g *config.Git) { g.PasswordFile = wrong }), "unable to authenticate"},
 		{"no credential", at(func(g *config.Git) { g.Username, g.PasswordFile = "", "" }), "no way to authenticate"},
 		{"no repository", at(func(g *config.Git) { g.Repository = "ssh://" + address + "/no'where" }), "no git repository"},
-		{"a private address", at(func(g *config.Git) { g.AllowPrivateIP = false }), "allowPrivateIP"},
+		{"a private address", at(func(g *config.Git) { g.AllowPrivateIP = false }), "not a public one"},
 		{"no such branch", at(func(g *config.Git) { g.Branch = "nope" }), `no branch "nope"`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -21,7 +21,6 @@ type official struct {
 	Status          string    `json:"status"`
 	StatusMessage   string    `json:"statusMessage"`
 	PublishedAt     time.Time `json:"publishedAt"`
-	UpdatedAt       time.Time `json:"updatedAt"`
 	StatusChangedAt time.Time `json:"statusChangedAt"`
 }
 
@@ -79,7 +78,7 @@ func (e *Entry) describe(o *official) error {
 		return fmt.Errorf("_meta: %s: %w", officialMeta, err)
 	}
 	e.Status, e.StatusMessage = status, bounded(o.StatusMessage, maxStatusMessage)
-	e.PublishedAt, e.UpdatedAt, e.StatusChangedAt = o.PublishedAt, o.UpdatedAt, o.StatusChangedAt
+	e.PublishedAt, e.StatusChangedAt = o.PublishedAt, o.StatusChangedAt
 	return nil
 }
 

@@ -11,7 +11,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -52,8 +51,9 @@ type Entry struct {
 	// Status is active, deprecated or deleted.
 	Status        string
 	StatusMessage string
-	// The times are zero where the source does not say.
-	PublishedAt, UpdatedAt, StatusChangedAt time.Time
+	// The times are zero where the source does not say. When it was updated is not
+	// asked: to those who copy us, it is when we learned of it.
+	PublishedAt, StatusChangedAt time.Time
 }
 
 // Access is how sources reach the network. The zero value is the guarded way.
@@ -61,9 +61,7 @@ type Access struct {
 	// Client makes HTTP clients; nil is [netguard.Client].
 	Client func(netguard.Options) (*http.Client, error)
 	// Dial makes the connections that are not HTTP (git over SSH), refusing
-	// private addresses unless allowPrivate. Without it such a source works only
-	// where its configuration permits private addresses: what nothing checks is
-	// not connected to.
+	// private addresses unless allowPrivate; nil is [netguard.Dialer].
 	Dial func(ctx context.Context, allowPrivate bool, network, address string) (net.Conn, error)
 	// TempDir is where repositories are fetched to; "" is the system's.
 	TempDir string
@@ -77,14 +75,10 @@ func (a Access) client(opt netguard.Options) (*http.Client, error) {
 }
 
 func (a Access) dial(ctx context.Context, allowPrivate bool, network, address string) (net.Conn, error) {
-	switch {
-	case a.Dial != nil:
+	if a.Dial != nil {
 		return a.Dial(ctx, allowPrivate, network, address)
-	case !allowPrivate:
-		return nil, errors.New("this address cannot be checked for being a public one; set allowPrivateIP to connect nevertheless")
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, address)
+	return netguard.Dialer(netguard.Options{AllowPrivate: allowPrivate, AllowLoopback: allowPrivate}).DialContext(ctx, network, address)
 }
 
 // Open makes the source that a configuration describes; a managed one has none.
