@@ -226,12 +226,17 @@ func fetchError(pkg, version string, err error) error {
 
 // tail keeps the end of what is written to it, so that a program which says very
 // much does not fill the memory.
-type tail struct{ bytes.Buffer }
+// The buffer is not embedded: io.Copy would find its ReadFrom, and pass by Write.
+type tail struct{ kept bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {
-	n, err := t.Buffer.Write(p)
-	if over := t.Len() - 64<<10; over > 0 {
-		t.Next(over)
+	n, err := t.kept.Write(p)
+	if over := t.kept.Len() - 64<<10; over > 0 {
+		t.kept.Next(over)
 	}
 	return n, err
 }
+
+func (t *tail) String() string { return t.kept.String() }
+
+func (t *tail) Reset() { t.kept.Reset() }

@@ -56,8 +56,8 @@ type containerCommand struct {
 
 // lockedTail is the end of what several runs wrote.
 type lockedTail struct {
-	mu sync.Mutex
-	tail
+	mu   sync.Mutex
+	tail tail
 }
 
 func (t *lockedTail) Write(p []byte) (int, error) {

@@ -9,6 +9,9 @@ const (
 	// HeaderMethod and HeaderName mirror the body since 2026-07-28.
 	HeaderMethod = "Mcp-Method"
 	HeaderName   = "Mcp-Name"
+	// HeaderParamPrefix begins the headers that mirror arguments of a tool
+	// (x-mcp-header, since 2026-07-28).
+	HeaderParamPrefix = "Mcp-Param-"
 )
 
 // Media types of the HTTP transports.

@@ -98,8 +98,17 @@ const (
 	// CodeSessionNotFound goes with HTTP 404 for an unknown or expired session
 	// (the code the official SDKs send and look for).
 	CodeSessionNotFound = -32001
-	// CodeUnsupportedVersion: MCP 2026-07-28, UnsupportedProtocolVersion.
+	// MCP 2026-07-28, Error Codes. CodeHeaderMismatch: a header is missing,
+	// malformed, or says something else than the body.
+	CodeHeaderMismatch = -32020
+	// CodeMissingCapability: the request needs a capability that the client did
+	// not declare on it (MissingRequiredClientCapability).
+	CodeMissingCapability = -32021
+	// CodeUnsupportedVersion: UnsupportedProtocolVersion.
 	CodeUnsupportedVersion = -32022
+	// Codes of the session era that the stateless era no longer has.
+	CodeResourceNotFound       = -32002
+	CodeURLElicitationRequired = -32042 // 2025-11-25
 )
 
 // NewResult is the response to id with the given result.

@@ -40,4 +40,27 @@ const (
 	NotificationResourceUpdated      = "notifications/resources/updated"
 	NotificationRootsChanged         = "notifications/roots/list_changed"
 	NotificationElicitationCompleted = "notifications/elicitation/complete"
+	// The first message of a subscription (2026-07-28).
+	NotificationSubscribed = "notifications/subscriptions/acknowledged"
+)
+
+// Members of _meta that the stateless era reserves (MCP 2026-07-28, basic). On
+// every request:
+const (
+	MetaPrefix       = "io.modelcontextprotocol/"
+	MetaVersion      = MetaPrefix + "protocolVersion"    // required
+	MetaCapabilities = MetaPrefix + "clientCapabilities" // required
+	MetaClientInfo   = MetaPrefix + "clientInfo"
+	MetaLogLevel     = MetaPrefix + "logLevel"
+	// On results:
+	MetaServerInfo = MetaPrefix + "serverInfo"
+	// On every message of a subscription: the id of its listen request.
+	MetaSubscription = MetaPrefix + "subscriptionId"
+)
+
+// The values of resultType, which every result of the stateless era has (MCP
+// 2026-07-28, basic). A result without one is complete.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
 )

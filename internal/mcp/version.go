@@ -21,6 +21,15 @@ var sessionVersions = []Version{V20251125, V20250618, V20250326, V20241105}
 // SessionVersions returns the versions of the session era, newest first.
 func SessionVersions() []Version { return slices.Clone(sessionVersions) }
 
+// StatelessVersions returns the versions of the stateless era, newest first.
+func StatelessVersions() []Version { return []Version{V20260728} }
+
+// LatestStateless is the newest version of the stateless era.
+const LatestStateless = V20260728
+
+// Versions returns all versions spoken, newest first.
+func Versions() []Version { return append(StatelessVersions(), sessionVersions...) }
+
 // LatestSession is the newest version of the session era.
 const LatestSession = V20251125
 

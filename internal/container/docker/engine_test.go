@@ -62,7 +62,7 @@ func TestErrorsThatCallersDecideOn(t *testing.T) {
 	if err := e.CopyTo(t.Context(), "gone", "/", strings.NewReader("")); !errors.Is(err, container.ErrNotFound) {
 		t.Errorf("copy into a missing one: %v", err)
 	}
-	if _, err = e.Inspect(t.Context(), "broken"); err == nil || err.Error() != "inspect container broken: [31mdisk full" {
+	if _, err = e.Inspect(t.Context(), "broken"); err == nil || err.Error() != "inspect container broken: disk full" {
 		t.Errorf("an error that would write to the terminal: %q", err)
 	}
 	if _, err = e.Wait(t.Context(), "lost"); !errors.Is(err, container.ErrUnavailable) {

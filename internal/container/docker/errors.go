@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 	"unicode"
@@ -77,8 +78,12 @@ func clean(text string) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
+	}, escapes.ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), ""))
 }
+
+// escapes are a terminal's control sequences (ECMA-48, 5.4): the builder colours
+// what a step writes to its standard error.
+var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 // source is a stream that the caller gives us to send. It remembers its own
 // failure, which the client would report as one of the engine's.
