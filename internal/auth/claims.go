@@ -36,6 +36,7 @@ var claimRules = [...]claimRule{
 	{"not before", checkStart("nbf"), func(s *subject) string { return dateOf(s.claims, "nbf") }},
 	{"issued", checkStart("iat"), func(s *subject) string { return dateOf(s.claims, "iat") }},
 	{"subject", checkSubject, func(s *subject) string { return wordsOf(s.claims["sub"]) }},
+	{"use", checkUse, func(s *subject) string { return useOf(s.claims) }},
 }
 
 // check applies all rules and says when the token ends; the zero time when that
@@ -112,6 +113,36 @@ func checkSubject(s *subject) *refusal {
 		}
 	}
 	return nil
+}
+
+// checkUse: a refresh or ID token must not pass for an access token (RFC 6749
+// section 1.5, RFC 8725 section 3.11). No standard claim tells them apart, and
+// introspection calls a refresh token active too (RFC 7662 section 2.1). What
+// providers say of their own accord counts: token_use (Dex, Hydra, Cognito) must
+// be that of an access token, typ among the claims (Keycloak) none of another's.
+func checkUse(s *subject) *refusal {
+	wrong := false
+	if v, present := s.claims["token_use"]; present {
+		wrong = v != "access_token" && v != "access"
+	}
+	if typ, _ := s.claims["typ"].(string); typ != "" {
+		switch strings.ToLower(typ) {
+		case "id", "refresh", "offline", "logout":
+			wrong = true
+		}
+	}
+	if wrong {
+		return &refusal{reason: "it is a token for another use", expected: "access", got: useOf(s.claims)}
+	}
+	return nil
+}
+
+// useOf puts what the claims say of the token's use into words.
+func useOf(claims map[string]any) string {
+	if v, present := claims["token_use"]; present {
+		return wordsOf(v)
+	}
+	return wordsOf(claims["typ"])
 }
 
 // maxDate is where seconds stop meaning a date: the year 9999.

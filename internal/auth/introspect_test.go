@@ -36,6 +36,9 @@ func TestOpaqueTokensAreIntrospectedAsDecided(t *testing.T) {
 		{"RFC 7662 2.2", "without iss and exp", answer{"active": true, "aud": []string{"registry"}}, ""},
 		{"RFC 7662 2.2", "its audience among 10,000", answer{"active": true, "aud": slices.Concat(many, []string{"registry"})}, ""},
 		{"RFC 7662 2.2", "issued by a clock that is ahead", answer{"active": true, "aud": "registry", "iat": now.Add(5 * time.Second).Unix()}, ""},
+		{"RFC 6749 1.5", "a refresh token, which is active", answer{"active": true, "aud": "registry", "exp": exp, "token_use": "refresh_token"}, "another use"},
+		{"RFC 6749 1.5", "a use that is a list", answer{"active": true, "aud": "registry", "token_use": []string{"access_token"}}, "another use"},
+		{"RFC 6749 1.5", "an access token by its use", answer{"active": true, "aud": "registry", "token_use": "access_token"}, ""},
 		{"RFC 7662 2.2", "inactive", answer{"active": false, "aud": "registry"}, "not active"},
 		{"RFC 7662 2.2", "no active", answer{"aud": "registry", "exp": exp, "iss": p.URL}, "whether the token is active"},
 		{"RFC 7662 2.2", "active as text", answer{"active": "true", "aud": "registry"}, "whether the token is active"},
@@ -88,6 +91,7 @@ func TestOpaqueTokensAreIntrospectedAsDecided(t *testing.T) {
 // Endpoints that are out of order, or worse. A token is refused, the log can name
 // the URL, and nothing waits for long.
 func TestHostileIntrospectionEndpoints(t *testing.T) {
+	gzipBomb()
 	p := newIssuer(t)
 	elsewhere := newIssuer(t)
 	elsewhere.serve(introspectPath, func(w http.ResponseWriter, _ *http.Request) {

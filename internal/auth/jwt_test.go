@@ -37,6 +37,11 @@ func TestJWTsAreJudgedAsDecided(t *testing.T) {
 		{"RFC 9449 4.2", "a DPoP proof", "dpop+jwt", nil, "another type"},
 		{"OIDC BCL 2.4", "a logout token", "logout+jwt", nil, "another type"},
 		{"RFC 8417 2.3", "a security event", "secevent+jwt", nil, "another type"},
+		{"RFC 8725 3.11", "an ID token by its use (Cognito)", "", change{"token_use": "id"}, "another use"},
+		{"RFC 8725 3.11", "an access token by its use (Cognito)", "", change{"token_use": "access"}, ""},
+		{"RFC 8725 3.11", "an ID token by its claims (Keycloak)", "", change{"typ": "ID"}, "another use"},
+		{"RFC 8725 3.11", "a refresh token by its claims (Keycloak)", "", change{"typ": "Refresh"}, "another use"},
+		{"RFC 8725 3.11", "an access token by its claims (Keycloak)", "", change{"typ": "Bearer"}, ""},
 		{"RFC 8725 3.11", "a type with a blank", "JWT ", nil, "another type"},
 		{"RFC 8725 3.11", "a type of half a media type", "application/", nil, ""},
 

@@ -95,11 +95,12 @@ func (s *keySet) await(ctx context.Context) error {
 }
 
 // awaitUnknown fetches for a key id that is not in the set: rarely for the same,
-// and not often for others.
+// and not often for others. A fetch that failed has not shown that the key is not
+// there: when the provider returns, its new key is not to wait for that.
 func (s *keySet) awaitUnknown(ctx context.Context, kid string) error {
 	return s.wait(ctx, func() bool {
 		now := s.now()
-		if last, ok := s.missed[kid]; ok && now.Sub(last) < unknownKidAgain || !s.unknown.take(now) {
+		if last, ok := s.missed[kid]; ok && s.lastErr == nil && now.Sub(last) < unknownKidAgain || !s.unknown.take(now) {
 			return false
 		}
 		if s.missed == nil || len(s.missed) >= unknownKids {

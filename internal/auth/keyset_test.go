@@ -320,6 +320,11 @@ func TestAnUnknownKeyDuringAnOutageIsUnavailable(t *testing.T) {
 			t.Errorf("%q was not observed", want)
 		}
 	}
+	// When the provider returns, the key is not waited for any longer.
+	p.down.Store(false)
+	if _, err := v.Validate(t.Context(), next.sign(t, "", p.claims(nil))); err != nil {
+		t.Errorf("after the outage: %s", reasons(err))
+	}
 }
 
 // However many tokens a provider that hangs is to be asked about, only so many

@@ -30,6 +30,7 @@ func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handl
 			return
 		}
 		if err != nil {
+			log.Warn("credential refused", "path", r.URL.Path, "reason", err.Error())
 			resource.Refuse(w, http.StatusUnauthorized, "invalid_request", err.Error(), "")
 			return
 		}

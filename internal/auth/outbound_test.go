@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,20 +47,25 @@ func swapMount(t testing.TB, dir string, content map[string]string) {
 	}
 }
 
-// writeBomb writes a little that becomes 256 MiB.
-func writeBomb(w io.Writer) {
-	z := gzip.NewWriter(w)
+// gzipBomb is a little that becomes 256 MiB. Making it takes longer than a request
+// may on a busy machine, so it is made once, before.
+var gzipBomb = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
 	zeros := make([]byte, 1<<20)
 	for range 256 {
-		if _, err := z.Write(zeros); err != nil {
-			return
-		}
+		_, _ = z.Write(zeros)
 	}
-	z.Close()
-}
+	_ = z.Close()
+	return b.Bytes()
+})
+
+// writeBomb writes it.
+func writeBomb(w io.Writer) { _, _ = w.Write(gzipBomb()) }
 
 // Key set endpoints that are out of order, or worse.
 func TestHostileKeySetEndpoints(t *testing.T) {
+	gzipBomb()
 	p, elsewhere := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)

@@ -61,6 +61,8 @@ type Options struct {
 	Issuer string
 	// Algorithm signs tokens: RS256 if "", or PS256, ES256, EdDSA.
 	Algorithm string
+	// KeyID is the id of its first key, for providers that share one; random if "".
+	KeyID string
 	// Opaque are the resources whose access tokens are opaque; all others' are
 	// JWTs (RFC 9068).
 	Opaque []string
@@ -110,7 +112,11 @@ func Start(t testing.TB, options Options) *Provider {
 	}
 	options.setDefaults()
 	p := &Provider{options: options, dir: dir, Port: options.Port}
-	p.keys = []jose.JSONWebKey{newKey(t, options.Algorithm)}
+	first := newKey(t, options.Algorithm)
+	if options.KeyID != "" {
+		first.KeyID = options.KeyID
+	}
+	p.keys = []jose.JSONWebKey{first}
 	t.Cleanup(p.Stop)
 	p.Restart(t)
 	return p

@@ -8,6 +8,7 @@ here=$(dirname "$0")
 "$here/docker.sh"
 "$here/clients.sh"
 "$here/idp.sh"
+"$here/dex.sh"
 "$here/postgres.sh"
 "$here/chromium.sh"
 "$here/../images/all.sh"
