@@ -48,7 +48,7 @@ func readAssets() (*assets, error) {
 }
 
 func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
+	s.secure(w.Header(), r)
 	a, ok := s.assets.byName[r.PathValue("file")]
 	if !ok {
 		w.Header().Set("Cache-Control", "no-store")

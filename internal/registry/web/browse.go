@@ -61,7 +61,7 @@ func (s *Site) catalog(w http.ResponseWriter, r *http.Request, v visitor) {
 }
 
 func (s *Site) missing(w http.ResponseWriter, r *http.Request, v visitor, message, link string) {
-	s.failFor(w, r, v, http.StatusNotFound, "Not found", problem{message, link, "Look in the list"})
+	s.failFor(w, r, v, http.StatusNotFound, "Not found", problem{message, link, "See what there is"})
 }
 
 func (s *Site) catalogURL(reg catalog.Registry) string {

@@ -237,7 +237,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*$
 // what is not safe to paste whatever the quotes: a terminal acts on control
 // characters before a shell sees them, and nobody sees invisible ones.
 func quote(text string) (word string, ok bool) {
-	if strings.ContainsFunc(text, steers) {
+	if !legible(text) {
 		return "", false
 	}
 	if plainWord.MatchString(text) {

@@ -98,7 +98,8 @@ func FuzzQuote(f *testing.F) {
 func TestCleanAndLinks(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", " a\tb\r\nc ": "a b c", "a\u202eb": "ab", "a\x00b\x1bc": "abc", "a\u200bb": "ab", "abcdefghijk": "abcdefghij…", "": "",
-		"\xff\xfea": "a", "日本語": "日本語", "\ufeff": "",
+		"\xff\xfea": "a", "日本語": "日本語", "\ufeff": "", "\u3164\u115f\u2800": "", "e\u0301": "e\u0301",
+		"z" + strings.Repeat("\u0301", 50) + "a": "z\u0301\u0301\u0301\u0301a",
 	} {
 		if got := clean(in, 10); got != want {
 			t.Errorf("clean(%q) is %q, want %q", in, got, want)

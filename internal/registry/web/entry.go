@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
@@ -31,26 +32,30 @@ type card struct {
 }
 
 const (
-	maxCardTags = 8
+	maxCardTags = 5
 	maxCardText = 240
 )
 
 func newCard(server catalog.Server, url string) card {
 	c := card{URL: url, Name: clean(server.Name, maxLabel), Version: clean(server.Version.Version, maxLabel), Status: status(server)}
-	c.Title = c.Name
+	c.Title = shortName(c.Name)
 	entry, err := readEntry(server.Document)
 	if err != nil {
 		c.Description = "The document of this server cannot be read."
 		return c
 	}
-	if title := clean(entry.Title, maxLabel); title != "" {
+	if title := clean(entry.Title, maxTitle); title != "" {
 		c.Title = title
 	}
 	c.Description = clean(entry.Description, maxCardText)
 	c.Kinds = kinds(entry)
-	c.Tags, c.MoreTags = some(labels(entry.Tags), maxCardTags)
+	tags := slices.DeleteFunc(labels(entry.Tags), func(tag string) bool { return slices.Contains(c.Kinds, tag) })
+	c.Tags, c.MoreTags = some(tags, maxCardTags)
 	return c
 }
+
+// shortName is the title of a server that has none: its name without who made it.
+func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 func status(server catalog.Server) string {
 	if server.Status == registry.Active {

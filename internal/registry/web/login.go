@@ -70,8 +70,10 @@ func (s *Site) startLogin(w http.ResponseWriter, r *http.Request) {
 	m, err := s.login.metadata(r.Context())
 	if err != nil {
 		s.Log.Error("signing in at the page is not possible", "provider", s.Login.Provider, "error", err)
-		s.fail(w, r, http.StatusBadGateway, "Signing in is not possible now",
-			"The identity provider could not be asked. The log of the registry server says why.")
+		s.failFor(w, r, visitor{}, http.StatusBadGateway, "Signing in is not possible now", problem{
+			"The identity provider does not answer as it should. Try again in a while; whoever runs this registry finds the cause in its log.",
+			s.loginURL(r.URL.Query().Get("next")), "Try again",
+		})
 		return
 	}
 	to, err := url.Parse(m.Authorization)
@@ -174,7 +176,15 @@ func (s *Site) identify(ctx context.Context, answer url.Values, a attempt) (*aut
 		return nil, &refusal{"The answer does not come from the identity provider that was asked."}
 	}
 	if answer.Has("error") {
-		return nil, &refusal{"The identity provider says: " + without(answer.Get("error")+" "+answer.Get("error_description"), answer.Get("code"), a.State, a.Verifier)}
+		said := answer.Get("error")
+		if why := answer.Get("error_description"); why != "" {
+			said += ": " + why
+		}
+		said = "The identity provider says: " + without(said, answer.Get("code"), a.State, a.Verifier)
+		if answer.Get("error") == "access_denied" { // RFC 6749 section 4.1.2.1
+			said = "You cancelled, or you are not let in here. " + said
+		}
+		return nil, &refusal{said}
 	}
 	code := answer.Get("code")
 	if code == "" {

@@ -97,6 +97,9 @@ func (w *way) add(what, name string, in registry.Input) {
 			n.Description = clean(v.Description, maxProse)
 		}
 	}
+	if n.Fixed == n.Name { // a plain argument is its own name
+		n.Fixed = ""
+	}
 	if n.Secret { // a value in a document is no secret, and still not for a page
 		n.Default = hide(n.Default)
 		if !strings.Contains(n.Fixed, "{") {

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 //go:embed templates/*.html
@@ -17,7 +18,7 @@ type pages map[string]*template.Template
 
 func parsePages() (pages, error) {
 	all := pages{}
-	shared, err := template.New("layout.html").ParseFS(templateFiles, "templates/layout.html")
+	shared, err := template.New("layout.html").Funcs(template.FuncMap{"command": newCommandLine}).ParseFS(templateFiles, "templates/layout.html")
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
@@ -32,6 +33,17 @@ func parsePages() (pages, error) {
 		all[name] = t
 	}
 	return all, nil
+}
+
+// commandLine is a command on a page, to be copied: what is between its blanks,
+// so that lines end there.
+type commandLine struct {
+	ID, Label string
+	Words     []string
+}
+
+func newCommandLine(id, label, text string) commandLine {
+	return commandLine{id, label, strings.Split(text, " ")}
 }
 
 // frame is what every page is made with.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -91,7 +92,7 @@ func TestAServersPageHasWhatOneNeeds(t *testing.T) {
 	says(t, page, 200, "Weather", "Forecasts of everywhere", "1.0.0 latest", "0.9.0", "deprecated", "4 Mar 2026",
 		"npx @example/weather", "version 1.0.0 · speaks stdio · thv runs this one",
 		"Variable REGION required Where you are One of: eu us", "Variable API_KEY required secret Your key", "Variable UNITS Default: metric",
-		"connections to api.weather.example, ports 443", "forecast", "weather.example/about", "git.example/weather",
+		"connections to api.weather.example, port 443", "forecast", "weather.example/about", "git.example/weather",
 		"thv config set-registry https://tools.example/reg/registry/default",
 		"thv run io.example/weather -e 'REGION=<eu|us>'", "thv asks for API_KEY without showing it")
 	if got := text(t, page); strings.Contains(got, "thv registry login") || strings.Contains(got, "not the latest") {
@@ -182,7 +183,7 @@ func TestADatabaseThatIsAwayIsSaid(t *testing.T) {
 func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
-	anonymous, protected := newHarness(t, Options{}, s), newHarness(t, oauth("https://tools.example"), s)
+	anonymous, protected := newHarness(t, Options{BaseURL: "https://tools.example"}, s), newHarness(t, oauth("https://tools.example"), s)
 	style := anonymous.site.assetURL("style.css")
 	for _, c := range []struct {
 		h             *harness
@@ -211,6 +212,32 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 			if got := header.Get(name); got != want {
 				t.Errorf("%s: %s is %q, want %q", c.target, name, got, want)
 			}
+		}
+	}
+}
+
+// To what came over plain HTTP a browser applies no opener policy, and complains
+// of one on its console.
+func TestTheOpenerPolicyIsForConnectionsThatABrowserTrusts(t *testing.T) {
+	h := newHarness(t, Options{}, &shelf{name: "default"})
+	for _, c := range []struct{ host, proto, want string }{
+		{"tools.example", "", ""},
+		{"tools.example:8080", "http", ""},
+		{"192.0.2.1", "", ""},
+		{"localhost.example", "", ""},
+		{"tools.example", "https", "same-origin"},
+		{"localhost:8080", "", "same-origin"},
+		{"tools.localhost", "", "same-origin"},
+		{"127.0.0.1:8080", "", "same-origin"},
+		{"[::1]:8080", "", "same-origin"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = c.host
+		r.Header.Set("X-Forwarded-Proto", c.proto)
+		w := httptest.NewRecorder()
+		h.site.ServeHTTP(w, r)
+		if got := w.Header().Get("Cross-Origin-Opener-Policy"); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.host, c.proto, got, c.want)
 		}
 	}
 }

@@ -72,7 +72,11 @@ func outbound(hosts []string, ports []int) string {
 		numbers = append(numbers, strconv.Itoa(port))
 	}
 	if len(numbers) > 0 {
-		text += ", ports " + strings.Join(numbers, ", ")
+		word := ", ports "
+		if len(numbers) == 1 {
+			word = ", port "
+		}
+		text += word + strings.Join(numbers, ", ")
 	}
 	return text
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
@@ -98,7 +97,7 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 	server := versions[shown]
 	p := serverPage{
 		Registry: clean(reg.Name(), maxLabel), CatalogURL: s.catalogURL(reg),
-		Name: clean(server.Name, maxLabel), Title: clean(server.Name, maxLabel), Version: clean(server.Version.Version, maxLabel),
+		Name: clean(server.Name, maxLabel), Title: shortName(clean(server.Name, maxLabel)), Version: clean(server.Version.Version, maxLabel),
 		Status: status(server), Message: clean(server.StatusMessage, maxShown),
 		Published: newStamp(server.PublishedAt), Updated: newStamp(server.UpdatedAt),
 		OldVersion: !server.IsLatest, LatestURL: s.serverURL(reg, server.Name),
@@ -131,7 +130,7 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 }
 
 func (p *serverPage) describe(e *registry.Entry) {
-	if title := clean(e.Title, maxLabel); title != "" {
+	if title := clean(e.Title, maxTitle); title != "" {
 		p.Title = title
 	}
 	p.Description = clean(e.Description, maxProse)
@@ -157,7 +156,7 @@ func (s *Site) api(r *http.Request, reg catalog.Registry) string {
 	if base == "" {
 		// Nothing says how we are reached but the request itself.
 		scheme, host := "http", "localhost"
-		if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		if secureRequest(r) {
 			scheme = "https"
 		}
 		if hostPattern.MatchString(r.Host) {

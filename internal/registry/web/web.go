@@ -19,7 +19,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -216,7 +218,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 func (s *Site) guarded(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		secure(h)
+		s.secure(h, r)
 		h.Set("Cache-Control", "private, no-cache")
 		if s.login != nil || s.LoginMissing {
 			h.Set("Cache-Control", "private, no-store")
@@ -225,12 +227,37 @@ func (s *Site) guarded(next http.HandlerFunc) http.Handler {
 	})
 }
 
-func secure(h http.Header) {
+func (s *Site) secure(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if s.trustworthy(r) {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// trustworthy tells what a browser takes for a safe connection (W3C Secure
+// Contexts, section 3.1). To others it does not apply an opener policy, and
+// complains of one.
+func (s *Site) trustworthy(r *http.Request) bool {
+	if strings.HasPrefix(s.base, "https://") || secureRequest(r) {
+		return true
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return ip.IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// secureRequest tells whether a request came by HTTPS, to us or to what is in
+// front of us.
+func secureRequest(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
 // readable are the registries that a visitor may read.

@@ -1,14 +1,20 @@
 // Adds a button that copies to every command. Without it, a click selects the
-// command (user-select in style.css).
+// command (user-select in style.css). The place for it is kept free by the style,
+// so nothing moves when it comes.
 "use strict";
-for (const line of document.querySelectorAll("pre.line")) {
+for (const frame of document.querySelectorAll(".copyable")) {
+  const code = frame.querySelector("code");
   const button = document.createElement("button");
   button.type = "button";
   button.className = "copy";
   button.textContent = "Copy";
-  button.setAttribute("aria-live", "polite");
+  // Its name says which command; what became of it is said by the status.
+  button.setAttribute("aria-label", "Copy: " + frame.getAttribute("aria-label"));
+  const status = document.createElement("span");
+  status.className = "unseen";
+  status.setAttribute("role", "status");
+  let timer = 0;
   button.addEventListener("click", async () => {
-    const code = line.querySelector("code");
     let copied = false;
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -22,11 +28,9 @@ for (const line of document.querySelectorAll("pre.line")) {
       selection.addRange(range);
       copied = document.execCommand("copy");
     }
-    button.textContent = copied ? "Copied" : "Selected";
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    button.textContent = status.textContent = copied ? "Copied" : "Selected";
+    clearTimeout(timer);
+    timer = setTimeout(() => { button.textContent = "Copy"; status.textContent = ""; }, 2000);
   });
-  const frame = document.createElement("div");
-  frame.className = "copyable";
-  line.replaceWith(frame);
-  frame.append(line, button);
+  frame.append(button, status);
 }
