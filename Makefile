@@ -25,7 +25,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all cross generate demo test test-unit lint fuzz bench clean help
+.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,16 +85,21 @@ $(LINT): tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: generate ## Run every fuzz target for FUZZTIME each
-	@go list ./... | while read -r package; do \
-		for target in $$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true); do \
-			echo "== $$package $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" < /dev/null; \
-		done; \
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test bench | sort | while IFS=: read -r file line what; do \
+		package=./$$(dirname "$$file") target=$${what#func }; \
+		echo "== $$package $$target"; \
+		tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' "$$file"); \
+		go test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" < /dev/null; \
 	done
 
 bench: build ## Measure beside baselines, in one run; writes bench/last.json
 	@test/setup/docker.sh
 	go run ./bench -thv bin/thv -out bench/last.json
+
+conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=times; writes docs/conformance.md
+	@test/setup/docker.sh
+	@test/setup/conformance.sh
+	go run ./test/conformance -thv bin/thv -cell '$(CELL)' -repeat $(or $(REPEAT),1)
 
 clean: ## Remove what was built and fetched
 	rm -rf bin dist test/.cache bench/last.json internal/guest/program/bin/*.gz

@@ -63,12 +63,14 @@ func New(opt Options) http.Handler {
 		h.mux.Handle(path, h.protect(ActionRead, methodNotAllowed(methods)))
 	}
 	h.mux.Handle("GET /openapi.json", http.HandlerFunc(serveOpenAPI))
+	h.mux.Handle("/openapi.json", methodNotAllowed([]string{http.MethodGet}))
 	if h.Access != nil {
 		for _, path := range h.Access.Resource.Paths() {
 			h.mux.Handle(path, h.Access.Resource)
 		}
 	}
 	h.mux.HandleFunc("/.well-known/", notFound)
+	h.mux.HandleFunc("/.well-known", notFound) // or the mux would redirect
 	if opt.Web != nil {
 		opt.Web(h.mux)
 	}
@@ -119,22 +121,19 @@ func (h *handler) protect(action Action, next http.HandlerFunc) http.Handler {
 		}
 		// Nobody is asked for a token, so a web page elsewhere must not write
 		// with the help of a browser that can reach us.
-		return http.NewCrossOriginProtection().Handler(next)
+		protection := http.NewCrossOriginProtection()
+		protection.SetDenyHandler(http.HandlerFunc(h.crossOrigin))
+		return protection.Handler(next)
 	}
-	authorized := auth.Require(h.Access.Validator, h.Access.Resource, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, registry := auth.From(r.Context()), r.PathValue("registry")
-		if scope, ok := h.Access.Rules.Allow(id, action, registry); !ok {
-			h.Log.Info("refused", "action", string(action), "registry", registry, "provider", id.Provider, "subject", id.Subject)
-			if action == ActionWrite {
-				h.audit(r, "refused", nil)
-			}
-			h.Access.Resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the token does not allow this", scope)
-			return
-		}
-		next(w, r)
-	}))
+	authorized := h.authorize(action, next)
 	if action != ActionRead {
-		return authorized
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var caller known
+			authorized.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), knownKey{}, &caller)))
+			if !caller {
+				h.audit(r, "refused", errNoToken)
+			}
+		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.Access.isPublic(r.URL.Path) {
@@ -143,6 +142,42 @@ func (h *handler) protect(action Action, next http.HandlerFunc) http.Handler {
 		}
 		authorized.ServeHTTP(w, r)
 	})
+}
+
+// known tells whether a request's caller was found to be somebody.
+type known bool
+
+type knownKey struct{}
+
+var (
+	errNoToken     = errors.New("no valid access token")
+	errNotAllowed  = errors.New("the token does not allow this")
+	errCrossOrigin = errors.New("a web page of another origin may not write")
+)
+
+// authorize asks who is calling, and the rules whether they may.
+func (h *handler) authorize(action Action, next http.HandlerFunc) http.Handler {
+	return auth.Require(h.Access.Validator, h.Access.Resource, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if caller, ok := r.Context().Value(knownKey{}).(*known); ok {
+			*caller = true
+		}
+		id, registry := auth.From(r.Context()), r.PathValue("registry")
+		if scope, ok := h.Access.Rules.Allow(id, action, registry); !ok {
+			h.Log.Info("refused", "action", string(action), "registry", registry, "provider", id.Provider, "subject", id.Subject)
+			if action == ActionWrite {
+				h.audit(r, "refused", errNotAllowed)
+			}
+			h.Access.Resource.Refuse(w, http.StatusForbidden, "insufficient_scope", errNotAllowed.Error(), scope)
+			return
+		}
+		next(w, r)
+	}))
+}
+
+func (h *handler) crossOrigin(w http.ResponseWriter, r *http.Request) {
+	h.audit(r, "refused", errCrossOrigin)
+	w.Header().Set("Cache-Control", "no-store")
+	answer(w, http.StatusForbidden, map[string]string{"error": "access_denied", "error_description": errCrossOrigin.Error()})
 }
 
 // isPublic compares whole segments. checkPath has made sure that the decoded path

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
@@ -47,6 +48,9 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, &badRequest{"the body must be JSON, and Content-Type say application/json"}
+	}
+	if r.ContentLength > maxBody { // no need to wait for it
+		return nil, &http.MaxBytesError{Limit: maxBody}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError
@@ -130,9 +134,11 @@ func (h *handler) serverStatus(w http.ResponseWriter, r *http.Request) {
 
 // parseStatus reads {status, statusMessage}.
 func parseStatus(body []byte) (status, message string, err error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return "", "", &badRequest{`the body must be an object such as {"status":"deprecated","statusMessage":"why"}`}
+	// Read as strictly as a document: of a member that is there twice nobody
+	// knows which counts, and half a character would be stored as another one.
+	members, err := serverjson.Members(body)
+	if err != nil {
+		return "", "", &badRequest{`the body must be an object such as {"status":"deprecated","statusMessage":"why"}: ` + err.Error()}
 	}
 	for name, raw := range members {
 		var into *string
@@ -153,11 +159,11 @@ func parseStatus(body []byte) (status, message string, err error) {
 	default:
 		return "", "", &badRequest{"status must be active, deprecated or deleted"}
 	}
-	if utf8.RuneCountInString(message) > maxStatusMessage || !utf8.ValidString(message) {
+	if utf8.RuneCountInString(message) > maxStatusMessage {
 		return "", "", &badRequest{"statusMessage must be at most 500 characters"}
 	}
 	for _, c := range message {
-		if c < ' ' && c != '\n' && c != '\t' {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' {
 			return "", "", &badRequest{"statusMessage has a control character"}
 		}
 	}

@@ -29,6 +29,15 @@ type index struct {
 type snapshot struct {
 	store.Revision
 	entries []*entry // by name, then by version
+
+	once   sync.Once
+	theirs *texts
+}
+
+// texts are those of the entries, made when they are first asked for.
+func (s *snapshot) texts() *texts {
+	s.once.Do(func() { s.theirs = newTexts(s.entries) })
+	return s.theirs
 }
 
 // entry is a version in a snapshot.

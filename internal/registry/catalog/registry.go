@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
@@ -17,12 +18,37 @@ type registryView struct {
 	Definition
 	index *index
 	clock func() time.Time
+
+	mu   sync.Mutex
+	last time.Time // that tick gave out
 }
 
 func (r *registryView) Name() string { return r.Definition.Name }
 
-// now is in the store's resolution, so that an answer says what is stored.
-func (r *registryView) now() time.Time { return r.clock().UTC().Truncate(time.Microsecond) }
+// tick is the time of a write, in the store's resolution, so that an answer says
+// what is stored. It is later than that of every write the registry shows, also
+// where another replica's clock is ahead of ours: whoever asks for what was
+// updated since the last thing they saw must not miss this.
+func (r *registryView) tick(shown view) time.Time {
+	now := r.clock().UTC().Truncate(time.Microsecond)
+	var newest time.Time
+	for _, s := range shown {
+		for _, e := range s.entries {
+			if e.UpdatedAt.After(newest) {
+				newest = e.UpdatedAt
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, before := range []time.Time{newest, r.last} {
+		if !now.After(before) {
+			now = before.Add(time.Microsecond)
+		}
+	}
+	r.last = now
+	return now
+}
 
 func (r *registryView) view(ctx context.Context) (*moment, error) {
 	snapshots, err := r.index.current(ctx, r.Sources)

@@ -43,26 +43,35 @@ func (s *snapshot) find(name string) int {
 }
 
 // each calls visit for the versions of each server from the name on, in order,
-// until it returns false.
-func (v view) each(from string, visit func([]*entry) bool) {
-	rest := make([][]*entry, len(v))
+// until it returns false. Where there are words, it may leave out servers that do
+// not have them.
+func (v view) each(from string, words []string, visit func([]*entry) bool) {
+	at := make([]*cursor, len(v)) // of each snapshot, at the first version of a server
 	for i, s := range v {
-		rest[i] = s.entries[s.find(from):]
+		at[i] = s.from(s.find(from), words)
 	}
 	groups := make([][]*entry, len(v))
 	for {
 		name, any := "", false
-		for _, r := range rest {
-			if len(r) > 0 && (!any || r[0].Name < name) {
+		for _, c := range at {
+			if r := c.rest(); len(r) > 0 && (!any || r[0].Name < name) {
 				name, any = r[0].Name, true
 			}
 		}
 		if !any {
 			return
 		}
-		for i, r := range rest {
-			groups[i] = group(r, name)
-			rest[i] = r[len(groups[i]):]
+		for i, c := range at {
+			r := c.rest()
+			switch {
+			case len(r) > 0 && r[0].Name == name:
+				groups[i] = group(r, name)
+				c.skip(len(groups[i]))
+			case c.text == nil:
+				groups[i] = nil
+			default: // it has the server without the words, perhaps: the rule on sources asks
+				groups[i] = group(v[i].entries[v[i].find(name):], name)
+			}
 		}
 		if !visit(owner(groups)) {
 			return
@@ -82,7 +91,7 @@ func (v view) list(q Query) ([]*entry, string, error) {
 	}
 	var page []*entry
 	more := false
-	v.each(after.name, func(versions []*entry) bool {
+	v.each(after.name, words, func(versions []*entry) bool {
 		for _, e := range versions {
 			if e.Name == after.name && e.Version <= after.version || !q.selects(e, words) {
 				continue

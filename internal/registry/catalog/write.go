@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
@@ -11,10 +12,10 @@ import (
 
 // Publish adds a version to the managed source.
 func (r *registryView) Publish(ctx context.Context, doc serverjson.Document) (Server, error) {
-	if err := r.writable(ctx, doc.Name); err != nil {
+	now, err := r.writable(ctx, doc.Name)
+	if err != nil {
 		return Server{}, err
 	}
-	now := r.now()
 	stored, err := r.index.store.Insert(ctx, store.Version{
 		Head: store.Head{
 			Source: r.Managed, Name: doc.Name, Version: doc.Version, Status: registry.Active,
@@ -30,10 +31,10 @@ func (r *registryView) Publish(ctx context.Context, doc serverjson.Document) (Se
 
 // Edit replaces the document of a version; its status stays.
 func (r *registryView) Edit(ctx context.Context, doc serverjson.Document) (Server, error) {
-	if err := r.writable(ctx, doc.Name); err != nil {
+	now, err := r.writable(ctx, doc.Name)
+	if err != nil {
 		return Server{}, err
 	}
-	now := r.now()
 	stored, err := r.index.store.Update(ctx, r.Managed, doc.Name, doc.Version, func(v *store.Version) error {
 		if string(v.Document) != string(doc.Raw) {
 			v.Document, v.Search, v.UpdatedAt = doc.Raw, serverjson.Search(doc), now
@@ -48,10 +49,10 @@ func (r *registryView) Edit(ctx context.Context, doc serverjson.Document) (Serve
 
 // SetStatus changes the status of one version, or of all when version is "".
 func (r *registryView) SetStatus(ctx context.Context, name, version, status, message string) ([]Server, error) {
-	if err := r.writable(ctx, name); err != nil {
+	now, err := r.writable(ctx, name)
+	if err != nil {
 		return nil, err
 	}
-	now := r.now()
 	change := func(v *store.Version) error {
 		if v.Status == status && v.StatusMessage == message {
 			return nil
@@ -63,7 +64,6 @@ func (r *registryView) SetStatus(ctx context.Context, name, version, status, mes
 		return nil
 	}
 	var stored []store.Version
-	var err error
 	if version == "" {
 		stored, err = r.index.store.UpdateAll(ctx, r.Managed, name, change)
 	} else {
@@ -84,19 +84,19 @@ func (r *registryView) SetStatus(ctx context.Context, name, version, status, mes
 }
 
 // writable tells whether publications of a server go into this registry, and
-// would be seen there.
-func (r *registryView) writable(ctx context.Context, name string) error {
+// would be seen there, and at what time they are made.
+func (r *registryView) writable(ctx context.Context, name string) (time.Time, error) {
 	if r.Managed == "" {
-		return ErrReadOnly
+		return time.Time{}, ErrReadOnly
 	}
 	v, err := r.view(ctx)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if shown := v.versions(name); len(shown) > 0 && shown[0].Source != r.Managed && isBefore(r.Sources, shown[0].Source, r.Managed) {
-		return fmt.Errorf("%w: %s comes from source %s, which is before %s", ErrShadowed, name, shown[0].Source, r.Managed)
+		return time.Time{}, fmt.Errorf("%w: %s comes from source %s, which is before %s", ErrShadowed, name, shown[0].Source, r.Managed)
 	}
-	return nil
+	return r.tick(v.view), nil
 }
 
 func isBefore(sources []string, a, b string) bool {

@@ -93,7 +93,11 @@ func (o *importOptions) run(ctx context.Context, path string) error {
 	}
 	defer st.Close()
 	for i, doc := range documents {
-		if err := o.publish(ctx, st, source, doc, &result); err != nil {
+		err := o.publish(ctx, st, source, doc, &result)
+		if err != nil && ctx.Err() != nil {
+			return &interrupted{fmt.Sprintf("import %s: %d of %d were imported; run it again to go on", path, i, len(documents))}
+		}
+		if err != nil {
 			return fmt.Errorf("import %s: %s %s: %w (%d of %d were imported; run it again to go on)", path, doc.Name, doc.Version, err, i, len(documents))
 		}
 	}

@@ -56,11 +56,15 @@ func Run(ctx context.Context, args []string, env Env) int {
 	var faulty *config.Faults
 	var usage *usageError
 	var silent *reported
+	var stopped *interrupted
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &silent):
 		return exitFailure
+	case errors.As(err, &stopped):
+		fmt.Fprintln(env.Err, "Error: interrupted: "+stopped.how)
+		return exitInterrupted
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(env.Err, "Error: interrupted")
 		return exitInterrupted
@@ -76,6 +80,11 @@ func Run(ctx context.Context, args []string, env Env) int {
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
+
+// interrupted: a signal ended the command before its end.
+type interrupted struct{ how string }
+
+func (e *interrupted) Error() string { return e.how }
 
 // reported: what went wrong has been printed.
 type reported struct{ error }

@@ -30,6 +30,9 @@ func Load(path, stateDir string) (*Config, error) {
 	}
 	defer f.Close()
 	content, err := netguard.ReadBounded(f, maxFile)
+	if errors.Is(err, netguard.ErrTooLarge) {
+		return nil, &Faults{Path: path, Err: fmt.Errorf("it is larger than %d bytes", maxFile)}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", path, err)
 	}

@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	// Synchronization outlives the requests: it ends when they have.
 	syncing, endSync := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSync()
-	var group errgroup.Group
+	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(mainServer, mainPort) })
 	group.Go(func() error { return serve(internalServer, internalPort) })
 	group.Go(func() error { return syncer.Run(syncing) })
@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	}
 	go state.warm(syncing, opt.Log)
 
-	<-ctx.Done()
+	<-running.Done() // we are told to stop, or a part of us cannot go on
 	opt.Log.Info("stopping: requests under way are answered first")
 	state.stopping.Store(true)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -136,7 +136,9 @@ func listen(ctx context.Context, opt Options) (mainPort, internalPort net.Listen
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// "OPTIONS *" is refused by the handler, and logged, as any other.
+		DisableGeneralOptionsHandler: true,
+		IdleTimeout:                  idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -70,6 +70,20 @@ func Parse(raw []byte) (Document, error) {
 	return doc, nil
 }
 
+// Members are those of a JSON object that is not a document, taken as strictly:
+// UTF-8, no member twice, no half of a character, no NUL, nothing after its end.
+func Members(raw []byte) (map[string]json.RawMessage, error) {
+	s, err := object(raw)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]json.RawMessage, len(s.members))
+	for _, m := range s.members {
+		members[m.name] = m.value
+	}
+	return members, nil
+}
+
 // object takes a document for one JSON object within bounds.
 func object(raw []byte) (scanned, error) {
 	if len(raw) > MaxSize {

@@ -55,7 +55,7 @@ func objectIn(value json.RawMessage) []member {
 	if len(value) == 0 || value[0] != '{' {
 		return nil
 	}
-	s, err := scan(value, maxFileDepth)
+	s, err := scan(value, maxDepth)
 	if err != nil {
 		return nil
 	}

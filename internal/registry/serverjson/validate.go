@@ -40,8 +40,6 @@ const schema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server
 const maxPublisherMeta = 256 << 10
 
 // maxFaults ends a report that would have no end.
-const maxFileDepth = maxDepth + 8 // TEMP
-
 const maxFaults = 100
 
 // Validate reads a document that is to be published, and holds it to the official

@@ -69,7 +69,12 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{sqlstore.New(reader, writer, dialect(), sqlstore.DefaultLimits())}, nil
+	d := dialect()
+	if d.Ready, err = sameFile(path); err != nil {
+		reader.Close()
+		return nil, err
+	}
+	return &Store{sqlstore.New(reader, writer, d, sqlstore.DefaultLimits())}, nil
 }
 
 // prepare makes the file and sees to its mode; SQLite gives its other files the
@@ -104,6 +109,26 @@ func prepare(path string) (string, error) {
 		}
 	}
 	return path, nil
+}
+
+// sameFile tells whether the file at path is still the one it is now. SQLite goes
+// on with a file that was deleted or replaced: what is written to it then would
+// be acknowledged, and gone with the process.
+func sameFile(path string) (func() error, error) {
+	opened, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		now, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the file of the database is gone; put it back, or start anew: %w", err)
+		case !os.SameFile(opened, now):
+			return fmt.Errorf("%s is another file than the one that was opened; start anew to use it", path)
+		}
+		return nil
+	}, nil
 }
 
 // lockWait is how long SQLite itself waits for another process before it says

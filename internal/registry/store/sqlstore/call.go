@@ -37,6 +37,11 @@ func (e commitError) Unwrap() error { return e.error }
 func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if s.dialect.Ready != nil {
+		if err := s.dialect.Ready(); err != nil {
+			return unavailable(what, err)
+		}
+	}
 	var cause error // the last one that is not the end of the time
 	for conflicts, lost := 0, 0; ; {
 		err := f(bounded)

@@ -31,6 +31,9 @@ type Dialect struct {
 	Now string
 	// Fault says what an error of the driver means.
 	Fault func(error) Fault
+	// Ready, if any, is asked before each call: its error is why the database is
+	// unavailable though it would answer.
+	Ready func() error
 }
 
 // Fault is what an error of a driver means for what was asked.

@@ -1,0 +1,135 @@
+//go:build integration
+
+package registry
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/test/postgres"
+)
+
+func TestNamesAndVersionsAtTheirBounds(t *testing.T) {
+	onEachDatabase(t, testNamesAndVersionsAtTheirBounds)
+}
+
+func testNamesAndVersionsAtTheirBounds(t *testing.T, s *instance) {
+	long := "a." + strings.Repeat("b", 97) + "/" + strings.Repeat("c", 100)
+	for _, test := range []struct {
+		name, version string
+		status        int
+	}{
+		{long, "1.0.0", 200}, {long + "c", "1.0.0", 422}, {long, "1.0.0-" + strings.Repeat("x", 249), 200}, {long, "1.0.0-" + strings.Repeat("x", 250), 422},
+		{"а.b/x", "1.0.0", 422}, // Cyrillic
+		{"a.b/x\u200b", "1.0.0", 422}, {"a.b/x/y", "1.0.0", 422}, {"a.b//x", "1.0.0", 422}, {"../x", "1.0.0", 422}, {"a.b/..", "1.0.0", 422}, {"a.b/x%2e", "1.0.0", 422},
+		{"a.b/x", "1.0.0+build.7", 200}, {"a.b/x", "1.0.0\u202e", 422}, {"a.b/x", "latest", 422}, {"a.b/x", "1/2", 422}, {"a.b/x", "..", 422}, {"a.b/x", "ünï-1", 200},
+		{"a.b/x", "99999999999999999999.0.0", 200}, {"a.b/x", "1.0.0 ", 422}, {"a.b/x", "*", 422}, {"a.b/x", "1\n2", 422},
+	} {
+		a := mustDo(t, s.do("POST", publish, server(test.name, test.version)), test.status)
+		if a.status != 200 {
+			continue
+		}
+		// What is published can be found, by its name and by walking.
+		mustDo(t, s.do("GET", at(test.name, "/versions/", url.PathEscape(test.version)), nil), 200)
+	}
+	seen, cursor := 0, ""
+	for range 20 {
+		l := list(t, s, "?limit=1&cursor="+cursor)
+		seen += len(l.Servers)
+		if cursor = l.Metadata.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if seen != 5 {
+		t.Errorf("walking by one finds %d of 5 versions", seen)
+	}
+}
+
+func TestDeletedVersionsLiveOn(t *testing.T) { onEachDatabase(t, testDeletedVersionsLiveOn) }
+
+func testDeletedVersionsLiveOn(t *testing.T, s *instance) {
+	const name = "a.b/x"
+	mustDo(t, s.do("POST", publish, server(name, "1.0.0")), 200)
+	mustDo(t, s.do("DELETE", at(name, "/versions/1.0.0"), nil), 200)
+	first := s.do("GET", at(name, "/versions/1.0.0?include_deleted=true"), nil)
+	mustDo(t, s.do("DELETE", at(name, "/versions/1.0.0"), nil), 200) // again, and nothing changes
+	if again := s.do("GET", at(name, "/versions/1.0.0?include_deleted=true"), nil); again.String() != first.String() {
+		t.Errorf("deleting twice changes %s to %s", first, again)
+	}
+	mustDo(t, s.do("POST", publish, server(name, "1.0.0")), 409) // the number is taken for ever
+	mustDo(t, s.do("GET", at(name, "/versions/latest"), nil), 404)
+	// An edit does not bring it back.
+	var edited serverAnswer
+	doc := server(name, "1.0.0")
+	doc["title"] = "Edited"
+	mustDo(t, s.do("PUT", at(name, "/versions/1.0.0"), doc), 200).into(t, &edited)
+	if edited.Meta[official].Status != "deleted" {
+		t.Errorf("an edit makes it %s", edited.Meta[official].Status)
+	}
+	mustDo(t, s.do("GET", at(name, "/versions/1.0.0"), nil), 404)
+	mustDo(t, s.do("PATCH", at(name, "/versions/1.0.0/status"), `{"status":"active"}`), 200)
+	mustDo(t, s.do("GET", at(name, "/versions/1.0.0"), nil), 200)
+	for _, path := range []string{"/versions/2.0.0/status", "/versions/latest/status"} {
+		mustDo(t, s.do("PATCH", at(name, path), `{"status":"active"}`), 404)
+	}
+}
+
+func TestOneOfManyPublicationsWins(t *testing.T) {
+	config := anonymous + fmt.Sprintf("database:\n  postgres: {url: %q}\n", postgres.Start(t).Database(t))
+	t.Run("PostgreSQL, two replicas", func(t *testing.T) { oneWins(t, serve(t, config), serve(t, config)) })
+	t.Run("SQLite", func(t *testing.T) { s := serve(t, anonymous); oneWins(t, s, s) })
+}
+
+func oneWins(t *testing.T, replicas ...*instance) {
+	for round := range 4 {
+		var won, lost atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				doc := server("a.b/x", fmt.Sprint(round, ".0.0"))
+				doc["title"] = fmt.Sprint("By ", i)
+				switch a := replicas[i%2].do("POST", publish, doc); a.status {
+				case 200:
+					won.Add(1)
+				case 409:
+					lost.Add(1)
+				default:
+					t.Error(a)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 || lost.Load() != 49 {
+			t.Errorf("%d won and %d lost", won.Load(), lost.Load())
+		}
+	}
+}
+
+// Who asks for what was updated since the last thing they saw misses nothing
+// that is written afterwards, whichever replica writes it.
+func TestUpdatedSinceMissesNothing(t *testing.T) {
+	config := anonymous + fmt.Sprintf("database:\n  postgres: {url: %q}\n", postgres.Start(t).Database(t))
+	replicas := []*instance{serve(t, config), serve(t, config)}
+	seen := map[string]bool{}
+	var since time.Time
+	for i := range 60 {
+		name := fmt.Sprintf("a.b/s%d", i)
+		var got serverAnswer
+		mustDo(t, replicas[i%2].do("POST", publish, server(name, "1.0.0")), http.StatusOK).into(t, &got)
+		for _, s := range list(t, replicas[(i+1)%2], "?updated_since="+url.QueryEscape(since.Format(time.RFC3339Nano))).Servers {
+			seen[s.Server.Name] = true
+			if at := s.Meta[official].UpdatedAt; at.After(since) {
+				since = at
+			}
+		}
+		if !seen[name] {
+			t.Fatalf("%s was missed", name)
+		}
+	}
+}
