@@ -67,6 +67,7 @@ test: ## Install what the tests need and run all of them
 	go run ./test/report \
 		-- -race -tags integration $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -tags integration -count=1 -timeout 30m ./test/scenario
+	@go run ./test/conformance -thv bin/thv
 
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)

@@ -23,18 +23,25 @@ func newMCP(app *App) *cobra.Command {
 		Long:  "Mcp talks to a running workload, or to any MCP server by its URL, as an agent would.",
 		Example: `  thv mcp tools time
   thv mcp call time get_current_time --arg timezone=Europe/Berlin
-  thv mcp resources https://mcp.deepwiki.com/mcp`,
+  thv mcp resources https://mcp.deepwiki.com/mcp
+  thv mcp info time --protocol stateless`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var timeout time.Duration
+	var protocol string
 	cmd.PersistentFlags().DurationVar(&timeout, "timeout", time.Minute, "How long to wait in all")
+	cmd.PersistentFlags().StringVar(&protocol, "protocol", "", "Speak this version of the protocol, such as 2025-11-25, or the newest with sessions (session) or without (stateless); by default the newest that the server speaks")
 	with := func(run onSession) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, args []string) error {
+			version, err := protocolVersion(protocol)
+			if err != nil {
+				return err
+			}
 			late := fmt.Errorf("no answer within %s; give it more with --timeout", timeout)
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, late)
 			defer cancel()
-			session, err := connect(ctx, app, args[0])
+			session, err := connect(ctx, app, args[0], version)
 			if err == nil {
 				defer session.Close()
 				err = run(ctx, session, args[1:])
@@ -45,7 +52,7 @@ func newMCP(app *App) *cobra.Command {
 			return err
 		}
 	}
-	for _, c := range []*cobra.Command{newMCPTools(app, with), newMCPCall(app, with), newMCPResources(app, with), newMCPRead(app, with), newMCPPrompts(app, with)} {
+	for _, c := range []*cobra.Command{newMCPInfo(app, with), newMCPTools(app, with), newMCPCall(app, with), newMCPResources(app, with), newMCPRead(app, with), newMCPPrompts(app, with)} {
 		outputFlag(c, app)
 		cmd.AddCommand(c)
 	}
@@ -57,6 +64,52 @@ type onSession = func(ctx context.Context, s *sdk.ClientSession, args []string) 
 
 // sessionRunner connects to the server that the first argument names.
 type sessionRunner = func(onSession) func(*cobra.Command, []string) error
+
+// newMCPInfo shows how a server introduces itself, in either era.
+func newMCPInfo(app *App, with sessionRunner) *cobra.Command {
+	return &cobra.Command{
+		Use: "info NAME_OR_URL", Short: "Show what a server says of itself", Args: cobra.ExactArgs(1),
+		Example: "  thv mcp info time\n  thv mcp info time --protocol session",
+		RunE: with(func(_ context.Context, s *sdk.ClientSession, _ []string) error {
+			said := s.InitializeResult()
+			if app.JSON {
+				return writeJSON(app.Out, said)
+			}
+			rows := [][]string{{"protocol version", said.ProtocolVersion}}
+			if said.ServerInfo != nil {
+				rows = append(rows, []string{"server", strings.TrimSpace(said.ServerInfo.Name + " " + said.ServerInfo.Version)})
+			}
+			rows = append(rows, []string{"capabilities", strings.Join(capabilities(said.Capabilities), ", ")})
+			if line := firstLine(said.Instructions); line != "" {
+				rows = append(rows, []string{"instructions", line})
+			}
+			return table(app.Out, []string{"WHAT", "VALUE"}, rows, nil)
+		}),
+	}
+}
+
+// capabilities names them, with what they include.
+func capabilities(c *sdk.ServerCapabilities) []string {
+	b, err := json.Marshal(c)
+	var all map[string]map[string]any
+	if err != nil || json.Unmarshal(b, &all) != nil {
+		return nil
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var parts []string
+		for _, part := range slices.Sorted(maps.Keys(all[name])) {
+			if all[name][part] != false {
+				parts = append(parts, part)
+			}
+		}
+		if len(parts) > 0 {
+			name += " (" + strings.Join(parts, ", ") + ")"
+		}
+		names = append(names, name)
+	}
+	return names
+}
 
 func newMCPTools(app *App, with sessionRunner) *cobra.Command {
 	return &cobra.Command{

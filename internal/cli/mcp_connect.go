@@ -7,10 +7,12 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/buildinfo"
+	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -36,25 +38,54 @@ func endpoint(ctx context.Context, app *App, target string) (string, workload.Tr
 	return st.URL, workload.Transport(st.ProxyMode), nil
 }
 
+// protocolVersion reads --protocol: a version, or the name of an era, which is
+// its newest version. "" lets the server choose.
+func protocolVersion(value string) (mcp.Version, error) {
+	switch v := mcp.Version(value); {
+	case value == "", slices.Contains(mcp.Versions(), v):
+		return v, nil
+	case value == "stateless":
+		return mcp.LatestStateless, nil
+	case value == "session":
+		return mcp.LatestSession, nil
+	}
+	return "", usage("--protocol %q is neither stateless nor session nor one of %v", value, mcp.Versions())
+}
+
 // connect tries streamable HTTP first, then HTTP+SSE (MCP basic/transports,
-// Backwards Compatibility).
-func connect(ctx context.Context, app *App, target string) (*sdk.ClientSession, error) {
+// Backwards Compatibility). The version is protocol, if it is not "", and
+// otherwise the newest that the server speaks too.
+func connect(ctx context.Context, app *App, target string, protocol mcp.Version) (*sdk.ClientSession, error) {
 	at, mode, err := endpoint(ctx, app, target)
 	if err != nil {
 		return nil, err
 	}
+	session, err := dial(ctx, at, mode, protocol)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", at, err)
+	}
+	if got := session.InitializeResult().ProtocolVersion; protocol != "" && got != string(protocol) {
+		_ = session.Close()
+		return nil, fmt.Errorf("%s speaks protocol version %s to us, and not %s", at, got, protocol)
+	}
+	return session, nil
+}
+
+func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.Version) (*sdk.ClientSession, error) {
+	options := &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)}
 	httpClient := &http.Client{Transport: &boundedTransport{http.DefaultTransport}}
 	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, nil)
 	var failed error
 	if mode != workload.SSE {
-		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: httpClient, MaxRetries: -1}, nil)
+		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: httpClient, MaxRetries: -1}, options)
 		if err == nil {
 			return session, nil
 		}
 		failed = err
 	}
-	if mode != workload.StreamableHTTP && ctx.Err() == nil {
-		session, err := client.Connect(ctx, &sdk.SSEClientTransport{Endpoint: at, HTTPClient: httpClient}, nil)
+	// HTTP+SSE has sessions only.
+	if mode != workload.StreamableHTTP && ctx.Err() == nil && !protocol.IsStateless() {
+		session, err := client.Connect(ctx, &sdk.SSEClientTransport{Endpoint: at, HTTPClient: httpClient}, options)
 		if err == nil {
 			return session, nil
 		}
@@ -62,7 +93,7 @@ func connect(ctx context.Context, app *App, target string) (*sdk.ClientSession, 
 			failed = err
 		}
 	}
-	return nil, fmt.Errorf("connect to %s: %w", at, failed)
+	return nil, failed
 }
 
 // Bounds of what a server may say to one command.

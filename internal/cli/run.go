@@ -39,6 +39,7 @@ type runOptions struct {
 	targetHost             string
 	targetPort             int
 	endpointPrefix         string
+	trustProxyHeaders      bool
 	sessionTTL             time.Duration
 	stateless              bool
 	debug                  bool
@@ -154,6 +155,7 @@ func runFlags(f *pflag.FlagSet, o *runOptions) {
 	f.StringVar(&o.targetHost, "target-host", "127.0.0.1", "Host to forward to (SSE or streamable HTTP only)")
 	f.IntVar(&o.targetPort, "target-port", 0, "Container port (SSE or streamable HTTP only)")
 	f.StringVar(&o.endpointPrefix, "endpoint-prefix", "", "Path prefix prepended to SSE endpoint URLs")
+	f.BoolVar(&o.trustProxyHeaders, "trust-proxy-headers", false, "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 }

@@ -43,6 +43,7 @@ type toolHiveHonoured struct {
 	SessionTTL        workload.Duration     `json:"session_ttl"`
 	Stateless         bool                  `json:"stateless"`
 	EndpointPrefix    string                `json:"endpoint_prefix"`
+	TrustProxyHeaders bool                  `json:"trust_proxy_headers"`
 	Debug             bool                  `json:"debug"`
 }
 
@@ -80,7 +81,6 @@ type toolHiveBeyond struct {
 	PodPatch             json.RawMessage `json:"k8s_pod_template_patch"`
 	IsolateNetwork       json.RawMessage `json:"isolate_network"`
 	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
-	TrustProxyHeaders    json.RawMessage `json:"trust_proxy_headers"`
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
 	CABundle             json.RawMessage `json:"thv_ca_bundle"`
 	JWKSTokenFile        json.RawMessage `json:"jwks_auth_token_file"`
@@ -157,7 +157,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		Transport: workload.Transport(t.Transport),
 		Proxy: workload.Proxy{
 			Host: t.Host, Port: t.Port, Mode: t.ProxyMode, EndpointPrefix: t.EndpointPrefix,
-			SessionTTL: t.SessionTTL, Stateless: t.Stateless,
+			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,
 		},
 	}
 	if s.Group == "" {

@@ -35,7 +35,6 @@ func laterFlags() []laterFlag {
 		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
 		{"authz-config", "string", "", "Authorization configuration file path", ""},
 		{"webhook-config", "string[]", "", "Webhook configuration file; repeatable, configurations are merged", ""},
-		{"trust-proxy-headers", "bool", "false", "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix", "false"},
 		{"thv-ca-bundle", "string", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery)", ""},
 		{"oidc-issuer", "string", "", "Issuer URL", ""},
 		{"oidc-audience", "string", "", "Expected audience", ""},

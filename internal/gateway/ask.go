@@ -93,40 +93,40 @@ func (s *session) answer(m *mcp.Message) {
 // period for it; not so when requests are in flight, since then their streams
 // are the better way.
 func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
-	if s.id == "" {
+	if s.shared {
 		return nil, errShared
 	}
-	st, err := s.listening(ctx)
-	if err != nil {
+	if err := s.listening(ctx); err != nil {
 		return nil, err
 	}
 	// The stream may be replaced by another before the answer comes; what has
 	// been asked on it is still asked.
-	return s.ask(ctx, m, func(q *mcp.Message) error { return st.push(q, maxPending) }, nil)
+	return s.ask(ctx, m, func(q *mcp.Message) error { return s.send(&s.own, q, maxPending) }, nil)
 }
 
-func (s *session) listening(ctx context.Context) (*stream, error) {
+// listening waits until the client listens.
+func (s *session) listening(ctx context.Context) error {
 	grace := time.NewTimer(s.pace.askGrace)
 	defer grace.Stop()
 	for {
 		s.mu.Lock()
-		st, attached, busy, over := s.stream, s.attached, len(s.calls) > 0, s.over
+		listens, attached, busy, over := s.own.st != nil, s.attached, len(s.calls) > 0, s.over
 		s.mu.Unlock()
 		switch {
 		case over:
-			return nil, errClientGone
-		case st != nil:
-			return st, nil
+			return errClientGone
+		case listens:
+			return nil
 		case busy:
-			return nil, errNoStream
+			return errNoStream
 		}
 		select {
 		case <-attached:
 		case <-grace.C:
-			return nil, errNoStream
+			return errNoStream
 		case <-s.ended:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
 		failed <- err
 		return m, err
 	}
-	_, srv := serve(t, b, nil, nil)
+	_, srv := serve(t, b, nil, func(p *pace) { p.comeBack = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	e := c.stream("POST", "/mcp", req("1", "tools/call", "{}"))
 	e.message()

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -13,7 +15,8 @@ type Client struct {
 	// Principal names who is calling; "" is the local user when nothing
 	// authenticates.
 	Principal string
-	// Version is the protocol version the client asked for.
+	// Version is the protocol version the client asked for. It also tells the
+	// era of the client: messages to and from it are of that version.
 	Version mcp.Version
 	// Capabilities and Info are the client's own declarations, raw
 	// (InitializeRequest.params.capabilities and clientInfo).
@@ -30,14 +33,18 @@ type Client struct {
 // request; the backend tells the server.
 type Exchange struct {
 	Client *Client
-	// Request carries the client's own id; the response must carry it too.
+	// Request carries the client's own id; the response must carry it too. Its
+	// params are those of the client's era: of the stateless era with a complete
+	// _meta.
 	Request *mcp.Message
+	// Headers are the Mcp-Param-* headers of a stateless request; nil for none.
+	Headers http.Header
 	// Peer receives the notifications that belong to this exchange and puts
 	// the server's questions (sampling, elicitation, roots) to the client.
 	Peer Peer
 
-	// How the front wants the exchange to end: by opening a session, when open
-	// is set, otherwise by conn.Do.
+	// How the front wants the exchange to end: by open, which opens a session or
+	// needs none, when it is set, otherwise by conn.Do.
 	open func(context.Context) (*mcp.Message, error)
 	conn Conn
 }
@@ -58,14 +65,54 @@ type Peer interface {
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 
-// Backend reaches one server. Its implementations are in gateway/backend.
+// Backend reaches one server, whichever era it speaks. Its implementations are
+// in gateway/backend.
 type Backend interface {
-	// Open performs the protocol's handshake with the server on behalf of
-	// client and returns the connection. Messages of the server that belong to
-	// no exchange go to session.
+	// Open begins a session for a client of the session era: it performs the
+	// protocol's handshake with the server on behalf of client and returns the
+	// connection. Messages of the server that belong to no exchange go to
+	// session.
 	Open(ctx context.Context, client *Client, session Peer) (Conn, error)
+	// Do plays out a request of a client of the stateless era, which has no
+	// session: everything that the server needs to know comes with it. Otherwise
+	// it is as [Conn.Do]. The result is of the stateless era. A
+	// subscriptions/listen ends when ctx does, or the server ends it; its
+	// messages go to the exchange's Peer.
+	Do(ctx context.Context, x *Exchange) (*mcp.Message, error)
 	// Close ends every connection. It is called once.
 	Close() error
+}
+
+// Resumer is a [Backend] that can continue sessions which another process began.
+type Resumer interface {
+	// Resume continues the session that handle, of [Resumable], names, without a
+	// handshake: client is as it was at the beginning. Otherwise it is as Open.
+	// Whether the server still knows the session shows at the first message. The
+	// error is [ErrNotResumable] when there is nothing to continue.
+	Resume(ctx context.Context, client *Client, handle []byte, session Peer) (Conn, error)
+}
+
+// ErrNotResumable: the session cannot be continued; its client begins another.
+var ErrNotResumable = errors.New("the session cannot be continued")
+
+// Resumable is a [Conn] whose session another process can continue.
+type Resumable interface {
+	// Handle is what [Resumer.Resume] needs, beside the client, to continue the
+	// session; it may be empty. ok is false when this session cannot be. It is a
+	// secret: whoever has it has the session.
+	Handle() (handle []byte, ok bool)
+	// Leave ends the connection as Close does, but leaves the session at the
+	// server for who continues it. Close after it does nothing.
+	Leave() error
+}
+
+// Listener is a [Conn] that hears what belongs to no exchange only after Listen.
+// A front calls it as soon as its client listens; until then a server that
+// speaks unasked has nobody to speak to, as it has without a gateway.
+type Listener interface {
+	// Listen returns when the server's messages arrive, or will not, after a
+	// bounded time. It may be called more than once.
+	Listen()
 }
 
 // Conn is one client's connection to a server, after the handshake. Its methods

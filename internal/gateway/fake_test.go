@@ -46,6 +46,15 @@ func newFakeBackend() *fakeBackend {
 	return &fakeBackend{conns: make(chan *fakeConn, 100_000), ended: make(chan *fakeConn, 100_000)}
 }
 
+// Do plays out a request of a modern client as a connection would.
+func (b *fakeBackend) Do(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+	conn, err := b.Open(ctx, x.Client, x.Peer)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Do(ctx, x)
+}
+
 func (b *fakeBackend) Open(ctx context.Context, client *Client, session Peer) (Conn, error) {
 	c := &fakeConn{b: b, client: client, session: session, notes: make(chan *mcp.Message, 16), done: make(chan struct{})}
 	if b.open != nil {
@@ -230,6 +239,7 @@ type events struct {
 	header http.Header
 	close  context.CancelFunc
 	lines  chan string // data of events, comments with their colon; closed at the end
+	ids    chan string // of events, in order
 }
 
 // stream sends a request and reads its answer as it comes.
@@ -241,7 +251,7 @@ func (c *wire) stream(method, path, body string, headers ...string) *events {
 		cancel()
 		c.t.Fatal(err)
 	}
-	e := &events{t: c.t, status: resp.StatusCode, header: resp.Header, close: cancel, lines: make(chan string, 100_000)}
+	e := &events{t: c.t, status: resp.StatusCode, header: resp.Header, close: cancel, lines: make(chan string, 100_000), ids: make(chan string, 100_000)}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -251,6 +261,9 @@ func (c *wire) stream(method, path, body string, headers ...string) *events {
 		lines.Buffer(nil, mcp.MaxEvent+100)
 		for lines.Scan() {
 			switch line := lines.Text(); {
+			case strings.HasPrefix(line, "id: "):
+				e.ids <- line[len("id: "):]
+			case line == "data: ": // a priming event
 			case strings.HasPrefix(line, "data: "):
 				e.lines <- line[len("data: "):]
 			case strings.HasPrefix(line, ":"):

@@ -6,12 +6,15 @@
 // 2025-11-25, basic/transports, also for 2025-06-18 and 2025-03-26) or HTTP+SSE
 // (MCP 2024-11-05). It keeps a session per client: the client's declarations,
 // one [Conn], the calls in flight, the questions that wait for an answer, and
-// the stream for what belongs to no call. A session belongs to who knows its
-// id; nothing of it is reachable from another one.
+// the stream for what belongs to no call. A session belongs to the principal who
+// began it, and to who knows its id; nothing of it is reachable from another one.
+// The id is sealed ([Config.Key]) and says what it takes to continue the session,
+// so a gateway that starts anew does, as long as the server knows it: ticket.go.
 //
 // A client that disconnects has not cancelled anything (MCP 2025-11-25,
-// basic/transports, "Disconnection"): its call goes on and the answer is
-// dropped. Streams cannot be resumed, so no event has an id.
+// basic/transports, "Disconnection"): its call goes on. The events of a session's
+// streams have ids, and the newest are kept, so that the client can come back for
+// the answer with Last-Event-ID: channel.go. Plain JSON that nobody takes is gone.
 //
 // Every request is answered with the server's own response or with an error
 // that says what failed.
@@ -19,6 +22,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +31,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
 // The proxy modes: which front serves the clients.
@@ -55,6 +62,13 @@ type Config struct {
 	// EndpointPrefix goes before the path that the SSE front tells its
 	// clients to POST to, for a reverse proxy that serves us below a path.
 	EndpointPrefix string
+	// TrustProxyHeaders: every request comes through a reverse proxy of ours that
+	// sets X-Forwarded-Host and X-Forwarded-Prefix.
+	TrustProxyHeaders bool
+	// Key seals what clients keep for us, such as session ids (seal.KeySize bytes). A gateway with the same key and
+	// name continues the sessions of one before it, if their servers still know
+	// them; nil is a random key, with which sessions end with the gateway.
+	Key []byte
 	// SessionTTL is how long a session lives without activity; 0 is
 	// DefaultSessionTTL.
 	SessionTTL time.Duration
@@ -75,7 +89,10 @@ type pace struct {
 	write     time.Duration // how long a client may take to read what was written
 	readBody  time.Duration // how long a client may take to send a body
 	askGrace  time.Duration // how long a session's question waits for a stream
+	comeBack  time.Duration // how long a question waits for a client that lost its stream
 	settle    time.Duration // how long calls that were cut off may take to notice
+	gather    time.Duration // how long further questions of a call are waited for
+	parked    time.Duration // how long a call waits for its client's answers
 }
 
 // Proxies cut connections that are idle for 30 to 60 seconds.
@@ -86,7 +103,10 @@ func defaultPace() pace {
 		write:     60 * time.Second,
 		readBody:  30 * time.Second,
 		askGrace:  10 * time.Second,
+		comeBack:  60 * time.Second,
 		settle:    2 * time.Second,
+		gather:    25 * time.Millisecond,
+		parked:    15 * time.Minute, // a person may be asked
 	}
 }
 
@@ -102,9 +122,17 @@ type Gateway struct {
 
 	sessions table
 	shared   shared
+	sealer   *seal.Sealer // of session ids and requestStates
+	used     usedOnce
+	parked   parkedCalls
+	issuer   [8]byte // tells the ids that we gave from those before us
+	reviving singleflight.Group
 	// calls counts the exchanges under way; closers the connections that are
 	// being closed behind a client's back.
 	calls, closers tally
+
+	draining context.Context // ends when the gateway takes no new requests
+	drain    context.CancelFunc
 
 	ctx   context.Context // ends when the gateway cuts off what is left
 	cut   context.CancelCauseFunc
@@ -134,11 +162,22 @@ type Gateway struct {
 // Errors are faults of the configuration, all of them at once.
 func New(cfg Config) (*Gateway, error) {
 	guard, err := newGuard(cfg.AllowedHosts)
+	guard.trustForwarded = cfg.TrustProxyHeaders
 	cfg, cfgErr := complete(cfg)
-	if err := errors.Join(cfgErr, err); err != nil {
+	key := cfg.Key
+	if key == nil {
+		key = seal.NewKey()
+	}
+	sealer, sealErr := seal.New(key)
+	if err := errors.Join(cfgErr, err, sealErr); err != nil {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
-	g := &Gateway{cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers()}
+	g := &Gateway{
+		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(),
+		sealer: sealer, used: usedOnce{maxGeneration: maxUsed},
+	}
+	g.draining, g.drain = context.WithCancel(context.Background())
+	rand.Read(g.issuer[:]) // never fails
 	g.ctx, g.cut = context.WithCancelCause(context.Background())
 	g.sessions.init(maxSessions)
 
@@ -224,13 +263,14 @@ func (g *Gateway) Close(ctx context.Context) error {
 	if !g.calls.shut() {
 		return nil
 	}
+	g.drain()
 	var cutOff error
 	if left := g.calls.wait(ctx); left > 0 {
 		cutOff = fmt.Errorf("%d requests of workload %q were cut off: %w", left, g.cfg.Name, context.Cause(ctx))
 	}
 	g.cut(errStopping)
 	for _, s := range append(g.sessions.close(), g.shared.close()...) {
-		s.end(errStopping)
+		g.leave(s)
 	}
 	err := g.cfg.Backend.Close()
 	g.sweep.Wait()

@@ -26,7 +26,8 @@ import (
 // from this machine (the MCP Inspector on localhost:6274) works. Whoever can
 // serve a page on this machine's loopback already runs code on it.
 type guard struct {
-	hosts map[string]bool // lower case; "host" or "host:port"
+	hosts          map[string]bool // lower case; "host" or "host:port"
+	trustForwarded bool
 }
 
 func newGuard(allowed []string) (*guard, error) {
@@ -74,7 +75,7 @@ func (g *guard) fromUs(w http.ResponseWriter, r *http.Request, local net.Addr) b
 		return true
 	}
 	u, err := url.Parse(origins[0])
-	if len(origins) > 1 || err != nil || (u.Scheme != "http" && u.Scheme != "https") || !g.ours(u.Host, local) {
+	if len(origins) > 1 || err != nil || (u.Scheme != "http" && u.Scheme != "https") || !g.ours(u.Host, local) && !g.sameAsForwarded(r, u.Host) {
 		refuse(w, http.StatusForbidden, "forbidden_origin", "requests from web pages of this origin are not served; allow its host with --allowed-hosts if it is yours")
 		return false
 	}

@@ -53,6 +53,9 @@ func (g *Gateway) outcome(ctx context.Context, x *Exchange) *mcp.Message {
 	case m == nil || m.Kind() != mcp.Response || m.ID != id || (m.Result == nil) == (m.Error == nil):
 		g.log.Error("the backend returned something that does not answer the request", "method", short(x.Request.Method), "nothing", m == nil)
 		return mcp.NewError(id, mcp.CodeInternal, "internal error in the gateway; its log says more")
+	case m.Error == nil && m.Result[0] != '{':
+		// MCP, Base Protocol: a result is an object. A null would be an empty success.
+		return mcp.NewError(id, mcp.CodeServerGone, "the server answered "+short(x.Request.Method)+" with a result that is no object")
 	}
 	return m
 }

@@ -15,7 +15,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "initialize must not be part of a batch"})
 		return
 	}
-	client, err := declare(m)
+	client, err := declare(m, principalOf(p.r))
 	if err != nil {
 		g.fail(p.w, http.StatusBadRequest, m.ID, err)
 		return
@@ -27,6 +27,8 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	defer g.calls.leave()
 
 	s := newSession("", g.log, &g.pace)
+	s.principal, s.shared = client.Principal, g.cfg.Stateless
+	s.resumable, s.past.total = !g.cfg.Stateless, &g.sessions.past
 	status := http.StatusOK
 	x := &Exchange{Client: client, Request: m, Peer: s}
 	reply := p.reply(g, s)
@@ -40,8 +42,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 			return mcp.NewResult(m.ID, common.conn.ServerInfo()), nil
 		}
 	} else {
-		s.id = newSessionID()
-		reply.announce = s.id
+		reply.announce = func() string { return g.name(s) }
 		x.open = func(ctx context.Context) (_ *mcp.Message, err error) {
 			defer func() { status = g.openStatus(err) }()
 			if err := g.open(ctx, s, client); err != nil {
@@ -58,6 +59,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	case response.Error != nil: // by the server, or by a stage after it
 		g.release(s.end(errDeleted))
 	default:
+		g.name(s)
 		if err := g.enroll(s); err != nil {
 			status, response = http.StatusServiceUnavailable, mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		}
@@ -73,7 +75,7 @@ func (g *Gateway) enroll(s *session) error {
 	}
 	if !ok {
 		g.release(s.end(errStopping))
-		return &mcp.Error{Code: mcp.CodeServerGone, Message: "there are too many sessions, or the workload is stopping; try again later"}
+		return errFull
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,18 +10,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// newSessionID returns 130 random bits in visible ASCII (MCP 2025-11-25,
-// basic/transports, Session Management).
-func newSessionID() string { return rand.Text() }
-
-// find returns the session with the id, nil when there is none or its server is
-// gone.
-func (g *Gateway) find(id string) *session {
-	if id == "" {
-		return nil
-	}
+// find returns the principal's session with the id, nil when there is none or
+// its server is gone.
+func (g *Gateway) find(id, principal string) *session {
 	s := g.sessions.get(id)
-	if s == nil {
+	if s == nil || s.principal != principal {
 		return nil
 	}
 	if !s.alive() {
@@ -37,6 +29,37 @@ func (g *Gateway) find(id string) *session {
 func (g *Gateway) end(s *session, cause error) {
 	g.sessions.remove(s)
 	g.release(s.end(cause))
+}
+
+// leave ends s with the gateway. A session that the next gateway can continue is
+// left as it is at the server.
+func (g *Gateway) leave(s *session) {
+	conn := s.end(errStopping)
+	if r, ok := conn.(Resumable); ok && g.cfg.Key != nil && s.id != "" {
+		if t, ok := g.redeem(s.id, s.principal); ok && t.revivable {
+			_ = r.Leave() // the backend's Close would say so too
+		}
+	}
+}
+
+// name gives s its id, which must not change any more, and returns it. What the
+// id can hold depends on how far the opening has come.
+func (g *Gateway) name(s *session) string {
+	s.mu.Lock()
+	id, client, conn := s.id, s.client, s.conn
+	s.mu.Unlock()
+	if id != "" {
+		return id
+	}
+	// The connection may speak to the session while it is asked for its handle.
+	serial := newSerial()
+	id = g.issue(serial, s.principal, client, conn)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == "" {
+		s.id, s.serial = id, serial
+	}
+	return s.id
 }
 
 // release closes conn, if there is one.
@@ -74,11 +97,12 @@ func (g *Gateway) expire(now time.Time) {
 	for _, s := range append(g.sessions.expire(before), g.shared.expire(before)...) {
 		g.release(s.end(errExpired))
 	}
+	g.sessions.trim(now.Add(-pastTime))
 }
 
 // declare reads what a client says of itself in initialize (MCP, Lifecycle,
-// Initialization). A version that we do not know becomes our latest.
-func declare(m *mcp.Message) (*Client, error) {
+// Initialization); principal says it. A version that we do not know becomes our latest.
+func declare(m *mcp.Message, principal string) (*Client, error) {
 	version, found, err := mcp.LookupString(m.Params, "protocolVersion")
 	if err == nil && !found {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "initialize needs a protocolVersion"}
@@ -86,7 +110,7 @@ func declare(m *mcp.Message) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Version: mcp.Version(version)}
+	c := &Client{Principal: principal, Version: mcp.Version(version)}
 	if !c.Version.IsSession() {
 		c.Version = mcp.LatestSession
 	}

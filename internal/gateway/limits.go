@@ -16,10 +16,15 @@ import (
 // mcp/limits.go.
 const (
 	maxSessions     = 20_000    // sessions of one gateway; past it the ones idle longest go
+	maxBuried       = 20_000    // ended sessions of earlier gateways that are remembered
+	maxSessionID    = 2 << 10   // bytes of a session id
 	maxCalls        = 1_000     // requests in flight of one session
 	maxDeclarations = 64 << 10  // bytes of a client's capabilities and information
 	maxPending      = 4 << 20   // bytes that wait on a stream before notifications are dropped
 	maxUnread       = 32 << 20  // bytes that wait on a stream before the client is given up
+	maxParked       = 1_000     // calls of stateless clients that wait for answers
+	maxQuestions    = 64        // questions of one such call
+	maxUsed         = 100_000   // used states that are remembered
 	maxBacklog      = 64        // notifications kept for a session without a stream
 	maxBacklogBytes = 256 << 10 // and their bytes
 )

@@ -8,7 +8,9 @@ import (
 
 // listen serves the stream for what belongs to no request. A session has one: a
 // new one replaces it, since a client that lost its connection comes back
-// before we notice.
+// before we notice. With a Last-Event-ID it goes on with the stream that the
+// event was on, a POST's too (MCP 2025-11-25, basic/transports, Resumability and
+// Redelivery).
 func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 	if _, events := accepts(r); !events {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header of a GET must allow text/event-stream")
@@ -18,16 +20,45 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		return
 	}
+	var number, event uint64
+	lastID := r.Header.Get(mcp.HeaderLastEventID)
+	if lastID != "" {
+		var err error
+		if number, event, err = s.parseEventID(lastID); err != nil {
+			g.fail(w, http.StatusBadRequest, mcp.ID{}, err)
+			return
+		}
+	}
+	if l, ok := s.conn.(Listener); ok && s.isOwn(number) {
+		l.Listen()
+		if !s.alive() { // it was the first message to the server since a restart
+			g.end(s, errServerLost)
+			g.fail(w, http.StatusNotFound, mcp.ID{}, errSessionOver)
+			return
+		}
+	}
 	st := newStream(w, &g.pace)
-	if err := s.attach(st); err != nil {
+	c, err := s.carried(st, lastID, number, event)
+	if err != nil {
 		g.fail(w, http.StatusNotFound, mcp.ID{}, err)
 		return
 	}
-	st.run(r.Context().Done(), s.conn.Done())
-	s.detach(st)
+	lost := s.conn.Done()
+	if c != &s.own {
+		lost = nil // a POST has its outcome even so
+	}
+	s.leaveChannel(c, st, st.run(r.Context().Done(), lost))
 	if !s.alive() {
 		g.end(s, errServerLost)
 	}
+}
+
+// carried makes st carry the stream that a GET is for.
+func (s *session) carried(st *stream, lastID string, number, event uint64) (*channel, error) {
+	if lastID != "" {
+		return s.comeBack(st, number, event)
+	}
+	return &s.own, s.attach(st)
 }
 
 // remove ends a session at its client's wish.
@@ -41,7 +72,7 @@ func (g *Gateway) remove(w http.ResponseWriter, r *http.Request) {
 // sessionFor finds the session of a GET or DELETE; nil when it has answered
 // that there is none.
 func (g *Gateway) sessionFor(w http.ResponseWriter, r *http.Request) *session {
-	if err := checkEra(r.Header.Get(mcp.HeaderVersion), nil); err != nil {
+	if err := sessionOnly(r, nil); err != nil {
 		g.fail(w, http.StatusBadRequest, mcp.ID{}, err)
 		return nil
 	}

@@ -21,13 +21,15 @@ type reply struct {
 	session *session
 	plain   bool // the client accepts plain JSON
 	streams bool // the client accepts an event stream
-	// announce is the id of a session that begins with this reply; "" for none.
-	announce string
+	// announce gives the id of a session that begins with this reply; nil for
+	// none.
+	announce func() string
 	timer    *time.Timer
 
-	mu     sync.Mutex
-	stream *stream // nil while undecided
-	over   bool    // the responses are there: the handler alone decides
+	mu      sync.Mutex
+	stream  *stream  // nil while undecided
+	channel *channel // what stream carries, if a client can come back to it
+	over    bool     // the responses are there: the handler alone decides
 }
 
 // start begins to watch the time. The fields above mu are set before.
@@ -45,13 +47,33 @@ func (p *reply) open() *stream {
 		return nil
 	}
 	if p.stream == nil {
-		if p.announce != "" {
-			p.w.Header().Set(mcp.HeaderSessionID, p.announce)
+		if p.announce != nil {
+			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
 		}
 		p.stream = newStream(p.w, &p.g.pace)
-		go p.stream.run(p.r.Context().Done(), nil)
+		// The client does not know the session yet that it would come back to when
+		// that begins with this reply.
+		if p.session != nil && p.session.resumable && p.announce == nil {
+			p.channel = p.session.openChannel(p.stream)
+		}
+		go p.carry(p.stream, p.channel)
 	}
 	return p.stream
+}
+
+func (p *reply) carry(st *stream, c *channel) {
+	whole := st.run(p.r.Context().Done(), nil)
+	if c != nil {
+		p.session.leaveChannel(c, st, whole)
+	}
+}
+
+// put sends m on the stream st of this reply, however it is carried now.
+func (p *reply) put(st *stream, m *mcp.Message, limit int) error {
+	if p.channel != nil {
+		return p.session.send(p.channel, m, limit)
+	}
+	return st.push(m, limit)
 }
 
 // finish sends the responses and returns when they have been written. status is
@@ -68,8 +90,8 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	st := p.stream
 	p.mu.Unlock()
 	if st == nil {
-		if p.announce != "" && responses[0].Error == nil {
-			p.w.Header().Set(mcp.HeaderSessionID, p.announce)
+		if p.announce != nil && responses[0].Error == nil {
+			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
 		}
 		if status == http.StatusServiceUnavailable {
 			p.w.Header().Set("Retry-After", "5")
@@ -81,11 +103,15 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	}
 	for _, m := range responses {
 		// MCP 2025-03-26 allows a batch's responses one by one.
-		if err := st.push(m, maxUnread); err != nil {
+		if err := p.put(st, m, maxUnread); err != nil {
 			p.g.log.Debug("response dropped", "reason", err)
 		}
 	}
-	st.finish()
+	if p.channel != nil {
+		p.session.closeChannel(p.channel)
+	} else {
+		st.finish()
+	}
 	<-st.done
 }
 
@@ -94,9 +120,9 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 func (p *reply) Notify(m *mcp.Message) {
 	err := error(errStreamOver)
 	if st := p.open(); st != nil {
-		err = st.push(m, maxPending)
-	} else if st := p.session.current(); st != nil {
-		err = st.push(m, maxPending)
+		err = p.put(st, m, maxPending)
+	} else if p.session.listens() {
+		err = p.session.send(&p.session.own, m, maxPending)
 	}
 	if err != nil {
 		p.g.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
@@ -104,27 +130,37 @@ func (p *reply) Notify(m *mcp.Message) {
 }
 
 // Ask puts a question on this stream, or on the session's when there can be
-// none here. When the client goes away the question fails: the client could not
-// be told the outcome either.
+// none here. When the client goes away, and does not come back in time, the
+// question fails: the client could not be told the outcome either.
 func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
-	if p.session == nil || p.session.id == "" {
+	if p.session == nil || p.session.shared {
 		return nil, errShared
 	}
-	st, gone := p.open(), p.r.Context().Done()
+	st := p.open()
 	if st == nil {
-		if st, gone = p.session.current(), nil; st == nil {
+		if !p.session.listens() {
 			return nil, errNoStream
 		}
+		return p.session.ask(ctx, m, func(q *mcp.Message) error { return p.session.send(&p.session.own, q, maxPending) }, nil)
 	}
-	return p.session.ask(ctx, m, func(q *mcp.Message) error { return st.push(q, maxPending) }, gone)
+	gone := p.r.Context().Done()
+	if p.channel != nil {
+		gone = p.session.gone(p.channel)
+	}
+	select {
+	case <-gone:
+		return nil, errClientGone
+	default:
+	}
+	return p.session.ask(ctx, m, func(q *mcp.Message) error { return p.put(st, q, maxPending) }, gone)
 }
 
-// current is the session's stream, or nil.
-func (s *session) current() *stream {
+// listens reports whether the session's own stream is open.
+func (s *session) listens() bool {
 	if s == nil {
-		return nil
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stream
+	return s.own.st != nil
 }

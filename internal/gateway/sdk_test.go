@@ -20,8 +20,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 )
 
-// These tests use the Go SDK on both sides: its client, the gateway with each
-// front, our backend for streamable HTTP, and its server.
+// These tests use the Go SDK on both sides: its client in each era, the gateway
+// with each front, our backend for streamable HTTP, and its server in each era.
+// So they go through all four corners: what a user relies on is the same in each.
 
 const patience = 15 * time.Second
 
@@ -33,7 +34,8 @@ type sdkServer struct {
 	rooted    chan struct{} // the client said that its roots have changed
 }
 
-func newSDKServer() *sdkServer {
+// The tools that ask do so as a server of the era does.
+func newSDKServer(modern bool) *sdkServer {
 	s := &sdkServer{entered: make(chan struct{}, 10), cancelled: make(chan struct{}, 10), rooted: make(chan struct{}, 10)}
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "fixture", Version: "1"}, &sdk.ServerOptions{
 		RootsListChangedHandler: func(context.Context, *sdk.RootsListChangedRequest) { s.rooted <- struct{}{} },
@@ -62,6 +64,20 @@ func newSDKServer() *sdkServer {
 	add("log", func(ctx context.Context, r *sdk.CallToolRequest) (string, error) {
 		return "logged", r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Data: "careful"})
 	})
+	add("wait", func(ctx context.Context, _ *sdk.CallToolRequest) (string, error) {
+		s.entered <- struct{}{}
+		<-ctx.Done()
+		s.cancelled <- struct{}{}
+		return "", ctx.Err()
+	})
+	add("grow", func(context.Context, *sdk.CallToolRequest) (string, error) {
+		add("grown", func(context.Context, *sdk.CallToolRequest) (string, error) { return "yes", nil })
+		return "growing", nil
+	})
+	if modern {
+		s.askByResults()
+		return s
+	}
 	add("sample", func(ctx context.Context, r *sdk.CallToolRequest) (string, error) {
 		a, err := r.Session.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hello?"}}}})
 		if err != nil {
@@ -83,31 +99,56 @@ func newSDKServer() *sdkServer {
 		}
 		return a.Roots[0].URI, nil
 	})
-	add("wait", func(ctx context.Context, _ *sdk.CallToolRequest) (string, error) {
-		s.entered <- struct{}{}
-		<-ctx.Done()
-		s.cancelled <- struct{}{}
-		return "", ctx.Err()
-	})
-	add("grow", func(context.Context, *sdk.CallToolRequest) (string, error) {
-		add("grown", func(context.Context, *sdk.CallToolRequest) (string, error) { return "yes", nil })
-		return "growing", nil
-	})
 	return s
 }
 
-// front is a proxy mode and the SDK's transport for it.
+// askByResults adds the tools that ask by multi-round-trip results.
+func (s *sdkServer) askByResults() {
+	ask := func(name string, question sdk.InputRequest, answer func(sdk.InputResponse) string) {
+		s.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				a := r.Params.InputResponses["q"]
+				if a == nil {
+					return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": question}, RequestState: "state of " + name}, nil
+				}
+				if r.Params.RequestState != "state of "+name {
+					return nil, fmt.Errorf("the state is %q", r.Params.RequestState)
+				}
+				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: answer(a)}}}, nil
+			})
+	}
+	ask("sample", &sdk.CreateMessageParams{MaxTokens: 10, Messages: []*sdk.SamplingMessage{{Role: "user", Content: &sdk.TextContent{Text: "hello?"}}}},
+		func(a sdk.InputResponse) string {
+			if r, ok := a.(*sdk.CreateMessageResult); ok {
+				return r.Content.(*sdk.TextContent).Text
+			}
+			return a.(*sdk.CreateMessageWithToolsResult).Content[0].(*sdk.TextContent).Text
+		})
+	ask("elicit", &sdk.ElicitParams{Message: "who?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`)},
+		func(a sdk.InputResponse) string {
+			r := a.(*sdk.ElicitResult)
+			return fmt.Sprint(r.Action, " ", r.Content["name"])
+		})
+	ask("roots", &sdk.ListRootsParams{}, func(a sdk.InputResponse) string { return a.(*sdk.ListRootsResult).Roots[0].URI })
+}
+
+// front is a proxy mode, a client's protocol version, and the SDK's transport
+// for them.
 type front struct {
+	name      string
 	mode      string
+	version   string
 	transport func(url string, client *http.Client) sdk.Transport
 }
 
 func fronts() []front {
+	streamable := func(url string, c *http.Client) sdk.Transport {
+		return &sdk.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: c}
+	}
 	return []front{
-		{gateway.ModeStreamable, func(url string, c *http.Client) sdk.Transport {
-			return &sdk.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: c}
-		}},
-		{gateway.ModeSSE, func(url string, c *http.Client) sdk.Transport {
+		{"streamable", gateway.ModeStreamable, "2025-11-25", streamable},
+		{"modern", gateway.ModeStreamable, "2026-07-28", streamable},
+		{"sse", gateway.ModeSSE, "2025-11-25", func(url string, c *http.Client) sdk.Transport {
 			return &sdk.SSEClientTransport{Endpoint: url + "/sse", HTTPClient: c}
 		}},
 	}
@@ -118,6 +159,7 @@ type rig struct {
 	t       *testing.T
 	fixture *sdkServer
 	front   front
+	modern  bool // the server
 	gateway *gateway.Gateway
 	url     string
 	// restart loses the server with all its sessions and starts another at the
@@ -125,11 +167,12 @@ type rig struct {
 	restart func()
 }
 
-func newRig(t *testing.T, f front) *rig {
+func newRig(t *testing.T, f front, modern bool) *rig {
 	t.Helper()
-	r := &rig{t: t, fixture: newSDKServer(), front: f}
+	r := &rig{t: t, fixture: newSDKServer(modern), front: f, modern: modern}
 	var mu sync.Mutex
-	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.fixture.server }, nil)
+	opts := &sdk.StreamableHTTPOptions{Stateless: modern, PropagateRequestCancellation: modern}
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.fixture.server }, opts)
 	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		h := handler
@@ -138,7 +181,7 @@ func newRig(t *testing.T, f front) *rig {
 	}))
 	r.restart = func() {
 		mu.Lock()
-		handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newSDKServer().server }, nil)
+		handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newSDKServer(modern).server }, opts)
 		mu.Unlock()
 		for s := range r.fixture.server.Sessions() {
 			_ = s.Close()
@@ -173,7 +216,7 @@ func (r *rig) connect(client *sdk.Client) *sdk.ClientSession {
 	r.t.Helper()
 	transport := &http.Transport{}
 	// The context is the stream's too, so it has no time limit of its own.
-	session, err := client.Connect(r.t.Context(), r.front.transport(r.url, &http.Client{Transport: transport}), nil)
+	session, err := client.Connect(r.t.Context(), r.front.transport(r.url, &http.Client{Transport: transport}), &sdk.ClientSessionOptions{ProtocolVersion: r.front.version})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -215,16 +258,17 @@ func take[T any](t *testing.T, what string, ch <-chan T) T {
 	}
 }
 
-func eachFront(t *testing.T, test func(t *testing.T, r *rig)) {
+func eachCorner(t *testing.T, test func(t *testing.T, r *rig)) {
 	for _, f := range fronts() {
-		t.Run(f.mode, func(t *testing.T) { test(t, newRig(t, f)) })
+		t.Run(f.name+" to sessions", func(t *testing.T) { test(t, newRig(t, f, false)) })
+		t.Run(f.name+" to stateless", func(t *testing.T) { test(t, newRig(t, f, true)) })
 	}
 }
 
 func TestSDKToolsAreListedAndCalled(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
 		s := r.connect(newClient(nil))
-		if got := s.InitializeResult(); got.ServerInfo.Name != "fixture" || got.ProtocolVersion != "2025-11-25" {
+		if got := s.InitializeResult(); got.ServerInfo.Name != "fixture" || got.ProtocolVersion != r.front.version {
 			t.Errorf("initialized with %+v", got)
 		}
 		var names []string
@@ -249,7 +293,7 @@ func TestSDKToolsAreListedAndCalled(t *testing.T) {
 }
 
 func TestSDKProgressAndLogMessagesArriveInOrder(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
 		progress, logs := make(chan float64, 10), make(chan string, 10)
 		s := r.connect(newClient(func(o *sdk.ClientOptions) {
 			o.ProgressNotificationHandler = func(_ context.Context, p *sdk.ProgressNotificationClientRequest) {
@@ -259,7 +303,10 @@ func TestSDKProgressAndLogMessagesArriveInOrder(t *testing.T) {
 			}
 			o.LoggingMessageHandler = func(_ context.Context, l *sdk.LoggingMessageRequest) { logs <- fmt.Sprint(l.Params.Data) }
 		}))
-		if err := s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
+		log := &sdk.CallToolParams{Name: "log"}
+		if r.front.version == "2026-07-28" {
+			log.Meta = sdk.Meta{"io.modelcontextprotocol/logLevel": "info"} // each request says it
+		} else if err := s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil {
 			t.Fatal(err)
 		}
 		params := &sdk.CallToolParams{Name: "progress"}
@@ -272,7 +319,7 @@ func TestSDKProgressAndLogMessagesArriveInOrder(t *testing.T) {
 				t.Errorf("progress %v, want %v", got, want)
 			}
 		}
-		if got := text(t, s, &sdk.CallToolParams{Name: "log"}); got != "logged" {
+		if got := text(t, s, log); got != "logged" {
 			t.Errorf("got %s", got)
 		}
 		if got := take(t, "the log message", logs); got != "careful" {
@@ -282,7 +329,7 @@ func TestSDKProgressAndLogMessagesArriveInOrder(t *testing.T) {
 }
 
 func TestSDKServersAskTheirClient(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
 		client := newClient(func(o *sdk.ClientOptions) {
 			o.CreateMessageHandler = func(_ context.Context, q *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
 				return &sdk.CreateMessageResult{Model: "m", Role: "assistant", Content: &sdk.TextContent{Text: "re: " + q.Params.Messages[0].Content.(*sdk.TextContent).Text}}, nil
@@ -298,13 +345,16 @@ func TestSDKServersAskTheirClient(t *testing.T) {
 				t.Errorf("%s: got %q", tool, got)
 			}
 		}
+		if r.modern || r.front.version == "2026-07-28" {
+			return // it has no such notification
+		}
 		client.AddRoots(&sdk.Root{URI: "file:///tmp"})
 		take(t, "the change of roots", r.fixture.rooted)
 	})
 }
 
 func TestSDKClientsHearThatToolsHaveChanged(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
 		changed := make(chan struct{}, 10)
 		s := r.connect(newClient(func(o *sdk.ClientOptions) {
 			o.ToolListChangedHandler = func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }
@@ -318,7 +368,7 @@ func TestSDKClientsHearThatToolsHaveChanged(t *testing.T) {
 }
 
 func TestSDKCancellationReachesTheServer(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
 		s := r.connect(newClient(nil))
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
@@ -339,7 +389,10 @@ func TestSDKCancellationReachesTheServer(t *testing.T) {
 }
 
 func TestSDKClientsComeBackAfterTheServerLostItsSessions(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
+		if r.modern {
+			t.Skip("a stateless server has no session to lose")
+		}
 		client := newClient(nil)
 		s := r.connect(client)
 		text(t, s, &sdk.CallToolParams{Name: "echo"})
@@ -362,7 +415,10 @@ func TestSDKClientsComeBackAfterTheServerLostItsSessions(t *testing.T) {
 }
 
 func TestSDKSessionsEndWhenTheClientCloses(t *testing.T) {
-	eachFront(t, func(t *testing.T, r *rig) {
+	eachCorner(t, func(t *testing.T, r *rig) {
+		if r.front.version == "2026-07-28" {
+			t.Skip("a stateless client has no session")
+		}
 		s := r.connect(newClient(nil))
 		if n := r.gateway.Sessions(); n != 1 {
 			t.Fatalf("%d sessions", n)
@@ -379,7 +435,7 @@ func TestSDKSessionsEndWhenTheClientCloses(t *testing.T) {
 }
 
 func TestSDKStatelessClientsWork(t *testing.T) {
-	fixture := newSDKServer()
+	fixture := newSDKServer(false)
 	behind := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return fixture.server }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	defer behind.Close()
 	g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL, Stateless: true}), Mode: gateway.ModeStreamable, Stateless: true})

@@ -13,11 +13,17 @@ import (
 // session is one client's state in the session era, from its initialize to its
 // end. It is also the [Peer] for what belongs to no exchange.
 type session struct {
-	id     string // "" for the shared one of a stateless gateway
-	client *Client
-	log    *slog.Logger
-	pace   *pace
-	ended  chan struct{} // closed when the session is over
+	// id is given once ([Gateway.name]), at the latest before the session is in
+	// the table.
+	id        string
+	principal string // whose session it is
+	serial    serial // of id
+	revived   bool   // it began before the gateway did
+	shared    bool   // it is the one of all clients of a stateless gateway
+	client    *Client
+	log       *slog.Logger
+	pace      *pace
+	ended     chan struct{} // closed when the session is over
 
 	mu      sync.Mutex
 	conn    Conn // nil until the server has answered initialize
@@ -28,11 +34,17 @@ type session struct {
 	seen    time.Time
 	calls   map[mcp.ID]*call // in flight, by the client's id
 	asks    asks
-	// stream carries what belongs to no exchange; nil while there is none, and
-	// then attached is open and notifications wait in the backlog.
-	stream   *stream
+	// own carries what belongs to no exchange; while nothing carries it, attached
+	// is open and notifications wait in the backlog.
+	own      channel
 	attached chan struct{}
 	backlog  backlog
+	// What makes streams resumable; nothing until there is one.
+	resumable bool
+	streams   uint64              // the last one's number
+	posts     map[uint64]*channel // of POSTs that are not answered yet
+	past      past
+	tag       string // marks the ids of events
 }
 
 // call is one request in flight.
@@ -59,6 +71,7 @@ var (
 	errSessionOver   = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "Session not found; initialize a new one"}
 	errUninitialized = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is not initialized; send initialize first"}
 	errInitialized   = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is initialized already"}
+	errFull          = &mcp.Error{Code: mcp.CodeServerGone, Message: "there are too many sessions, or the workload is stopping; try again later"}
 	errTooManyCalls  = &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("more than %d requests of this session are in flight", maxCalls)}
 )
 
@@ -94,7 +107,7 @@ func (s *session) finish(key mcp.ID) {
 // names. There may be none: it has been answered meanwhile. Without a session
 // nobody can tell whose request is meant, so nothing is cancelled.
 func (s *session) cancel(m *mcp.Message) {
-	if s.id == "" {
+	if s.shared {
 		return
 	}
 	raw, found, err := mcp.Lookup(m.Params, "requestId")
@@ -152,13 +165,25 @@ func (s *session) alive() bool {
 	}
 }
 
+// lostBy reports whether err tells that the server no longer knows the session:
+// its client is told with 404, the sign to begin another. A server may give that
+// code to anything, so the session must be gone as well.
+func (s *session) lostBy(err *mcp.Error) bool {
+	return err != nil && err.Code == mcp.CodeSessionNotFound && !s.shared && !s.alive()
+}
+
 // idleSince tells since when nothing has happened, and whether nothing is
 // happening now: no open stream and no request whose client is still there.
 func (s *session) idleSince() (since time.Time, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stream != nil || s.opening {
+	if s.own.st != nil || s.opening {
 		return s.seen, false
+	}
+	for _, c := range s.posts {
+		if c.st != nil {
+			return s.seen, false
+		}
 	}
 	for _, c := range s.calls {
 		if c.client == nil || c.client.Err() == nil {
@@ -179,8 +204,14 @@ func (s *session) end(cause error) Conn {
 	}
 	s.over, s.cause = true, cause
 	close(s.ended)
-	calls, stream, conn := s.calls, s.stream, s.conn
-	s.calls, s.stream, s.backlog = map[mcp.ID]*call{}, nil, backlog{}
+	calls, stream, conn := s.calls, s.own.st, s.conn
+	s.calls, s.own.st, s.backlog = map[mcp.ID]*call{}, nil, backlog{}
+	s.past.clear()
+	for _, c := range s.posts {
+		if c.away != nil {
+			c.away.Stop()
+		}
+	}
 	s.mu.Unlock()
 	for _, c := range calls {
 		c.cancel(cause)
@@ -197,46 +228,54 @@ func (s *session) end(cause error) Conn {
 // session is over.
 func (s *session) attach(st *stream) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.over {
-		s.mu.Unlock()
 		return errSessionOver
 	}
-	before := s.stream
-	s.stream = st
-	st.pushRaw(s.backlog.take())
-	if before == nil {
-		close(s.attached)
-	}
-	s.mu.Unlock()
-	if before != nil {
-		before.finish()
-	}
+	s.attachOwn(st, nil, true)
 	return nil
 }
 
-func (s *session) detach(st *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen = time.Now()
-	if s.stream == st {
-		s.stream = nil
-		s.attached = make(chan struct{})
+// attachOwn is attach, after the events that the client missed. prime: it has no
+// id to come back with yet.
+func (s *session) attachOwn(st *stream, missed []pastEvent, prime bool) {
+	before := s.own.st
+	s.own.st = st
+	if s.resumable && s.own.number == 0 {
+		s.own.number = s.nextStream()
+	}
+	if prime {
+		s.prime(&s.own)
+	}
+	for _, e := range missed {
+		st.pushRaw(e.event)
+	}
+	if s.own.number == 0 {
+		st.pushRaw(s.backlog.take())
+	} else {
+		for _, event := range s.backlog.events {
+			st.pushRaw(s.remember(&s.own, event))
+		}
+		s.backlog = backlog{}
+	}
+	if before == nil {
+		close(s.attached)
+	} else {
+		before.finish()
 	}
 }
 
 // Notify sends a notification on the session's stream, or keeps it until there
 // is one.
 func (s *session) Notify(m *mcp.Message) {
-	s.mu.Lock()
-	st, over := s.stream, s.over
-	if st == nil && !over && s.id != "" {
-		s.backlog.keep(m)
-	}
-	s.mu.Unlock()
-	if st == nil {
-		return
-	}
-	if err := st.push(m, maxPending); err != nil {
+	if err := s.send(&s.own, m, maxPending); err != nil {
 		s.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
 	}
+}
+
+// trim drops what nobody will come back for.
+func (s *session) trim(before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.past.trim(before)
 }

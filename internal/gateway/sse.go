@@ -16,7 +16,7 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) bool {
 	method, serve := http.MethodGet, g.subscribe
 	// With or without the prefix: a client may come through a proxy that takes
 	// it off, through one that does not, or directly.
-	switch strings.TrimPrefix(r.URL.Path, g.cfg.EndpointPrefix) {
+	switch strings.TrimPrefix(r.URL.Path, g.prefixOf(r)) {
 	case pathSSE:
 	case pathMessages:
 		method, serve = http.MethodPost, g.message
@@ -41,11 +41,13 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow text/event-stream")
 		return
 	}
-	s := newSession(newSessionID(), g.log, &g.pace)
+	s := newSession("", g.log, &g.pace)
+	s.principal = principalOf(r)
+	g.name(s)
 	st := newStream(w, &g.pace)
 	st.pushRaw(mcp.AppendEvent(nil, mcp.Event{
 		Name: mcp.EventEndpoint,
-		Data: []byte(g.cfg.EndpointPrefix + pathMessages + "?session_id=" + s.id),
+		Data: []byte(g.prefixOf(r) + pathMessages + "?session_id=" + s.id),
 	}))
 	if err := s.attach(st); err != nil {
 		panic(err) // it is new
@@ -85,7 +87,7 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, http.StatusBadRequest, p.id(), &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "session_id is missing; open a stream at " + pathSSE + " and POST where its first event says"})
 		return
 	}
-	s := g.find(id)
+	s := g.find(id, principalOf(r))
 	if s == nil {
 		g.fail(w, http.StatusNotFound, p.id(), errSessionOver)
 		return
@@ -97,7 +99,7 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 	for _, m := range p.messages {
 		if m.Kind() != mcp.Request {
 			if err := g.take(r.Context(), s, m); err != nil {
-				g.fail(w, untakenStatus(err), mcp.ID{}, err)
+				g.fail(w, s.untakenStatus(err), mcp.ID{}, err)
 				return
 			}
 			continue
@@ -118,11 +120,11 @@ func (g *Gateway) dispatch(r *http.Request, s *session, m *mcp.Message) {
 	conn, client, err := s.begin(m.ID, m.Method, &call{cancel: cancel})
 	begun := err == nil
 	if begun {
-		err = checkEra(r.Header.Get(mcp.HeaderVersion), m)
+		err = sessionOnly(r, m)
 	}
 	x := &Exchange{Client: client, Request: m, Peer: s, conn: conn}
 	if err == nil && m.Method == mcp.MethodInitialize {
-		if x.Client, err = declare(m); err == nil {
+		if x.Client, err = declare(m, s.principal); err == nil {
 			x.open = g.opener(s, x)
 		}
 	}
@@ -149,6 +151,9 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 		if err := g.open(ctx, s, x.Client); err != nil {
 			return nil, err
 		}
+		if l, ok := s.conn.(Listener); ok { // the client listens already
+			l.Listen()
+		}
 		go func() {
 			select {
 			case <-s.conn.Done():
@@ -163,11 +168,10 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 // respond puts a response on the session's stream. A client that does not take
 // its responses is given up: it must not take silence for an answer.
 func (g *Gateway) respond(s *session, m *mcp.Message) {
-	st := s.current()
-	if st == nil {
+	if !s.listens() {
 		return // the session is over, and the client gone
 	}
-	if err := st.push(m, maxUnread); err != nil {
+	if err := s.send(&s.own, m, maxUnread); err != nil {
 		g.log.Debug("session ended", "reason", err)
 		g.end(s, errClientGone)
 	}

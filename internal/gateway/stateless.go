@@ -34,6 +34,7 @@ func (g *Gateway) anonymous(ctx context.Context, v mcp.Version) (*session, error
 			return s, nil
 		}
 		s := newSession("", g.log, &g.pace)
+		s.shared = true
 		if err := g.open(g.ctx, s, &Client{Version: v}); err != nil {
 			return nil, err
 		}

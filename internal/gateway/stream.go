@@ -18,6 +18,7 @@ type stream struct {
 	pending []byte
 	ending  bool // nothing comes after pending
 	broken  bool // the client cannot be reached
+	written bool // something of what was pushed
 
 	wake chan struct{} // holds one token when there is something to do
 	done chan struct{} // closed when run has returned
@@ -75,8 +76,8 @@ func (s *stream) signal() {
 }
 
 // run writes until the stream is finished, the client is gone, or lost is
-// closed. A nil lost is never closed.
-func (s *stream) run(gone, lost <-chan struct{}) {
+// closed. A nil lost is never closed. whole: all that was pushed has been written.
+func (s *stream) run(gone, lost <-chan struct{}) (whole bool) {
 	defer close(s.done)
 	defer s.breakOff()
 	control := http.NewResponseController(s.w)
@@ -87,7 +88,7 @@ func (s *stream) run(gone, lost <-chan struct{}) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	s.w.WriteHeader(http.StatusOK)
 	if control.Flush() != nil {
-		return
+		return false
 	}
 	beat := time.NewTicker(s.pace.keepAlive)
 	defer beat.Stop()
@@ -96,8 +97,9 @@ func (s *stream) run(gone, lost <-chan struct{}) {
 		b, last := s.swap(spare)
 		if len(b) > 0 {
 			if !s.write(control, b) {
-				return
+				return false
 			}
+			s.note()
 			beat.Reset(s.pace.keepAlive)
 		}
 		spare = b[:0]
@@ -105,16 +107,16 @@ func (s *stream) run(gone, lost <-chan struct{}) {
 			spare = nil
 		}
 		if last {
-			return
+			return !s.isBroken()
 		}
 		select {
 		case <-s.wake:
 		case <-beat.C:
 			if !s.write(control, mcp.AppendComment(nil, "keep-alive")) {
-				return
+				return false
 			}
 		case <-gone:
-			return
+			return false
 		case <-lost:
 			s.finish()
 			lost = nil
@@ -128,7 +130,33 @@ func (s *stream) swap(empty []byte) (b []byte, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, s.pending = s.pending, empty
-	return b, s.ending
+	return b, s.ending || s.broken
+}
+
+// note notes that the client has something of the stream.
+func (s *stream) note() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = true
+}
+
+func (s *stream) hasWritten() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+func (s *stream) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+// waiting is how many bytes have not been written yet.
+func (s *stream) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending)
 }
 
 // write sends b now. A client that does not read holds us up for a bounded
@@ -141,10 +169,12 @@ func (s *stream) write(control *http.ResponseController, b []byte) bool {
 	return control.Flush() == nil
 }
 
+// breakOff gives the client up: what waits is not written any more.
 func (s *stream) breakOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken, s.pending = true, nil
+	s.signal()
 }
 
 // appendEvent appends m as one event. [mcp.Message.Append] writes one line, so

@@ -21,6 +21,8 @@ func (g *Gateway) streamable(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Method == http.MethodPost:
 		g.post(w, r)
+	case r.Method != http.MethodOptions && mcp.Version(r.Header.Get(mcp.HeaderVersion)).IsStateless():
+		refuseMethod(w, "POST, OPTIONS") // MCP 2026-07-28, basic/transports/streamable-http
 	case r.Method == http.MethodGet && !g.cfg.Stateless:
 		g.listen(w, r)
 	case r.Method == http.MethodDelete && !g.cfg.Stateless:
@@ -63,7 +65,15 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, m := range p.messages {
-		if err := checkEra(r.Header.Get(mcp.HeaderVersion), m); err != nil {
+		k, err := marksOf(r, m)
+		if err == nil && k.stateless() {
+			g.modern(p, k)
+			return
+		}
+		if err == nil {
+			err = k.check()
+		}
+		if err != nil {
 			g.fail(w, http.StatusBadRequest, p.id(), err)
 			return
 		}
@@ -118,8 +128,11 @@ func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error)
 	if id == "" {
 		return nil, http.StatusBadRequest, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing; send initialize first"}
 	}
-	if s = g.find(id); s == nil {
-		return nil, http.StatusNotFound, errSessionOver
+	principal := principalOf(r)
+	if s = g.find(id, principal); s == nil {
+		if s, err = g.revive(r.Context(), id, principal); err != nil {
+			return nil, g.reviveStatus(err), err
+		}
 	}
 	return s, http.StatusOK, nil
 }
@@ -143,8 +156,11 @@ func (g *Gateway) serve(p *post, s *session, m *mcp.Message) {
 	reply.start()
 	response, refused := g.play(p.r, s, m, reply)
 	status := http.StatusOK
-	if refused != nil {
+	switch {
+	case refused != nil:
 		status = refusedStatus(refused)
+	case s.lostBy(response.Error):
+		status = http.StatusNotFound
 	}
 	reply.finish(status, []*mcp.Message{response}, false)
 }
@@ -156,7 +172,7 @@ func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	key := m.ID
-	if s.id == "" {
+	if s.shared {
 		key = g.shared.key()
 	}
 	conn, client, err := s.begin(key, m.Method, &call{cancel: cancel, client: r.Context()})
@@ -180,9 +196,13 @@ func refusedStatus(err error) int {
 
 // untakenStatus is the HTTP status for a notification that did not arrive: it
 // is ours to explain, or the way to the server failed.
-func untakenStatus(err error) int {
-	if errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized) {
+func (s *session) untakenStatus(err error) int {
+	var rpc *mcp.Error
+	switch {
+	case errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized):
 		return refusedStatus(err)
+	case errors.As(err, &rpc) && s.lostBy(rpc):
+		return http.StatusNotFound
 	}
 	return http.StatusBadGateway
 }
@@ -192,7 +212,7 @@ func untakenStatus(err error) int {
 func (g *Gateway) accept(p *post, s *session) {
 	for _, m := range p.messages {
 		if err := g.take(p.r.Context(), s, m); err != nil {
-			g.fail(p.w, untakenStatus(err), mcp.ID{}, err)
+			g.fail(p.w, s.untakenStatus(err), mcp.ID{}, err)
 			return
 		}
 	}

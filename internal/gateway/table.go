@@ -3,6 +3,7 @@ package gateway
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,50 @@ type table struct {
 	sessions map[string]*session
 	max      int
 	closed   bool
+	buried   graves
+	past     atomic.Int64 // bytes of the sessions' past
+}
+
+// take takes s out. One that was revived stays known as ended: its id could
+// revive it again.
+func (t *table) take(s *session) {
+	delete(t.sessions, s.id)
+	if s.revived && !t.closed {
+		t.buried.add(s.serial, time.Now())
+	}
+}
+
+// isBuried reports whether the session of that serial was here, and ended.
+func (t *table) isBuried(s serial) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buried.has(s)
+}
+
+// graves are sessions that ended, oldest first, in bounded number and for as
+// long as they could come back.
+type graves struct {
+	order []grave
+	known map[serial]struct{}
+}
+
+type grave struct {
+	serial serial
+	since  time.Time
+}
+
+func (g *graves) has(s serial) bool { _, ok := g.known[s]; return ok }
+
+func (g *graves) add(s serial, now time.Time) {
+	if g.known == nil {
+		g.known = map[serial]struct{}{}
+	}
+	g.known[s] = struct{}{}
+	g.order = append(g.order, grave{s, now})
+	for len(g.order) > maxBuried || now.Sub(g.order[0].since) > reviveAge {
+		delete(g.known, g.order[0].serial)
+		g.order = g.order[1:]
+	}
 }
 
 func (t *table) init(max int) { t.sessions, t.max = map[string]*session{}, max }
@@ -54,7 +99,7 @@ func (t *table) remove(s *session) bool {
 	if t.sessions[s.id] != s {
 		return false
 	}
-	delete(t.sessions, s.id)
+	t.take(s)
 	return true
 }
 
@@ -74,11 +119,20 @@ func (t *table) expire(before time.Time) []*session {
 	return t.takeIf(func(s *session) bool { return s.expired(before) })
 }
 
+// trim drops what is in the past of the sessions and nobody will come back for.
+func (t *table) trim(before time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		s.trim(before)
+	}
+}
+
 func (t *table) takeIf(fits func(*session) bool) []*session {
 	var out []*session
-	for id, s := range t.sessions {
+	for _, s := range t.sessions {
 		if fits(s) {
-			delete(t.sessions, id)
+			t.take(s)
 			out = append(out, s)
 		}
 	}
@@ -99,7 +153,7 @@ func (t *table) evict() []*session {
 	slices.SortFunc(idle, func(a, b idler) int { return a.since.Compare(b.since) })
 	var out []*session
 	for _, i := range idle[:min(len(idle), t.max/10+1)] {
-		delete(t.sessions, i.s.id)
+		t.take(i.s)
 		out = append(out, i.s)
 	}
 	return out

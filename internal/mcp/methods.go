@@ -21,6 +21,16 @@ const (
 	MethodSubscriptionsListen   = "subscriptions/listen" // 2026-07-28
 )
 
+// ClientMethods are the requests that clients make, in any version, without
+// extensions.
+func ClientMethods() []string {
+	return []string{
+		MethodInitialize, MethodPing, MethodDiscover, MethodToolsList, MethodToolsCall, MethodPromptsList, MethodPromptsGet,
+		MethodResourcesList, MethodResourceTemplatesList, MethodResourcesRead, MethodResourcesSubscribe,
+		MethodResourcesUnsubscribe, MethodComplete, MethodSetLevel, MethodSubscriptionsListen,
+	}
+}
+
 // Requests that servers make.
 const (
 	MethodSampling    = "sampling/createMessage"

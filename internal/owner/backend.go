@@ -104,20 +104,27 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-func (o *owner) gatewayConfig(b gateway.Backend) gateway.Config {
+func (o *owner) gatewayConfig(b gateway.Backend) (gateway.Config, error) {
+	key, err := o.cfg.Store.Key(o.spec.Name)
+	if err != nil {
+		return gateway.Config{}, err
+	}
 	return gateway.Config{
+		Key:            key,
 		Backend:        b,
 		Name:           o.spec.Name,
 		Mode:           o.spec.Proxy.Mode,
 		AllowedHosts:   o.spec.Proxy.AllowedHosts,
 		EndpointPrefix: o.spec.Proxy.EndpointPrefix,
-		SessionTTL:     time.Duration(o.spec.Proxy.SessionTTL),
-		Stateless:      o.spec.Proxy.Stateless,
+
+		TrustProxyHeaders: o.spec.Proxy.TrustProxyHeaders,
+		SessionTTL:        time.Duration(o.spec.Proxy.SessionTTL),
+		Stateless:         o.spec.Proxy.Stateless,
 		Status: func() (string, string) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			return string(o.state), o.reason
 		},
 		Log: o.log,
-	}
+	}, nil
 }

@@ -211,7 +211,11 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.raze()
-	front, err := gateway.New(o.gatewayConfig(backend))
+	cfg, err := o.gatewayConfig(backend)
+	if err != nil {
+		return err
+	}
+	front, err := gateway.New(cfg)
 	if err != nil {
 		return err
 	}

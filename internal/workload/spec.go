@@ -109,6 +109,8 @@ type Proxy struct {
 	EndpointPrefix string   `json:"endpointPrefix,omitempty"`
 	SessionTTL     Duration `json:"sessionTTL,omitempty"` // 0 is 2h
 	Stateless      bool     `json:"stateless,omitempty"`
+	// TrustProxyHeaders: X-Forwarded-* of a reverse proxy are believed.
+	TrustProxyHeaders bool `json:"trustProxyHeaders,omitempty"`
 	// AllowedHosts are Host header values accepted beside the loopback names
 	// and the address listened on.
 	AllowedHosts []string `json:"allowedHosts,omitempty"`

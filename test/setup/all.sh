@@ -11,4 +11,5 @@ here=$(dirname "$0")
 "$here/dex.sh"
 "$here/postgres.sh"
 "$here/chromium.sh"
+"$here/conformance.sh"
 "$here/../images/all.sh"

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,7 +265,7 @@ func sseBackend(url string) gateway.Backend { return NewSSE(SSEConfig{URL: url, 
 
 func testLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// open connects b to its server for the time of the test.
+// open connects b to its server for the time of the test, and listens.
 func open(t *testing.T, b gateway.Backend, session gateway.Peer) gateway.Conn {
 	t.Helper()
 	conn, err := b.Open(testContext(t), fullClient(), session)
@@ -272,6 +273,9 @@ func open(t *testing.T, b gateway.Backend, session gateway.Peer) gateway.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	if l, ok := conn.(gateway.Listener); ok {
+		l.Listen()
+	}
 	return conn
 }
 
@@ -293,6 +297,8 @@ type script struct {
 	get  func(w http.ResponseWriter, r *http.Request)
 	// stateless leaves out the session id.
 	stateless bool
+	// forgot answers everything with 404.
+	forgot atomic.Bool
 
 	mu       sync.Mutex
 	requests []string // "POST tools/call", "GET", "DELETE"
@@ -305,6 +311,10 @@ func newScript(post func(http.ResponseWriter, *http.Request, *mcp.Message)) *scr
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.forgot.Load() {
+		rpcStatus(w, 404, mcp.CodeSessionNotFound, "Session not found")
+		return
+	}
 	switch r.Method {
 	case http.MethodGet:
 		s.note("GET")

@@ -111,14 +111,30 @@ func discard(resp *http.Response) {
 
 // readJSON reads a body of at most [mcp.MaxEvent] bytes.
 func (r *remote) readJSON(resp *http.Response) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(resp.Body, mcp.MaxEvent+1))
-	if err != nil {
-		return nil, gone("the answer of the server at %s broke off: %v", r, withoutURL(err))
+	if resp.ContentLength > mcp.MaxEvent {
+		return nil, r.tooLarge()
 	}
-	if len(b) > mcp.MaxEvent {
-		return nil, gone("the answer of the server at %s is larger than %d MiB", r, mcp.MaxEvent>>20)
+	// The announced length is a promise, not a reason to set megabytes aside.
+	// The byte beyond it is for finding the end.
+	size := min(max(int(resp.ContentLength)+1, 512), 64<<10)
+	for b := make([]byte, 0, size); ; {
+		n, err := resp.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > mcp.MaxEvent:
+			return nil, r.tooLarge()
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return nil, gone("the answer of the server at %s broke off: %v", r, withoutURL(err))
+		case len(b) == cap(b):
+			b = append(b, 0)[:len(b)]
+		}
 	}
-	return b, nil
+}
+
+func (r *remote) tooLarge() error {
+	return gone("the answer of the server at %s is larger than %d MiB", r, mcp.MaxEvent>>20)
 }
 
 // refusal is what an HTTP response that is no success says.
@@ -158,7 +174,15 @@ func (r *remote) refused(resp *http.Response, what string) *refusal {
 	return f
 }
 
-func (f *refusal) err() error { return gone("%s", f.text) }
+func (f *refusal) err() error { return &refusedError{f.status, gone("%s", f.text)} }
+
+// refusedError is an HTTP status in place of an answer. It is an *mcp.Error too.
+type refusedError struct {
+	status int
+	error
+}
+
+func (e *refusedError) Unwrap() error { return e.error }
 
 // gone is the error for a request that has no answer because of the server or
 // the way to it.

@@ -44,7 +44,7 @@ func NewSSE(cfg SSEConfig) gateway.Backend {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &sse{cfg: cfg}
+	return newBridge(&sse{cfg: cfg}, nil, true, cfg.Log)
 }
 
 type sse struct {

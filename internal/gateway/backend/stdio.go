@@ -18,6 +18,11 @@ const (
 	defaultMaxProcesses = 32
 	defaultQueueTimeout = 30 * time.Second
 	defaultLinger       = time.Second
+	// defaultModernLinger: clients of the stateless era come without a session
+	// that would hold their process, so the time between two calls of one client
+	// is a pause, not an end. A minute spans the pauses of a conversation, and a
+	// process that lingers makes way for one that is wanted.
+	defaultModernLinger = time.Minute
 	defaultBabble       = 15 * time.Second
 	// maxQueue bounds how many sessions may wait for a process.
 	maxQueue = 256
@@ -35,6 +40,9 @@ type StdioConfig struct {
 	// Linger is how long a shared process stays after its last session; 0 means
 	// one second.
 	Linger time.Duration
+	// ModernLinger is how long a process for clients of the stateless era stays
+	// after its last exchange; 0 means one minute.
+	ModernLinger time.Duration
 	// ClientInfo (an Implementation object) is what a client is called that
 	// does not name itself; nil means a name of ours.
 	ClientInfo json.RawMessage
@@ -52,14 +60,14 @@ type StdioConfig struct {
 }
 
 // NewStdio is the backend for servers that speak newline-delimited JSON-RPC on
-// their standard input and output (MCP, Transports, stdio), in the versions of
-// the session era.
+// their standard input and output (MCP, Transports, stdio), of either era.
 //
-// Such a server knows one client: the one that initialized it. A process is
-// therefore shared only by sessions it could not tell apart and could not ask
-// anything (see [sharingOf]); every other session has one of its own, and a
-// session that asks for something only its own process may do is moved to one
-// at that moment.
+// A server of the session era knows one client: the one that initialized it. A
+// process is therefore shared only by sessions it could not tell apart and could
+// not ask anything (see [sharingOf]); every other session has one of its own, and
+// a session that asks for something only its own process may do is moved to one
+// at that moment. In the stateless era a process is not a conversation, and all
+// exchanges of a principal share one ([modernStdio]).
 func NewStdio(cfg StdioConfig) gateway.Backend {
 	if cfg.MaxProcesses <= 0 {
 		cfg.MaxProcesses = defaultMaxProcesses
@@ -69,6 +77,9 @@ func NewStdio(cfg StdioConfig) gateway.Backend {
 	}
 	if cfg.Linger <= 0 {
 		cfg.Linger = defaultLinger
+	}
+	if cfg.ModernLinger <= 0 {
+		cfg.ModernLinger = defaultModernLinger
 	}
 	if cfg.Babble <= 0 {
 		cfg.Babble = defaultBabble
@@ -83,7 +94,7 @@ func NewStdio(cfg StdioConfig) gateway.Backend {
 		processes: map[*stdioProcess]struct{}{},
 	}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
-	return b
+	return newBridge(b, modernStdio{b}, false, cfg.Log)
 }
 
 // stdio keeps the processes of one server.
@@ -116,7 +127,7 @@ func (b *stdio) Open(ctx context.Context, client *gateway.Client, session gatewa
 	c := newStdioConn(b, client, session)
 	var p *stdioProcess
 	if mayShare {
-		p, err = b.join(ctx, key, c)
+		p, err = b.join(ctx, key, client, func(p *stdioProcess) { p.admit(c) })
 	} else {
 		p, err = b.begin(ctx, c)
 	}
@@ -143,8 +154,9 @@ func (b *stdio) begin(ctx context.Context, c *stdioConn) (*stdioProcess, error) 
 	return p, nil
 }
 
-// start starts a process and performs the handshake on behalf of client. com is
-// nil for a process of one session, whose Peer is then session.
+// start starts a process and performs the handshake on behalf of client, unless
+// the process is of the stateless era, which has none. com is nil for a process
+// of one session, whose Peer is then session.
 func (b *stdio) start(ctx context.Context, client *gateway.Client, session gateway.Peer, com *common) (*stdioProcess, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,6 +187,9 @@ func (b *stdio) start(ctx context.Context, client *gateway.Client, session gatew
 		p.end(errStopped)
 		return nil, errStopped
 	}
+	if p.isModern() {
+		return p, nil
+	}
 	if err := p.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
 		p.end(err)
 		return nil, err
@@ -189,6 +204,7 @@ func (b *stdio) takeSlot(ctx context.Context) error {
 		return nil
 	default:
 	}
+	b.evict()
 	defer b.waiting.Add(-1)
 	if b.waiting.Add(1) > maxQueue {
 		return gone("all %d server processes of this workload are in use and %d sessions wait for one already; try again later", b.cfg.MaxProcesses, maxQueue)
@@ -210,8 +226,8 @@ func (b *stdio) lost(p *stdioProcess) {
 	b.mu.Lock()
 	sessions := p.sessions
 	p.sessions = nil
-	if com := p.common; com != nil && b.shared[com.key] == com {
-		delete(b.shared, com.key)
+	if p.common != nil {
+		b.withdraw(p.common)
 	}
 	b.mu.Unlock()
 	for c := range sessions {

@@ -28,3 +28,32 @@ func BenchmarkStdioCall(b *testing.B) {
 		}
 	}
 }
+
+// What a call costs in the stateless era, from one client and from many.
+func BenchmarkModernStdioCall(b *testing.B) {
+	s := newSite(b)
+	file := program(b, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
+	backend := NewStdio(StdioConfig{Spawn: func(ctx context.Context) (guest.Process, error) {
+		return s.line.Spawn(ctx, []string{file})
+	}}).(*bridge)
+	defer backend.Close()
+	x := modernExchange(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			if got := text(backend.modern.Do(b.Context(), x)); got != "Hi you" {
+				b.Fatal(got)
+			}
+		}
+	})
+	b.Run("many", func(b *testing.B) {
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if got := text(backend.modern.Do(b.Context(), x)); got != "Hi you" {
+					b.Error(got)
+					return
+				}
+			}
+		})
+	})
+}

@@ -156,9 +156,9 @@ func (c *stdioConn) finish(only *stdioProcess, why error) *stdioProcess {
 		return nil
 	}
 	c.over = true
+	c.cancel(why) // whoever sees that it is over also finds out why
 	p := c.process
 	c.mu.Unlock()
-	c.cancel(why)
 	close(c.done)
 	return p
 }

@@ -22,6 +22,7 @@ type earlyOutput struct {
 	limit   time.Duration
 	giveUp  func(rest []byte)
 	settled atomic.Bool
+	message atomic.Bool // there was one
 
 	mu    sync.Mutex
 	timer *time.Timer // nil before anything was written
@@ -80,6 +81,15 @@ func (e *earlyOutput) settle() {
 		e.timer.Stop()
 	}
 }
+
+// heard ends the watch because there was a message.
+func (e *earlyOutput) heard() {
+	e.message.Store(true)
+	e.settle()
+}
+
+// spoke reports whether there was a message.
+func (e *earlyOutput) spoke() bool { return e.message.Load() }
 
 // giveUp ends a process that babbles.
 func (p *stdioProcess) giveUp(rest []byte) {

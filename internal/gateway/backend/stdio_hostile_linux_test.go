@@ -239,7 +239,7 @@ func TestStdioQueueIsBounded(t *testing.T) {
 			}
 		})
 	}
-	for b.(*stdio).waiting.Load() < maxQueue {
+	for b.(*bridge).sessions.(*stdio).waiting.Load() < maxQueue {
 		time.Sleep(time.Millisecond)
 	}
 	if _, err := b.Open(testContext(t), fullClient(), newPeer()); !strings.Contains(fmt.Sprint(err), "wait for one already") {
@@ -262,7 +262,7 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 		_, err := b.Open(testContext(t), fullClient(), newPeer())
 		queued <- err
 	}()
-	for b.(*stdio).waiting.Load() == 0 {
+	for b.(*bridge).sessions.(*stdio).waiting.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := b.Close(); err != nil {

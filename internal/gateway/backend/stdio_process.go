@@ -22,7 +22,7 @@ const (
 	stopTime = 10 * time.Second
 	// exitTime is how long a process whose output has ended may take to end
 	// itself, so that we can say how it ended.
-	exitTime = time.Second
+	exitTime = 2 * time.Second
 	// maxAbandoned bounds the cancelled requests of a shared process whose
 	// answers are still minded, and abandonTime for how long each is.
 	maxAbandoned = 256
@@ -46,6 +46,7 @@ type stdioProcess struct {
 	outbox    chan []byte
 	work      workers
 	abandoned atomic.Int64
+	modern    modernState // of a process of the stateless era
 
 	once    sync.Once
 	why     error         // set before closing is closed
@@ -68,6 +69,7 @@ func newStdioProcess(b *stdio, server guest.Process, session gateway.Peer, com *
 		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		sessions: map[*stdioConn]struct{}{},
 	}
+	p.modern.subscriptions = newSubscriptions(p)
 	p.asks = newQuestions(p.sendAnswer)
 	p.early = newEarlyOutput(server.Stdout(), b.cfg.Babble, p.giveUp)
 	return p
@@ -187,24 +189,30 @@ func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fa
 
 // do plays x out. ctx ends when the client cancels or goes away.
 func (p *stdioProcess) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	answer, _, err := p.play(ctx, x)
+	return answer, err
+}
+
+// play is do; sent reports whether the server may have got the request.
+func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
 	line := &leash{peer: x.Peer}
 	defer line.drop()
 	f, out, err := p.flights.add(&gateway.Exchange{Client: x.Client, Request: x.Request, Peer: line})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := p.send(ctx, out); err != nil {
 		p.flights.remove(f)
-		return nil, err
+		return nil, false, err
 	}
-	answer, err := f.wait(ctx)
+	answer, err = f.wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		if p.flights.has(f) {
 			p.abandon(f)
 		}
-		return nil, context.Cause(ctx)
+		return nil, true, context.Cause(ctx)
 	}
-	return answer, err
+	return answer, true, err
 }
 
 // abandon tells the server that nobody waits for f any more. In a shared
@@ -250,6 +258,9 @@ func (p *stdioProcess) handle(m *mcp.Message) {
 }
 
 func (p *stdioProcess) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	if p.isModern() {
+		return nil, errNoQuestions
+	}
 	if p.common != nil {
 		return nil, notDeclared(q)
 	}
@@ -258,6 +269,8 @@ func (p *stdioProcess) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, e
 
 func (p *stdioProcess) notify(m *mcp.Message) {
 	switch {
+	case p.isModern():
+		p.notifyModern(m)
 	case m.Method == mcp.NotificationCancelled:
 		p.asks.cancel(m)
 	case p.flights.notify(m):

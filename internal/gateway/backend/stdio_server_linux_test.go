@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,6 +35,17 @@ func TestMain(m *testing.M) {
 		}
 	case "crude":
 		newCrude().serve()
+	case "modern":
+		c := newCrude()
+		c.modern = true
+		c.serve()
+	case "refusing": // knows no server/discover and says so
+		c := newCrude()
+		c.refuses = true
+		c.serve()
+	case "shy": // leaves at the first word it does not know
+		_, _ = bufio.NewReader(os.Stdin).ReadBytes('\n')
+		os.Exit(4)
 	case "mute": // reads, and never says anything
 		signal.Ignore(syscall.SIGTERM)
 		for {
@@ -69,6 +81,9 @@ type crude struct {
 	cancelled []string
 	held      map[string]*mcp.Message
 	level     string
+	listens   []mcp.ID
+	modern    bool                    // speaks the stateless era
+	refuses   bool                    // answers server/discover with an error
 	asked     map[string]*mcp.Message // questions to the client: the call to answer
 }
 
@@ -111,6 +126,14 @@ func (c *crude) take(m *mcp.Message) {
 		version, _, _ := mcp.LookupString(m.Params, "protocolVersion")
 		c.write(mcp.NewResult(m.ID, json.RawMessage(fmt.Sprintf(
 			`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"crude","version":"1"}}`, version))))
+	case m.Method == mcp.MethodDiscover && c.modern:
+		c.write(mcp.NewResult(m.ID, json.RawMessage(
+			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"}`)))
+	case m.Method == mcp.MethodDiscover && c.refuses:
+		c.write(mcp.NewError(m.ID, mcp.CodeInvalidParams, "received a request before initialization was complete"))
+	case m.Method == mcp.MethodSubscriptionsListen:
+		c.listens = append(c.listens, m.ID)
+		c.note(mcp.NotificationSubscribed, fmt.Sprintf(`{"notifications":{"toolsListChanged":true},"_meta":{%q:%s}}`, mcp.MetaSubscription, m.ID))
 	case m.Method == mcp.MethodSetLevel:
 		c.level, _, _ = mcp.LookupString(m.Params, "level")
 		c.write(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
@@ -167,6 +190,36 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 	case "updated":
 		c.note(mcp.NotificationResourceUpdated, `{"uri":"a:b"}`)
 		c.answer(m, "updated")
+	case "params":
+		c.answer(m, string(m.Params))
+	case "changed for all": // one for each subscription, the newest first
+		for _, id := range slices.Backward(c.listens) {
+			c.note(mcp.NotificationToolsChanged, fmt.Sprintf(`{"_meta":{%q:%s}}`, mcp.MetaSubscription, id))
+		}
+		c.answer(m, "changed")
+	case "changed for nobody":
+		for _, id := range []string{`999999`, `"1"`, `{}`, `null`, `-1`, m.ID.String()} {
+			c.note(mcp.NotificationToolsChanged, fmt.Sprintf(`{"_meta":{%q:%s}}`, mcp.MetaSubscription, id))
+		}
+		c.answer(m, "changed")
+	case "end subscriptions":
+		for _, id := range c.listens {
+			if args == "result" {
+				c.write(mcp.NewResult(id, json.RawMessage(fmt.Sprintf(`{"resultType":"complete","_meta":{%q:%s}}`, mcp.MetaSubscription, id))))
+			} else {
+				c.note(mcp.NotificationCancelled, fmt.Sprintf(`{"requestId":%s}`, id))
+			}
+		}
+		c.listens = nil
+		c.answer(m, "ended")
+	case "cancel calls":
+		c.note(mcp.NotificationCancelled, fmt.Sprintf(`{"requestId":%s}`, m.ID))
+		for _, held := range c.held {
+			c.note(mcp.NotificationCancelled, fmt.Sprintf(`{"requestId":%s}`, held.ID))
+		}
+		c.answer(m, "cancelled")
+	case "era":
+		c.write(&mcp.Message{ID: m.ID, Error: &mcp.Error{Code: mcp.CodeUnsupportedVersion, Message: "no", Data: json.RawMessage(args)}})
 	case "ask":
 		id := mcp.StringID("question " + args)
 		c.asked[id.String()] = m

@@ -11,9 +11,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// sharing is what sessions must have in common to share a process.
+// sharing is what sessions, or exchanges of the stateless era, must have in
+// common to share a process.
 type sharing struct {
-	principal    string
+	principal string
+	// modern is a process of the stateless era; then only the principal counts.
+	modern       bool
 	version      mcp.Version
 	capabilities string // canonical JSON
 }
@@ -81,6 +84,7 @@ type common struct {
 	waiters int
 	cancel  context.CancelFunc
 	timer   *time.Timer
+	idle    time.Time // since when nobody uses it; zero when somebody does
 
 	ready   chan struct{} // closed when process or err is set
 	process *stdioProcess
@@ -91,12 +95,13 @@ type common struct {
 // just that moment.
 const joinAttempts = 3
 
-// join puts c on the process that sessions like it share, which it starts if
-// there is none.
-func (b *stdio) join(ctx context.Context, key sharing, c *stdioConn) (*stdioProcess, error) {
+// join returns the process that is shared under the key, which it starts on
+// behalf of client if there is none. admit makes the caller a user of it; it is
+// called while the backend's mu is held.
+func (b *stdio) join(ctx context.Context, key sharing, client *gateway.Client, admit func(*stdioProcess)) (*stdioProcess, error) {
 	var err error
 	for range joinAttempts {
-		com := b.enter(key, c.client)
+		com := b.enter(key, client)
 		if com == nil {
 			return nil, errStopped
 		}
@@ -104,7 +109,7 @@ func (b *stdio) join(ctx context.Context, key sharing, c *stdioConn) (*stdioProc
 		case <-com.ready:
 		case <-ctx.Done():
 		}
-		p, again, joinErr := b.settle(ctx, com, c)
+		p, again, joinErr := b.settle(ctx, com, admit)
 		if !again {
 			return p, joinErr
 		}
@@ -142,8 +147,8 @@ func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Cl
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	com.process, com.err = p, err
-	if (err != nil || p.over()) && b.shared[com.key] == com {
-		delete(b.shared, com.key)
+	if err != nil || p.over() {
+		b.withdraw(com)
 	}
 	close(com.ready)
 	if p != nil {
@@ -153,7 +158,7 @@ func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Cl
 
 // settle ends the caller's wait: with the process, or the reason why there is
 // none. again says that another attempt may succeed.
-func (b *stdio) settle(ctx context.Context, com *common, c *stdioConn) (p *stdioProcess, again bool, err error) {
+func (b *stdio) settle(ctx context.Context, com *common, admit func(*stdioProcess)) (p *stdioProcess, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	com.waiters--
@@ -162,9 +167,7 @@ func (b *stdio) settle(ctx context.Context, com *common, c *stdioConn) (p *stdio
 			b.rest(com.process)
 		} else if com.waiters == 0 {
 			com.cancel() // nobody is left who wants it
-			if b.shared[com.key] == com {
-				delete(b.shared, com.key)
-			}
+			b.withdraw(com)
 		}
 		return nil, false, context.Cause(ctx)
 	}
@@ -172,9 +175,11 @@ func (b *stdio) settle(ctx context.Context, com *common, c *stdioConn) (p *stdio
 		return nil, false, com.err
 	}
 	if com.process.over() {
+		b.withdraw(com) // its end may not have come to that yet
 		return nil, true, com.process.why
 	}
-	com.process.admit(c)
+	admit(com.process)
+	com.idle = time.Time{}
 	return com.process, false, nil
 }
 
@@ -192,20 +197,60 @@ func (b *stdio) rest(p *stdioProcess) {
 	if com == nil || p.users > 0 || com.waiters > 0 || b.closed {
 		return
 	}
-	if com.timer != nil {
-		com.timer.Stop()
+	linger := b.cfg.Linger
+	if com.key.modern {
+		linger = b.cfg.ModernLinger
 	}
-	com.timer = time.AfterFunc(b.cfg.Linger, func() {
+	if com.idle = time.Now(); com.timer != nil {
+		com.timer.Reset(linger)
+		return
+	}
+	com.timer = time.AfterFunc(linger, func() {
 		b.mu.Lock()
-		idle := p.users == 0 && com.waiters == 0
-		if idle && b.shared[com.key] == com {
-			delete(b.shared, com.key) // nobody joins any more
+		// A timer that was set again may fire for the time before.
+		unused := b.unused(com) && time.Since(com.idle) >= linger
+		if unused {
+			b.withdraw(com)
 		}
 		b.mu.Unlock()
-		if idle {
-			p.end(gone("the server's process was ended because no session used it"))
+		if unused {
+			p.end(errUnused)
 		}
 	})
+}
+
+// errUnused ends a process that has lingered for long enough.
+var errUnused = gone("the server's process was ended because nobody used it")
+
+// unused: com's process has started and lingers. The caller holds mu.
+func (b *stdio) unused(com *common) bool {
+	return com.process != nil && com.process.users == 0 && com.waiters == 0
+}
+
+// withdraw lets nobody join com any more. The caller holds mu.
+func (b *stdio) withdraw(com *common) {
+	if b.shared[com.key] == com {
+		delete(b.shared, com.key)
+	}
+}
+
+// evict ends the process that has lingered the longest, if there is one, for
+// somebody who waits for a place.
+func (b *stdio) evict() {
+	b.mu.Lock()
+	var oldest *common
+	for _, com := range b.shared {
+		if b.unused(com) && (oldest == nil || com.idle.Before(oldest.idle)) {
+			oldest = com
+		}
+	}
+	if oldest != nil {
+		b.withdraw(oldest)
+	}
+	b.mu.Unlock()
+	if oldest != nil {
+		oldest.process.end(errUnused)
+	}
 }
 
 // unheard is the Peer behind a shared process: what its server says that belongs

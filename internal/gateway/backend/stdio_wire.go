@@ -82,7 +82,7 @@ func (p *stdioProcess) read() error {
 		messages, err := p.parse(line)
 		if err == nil {
 			garbage = 0
-			p.early.settle()
+			p.early.heard()
 			for _, m := range messages {
 				p.handle(m)
 			}

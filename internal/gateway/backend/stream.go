@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -155,6 +156,23 @@ func isTransient(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
+// maxEventID bounds the bytes of an event's id that we come back with.
+const maxEventID = 4 << 10
+
+// canComeBack: an event's id may be any text (HTML, Server-sent events), but a
+// stream can be continued after it only if it fits into a header.
+func canComeBack(id string) bool {
+	if id == "" || len(id) > maxEventID {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 // pump handles the messages of one stream of events until it ends, and returns
 // how it ended. f is the request the stream belongs to, nil for the session's.
 // Once f is answered the server has drainTime to end the stream.
@@ -168,7 +186,7 @@ func (c *streamableConn) pump(body io.Reader, cancel context.CancelFunc, f *flig
 	}()
 	for {
 		ev, err := r.Next()
-		if id := r.LastEventID(); id != "" && id != state.lastID {
+		if id := r.LastEventID(); id != state.lastID && canComeBack(id) {
 			state.lastID, state.attempts = id, 0
 		}
 		if r.Retry() > 0 {
@@ -240,38 +258,45 @@ func (c *streamableConn) handle(f *flight, m *mcp.Message) {
 	}
 }
 
-// listen opens the session's own stream (MCP, Streamable HTTP, Listening for
+// Listen opens the session's own stream (MCP, Streamable HTTP, Listening for
 // Messages from the Server) and keeps it open; a server need not offer it. It
 // returns when the server has accepted or refused, or after listenTime.
-func (c *streamableConn) listen(ctx context.Context) {
-	settled := make(chan struct{})
-	started := c.work.start(func() {
-		accepted := false
-		c.keepListening(func() {
-			if !accepted {
-				accepted = true
-				close(settled)
-			}
-		})
-		if !accepted {
-			close(settled)
-		}
-	})
-	if !started {
+func (c *streamableConn) Listen() {
+	settled := c.startListening()
+	if settled == nil {
 		return
 	}
 	timer := time.NewTimer(listenTime)
 	defer timer.Stop()
 	select {
 	case <-settled:
-	case <-ctx.Done():
 	case <-timer.C:
 	}
 }
 
+// startListening opens the stream if nobody has; the channel is closed when the
+// server has accepted or refused it.
+func (c *streamableConn) startListening() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deaf || c.settled != nil {
+		return c.settled
+	}
+	settled := make(chan struct{})
+	started := c.work.start(func() {
+		settle := sync.OnceFunc(func() { close(settled) })
+		defer settle()
+		c.keepListening(settle)
+	})
+	if started {
+		c.settled = settled
+	}
+	return c.settled
+}
+
 func (c *streamableConn) keepListening(accepted func()) {
 	var state streamState
-	opened := false
+	opened := c.resumed // and so the session, once
 	for {
 		var again bool
 		resp, err := c.get(c.ctx, c.header(), state.lastID)

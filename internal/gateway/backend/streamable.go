@@ -19,8 +19,8 @@ const (
 	// drainTime is how long a response stream may stay open after the answer; a
 	// server that ends it in time has its connection used again.
 	drainTime = time.Second
-	// listenTime is how long Open waits for the server to accept the stream of
-	// the session, so that nothing sent right after the handshake is lost.
+	// listenTime is how long Listen waits for the server to accept the stream of
+	// the session, so that nothing is lost that it sends to a client that listens.
 	listenTime = 250 * time.Millisecond
 )
 
@@ -41,9 +41,10 @@ type StreamableConfig struct {
 	Log *slog.Logger
 }
 
-// NewStreamable is the backend for servers of the streamable HTTP transport, in
-// versions 2025-03-26 to 2025-11-25 (MCP, Transports, Streamable HTTP). Every
-// Open is a session of its own at the server.
+// NewStreamable is the backend for servers of the streamable HTTP transport
+// (MCP, Transports, Streamable HTTP), in version 2026-07-28, which has no
+// sessions, and in versions 2025-03-26 to 2025-11-25, where every Open is a
+// session of its own at the server.
 func NewStreamable(cfg StreamableConfig) gateway.Backend {
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport()
@@ -51,7 +52,7 @@ func NewStreamable(cfg StreamableConfig) gateway.Backend {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &streamable{cfg: cfg}
+	return newBridge(&streamable{cfg: cfg}, newModernHTTP(cfg), cfg.Stateless, cfg.Log)
 }
 
 type streamable struct {
@@ -64,13 +65,10 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 	if err != nil {
 		return nil, err
 	}
-	c := newStreamableConn(r, session, b.cfg.Log)
+	c := b.newConn(r, session)
 	if err := c.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
 		_ = c.Close()
 		return nil, err
-	}
-	if !b.cfg.Stateless {
-		c.listen(ctx)
 	}
 	if err := b.track(c); err != nil {
 		_ = c.Close()
@@ -89,12 +87,18 @@ func (b *streamable) Close() error {
 // streamableConn is one session at a streamable HTTP server.
 type streamableConn struct {
 	*httpSession
-	id  string    // set by the handshake; guarded by mu
-	end sync.Once // closes done
+	id      string    // set by the handshake; guarded by mu
+	end     sync.Once // closes done
+	mark    []byte    // the server's
+	resumed bool      // the session was there before the connection
+	deaf    bool      // there is no standalone stream
+	// settled is closed when it is known whether the standalone stream is there;
+	// nil until somebody listens. Guarded by mu.
+	settled chan struct{}
 }
 
-func newStreamableConn(r *remote, session gateway.Peer, log *slog.Logger) *streamableConn {
-	c := &streamableConn{httpSession: newHTTPSession(r, session, log)}
+func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
+	c := &streamableConn{httpSession: newHTTPSession(r, session, b.cfg.Log), mark: b.mark(), deaf: b.cfg.Stateless}
 	c.push = c.send
 	return c
 }
@@ -193,11 +197,12 @@ func (c *streamableConn) refusedHere(f *refusal) error {
 
 // lose ends the session from the server's side.
 func (c *streamableConn) lose(err error) {
-	c.flights.fail(err)
+	// First: who is told that the session is lost finds that it is.
 	c.end.Do(func() {
 		c.log.Info("the session ended", "error", err)
 		close(c.done)
 	})
+	c.flights.fail(err)
 	c.stop()
 	c.asks.stop()
 }
@@ -205,6 +210,11 @@ func (c *streamableConn) lose(err error) {
 // Close ends the session at the server (DELETE) and everything that runs for
 // it. What is in flight fails.
 func (c *streamableConn) Close() error {
+	c.close(true)
+	return nil
+}
+
+func (c *streamableConn) close(tell bool) {
 	c.shut.Do(func() {
 		lost := c.ctx.Err() != nil
 		c.flights.fail(errClosed(c.remote.String()))
@@ -212,11 +222,10 @@ func (c *streamableConn) Close() error {
 		c.stop()
 		c.asks.close()
 		c.work.wait()
-		if !lost && c.hasSession() {
+		if tell && !lost && c.hasSession() {
 			c.delete()
 		}
 	})
-	return nil
 }
 
 // delete tells the server that the session is over; it may answer 405 (MCP,

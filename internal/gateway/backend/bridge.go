@@ -1,0 +1,274 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// sessions is a transport's way to a server of the session era.
+type sessions interface {
+	// Open performs the handshake on behalf of client, who is of the session
+	// era, and begins a session of its own.
+	Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error)
+	Close() error
+}
+
+// modern is a transport's way to a server of the stateless era (MCP 2026-07-28).
+type modern interface {
+	// Do plays out a request whose params are of the stateless era already, with
+	// a complete _meta. What comes back is the server's own response, with the
+	// client's id, whatever its resultType. Notifications of the request go to
+	// its Peer; the subscription ids in them are the client's too. Cancelling ctx
+	// cancels the request at the server, in the way of the transport.
+	//
+	// The error is an [*otherEra] when the server is evidently not of this era
+	// and has not worked on the request.
+	Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error)
+	Close() error
+}
+
+// otherEra: the server refused in a way that a server of the other era does.
+type otherEra struct{ err error }
+
+func (e *otherEra) Error() string { return e.err.Error() }
+func (e *otherEra) Unwrap() error { return e.err }
+
+// bridge is the [gateway.Backend] of a server. A client is served in its own
+// era when the server speaks it, and through a translation when not:
+// [sessionClient] and [modernClients] are the two. Which eras the server speaks
+// is found out when a client needs to know, by asking it (MCP 2026-07-28,
+// Versioning, Backward Compatibility).
+type bridge struct {
+	sessions sessions
+	modern   modern // nil when the transport does not exist in that era
+	params   paramChecks
+	// asIs serves session clients in sessions only: --stateless.
+	asIs  bool
+	log   *slog.Logger
+	probe singleflight.Group
+	// clients serves modern clients in sessions.
+	clients *modernClients
+	// sessionClients serves session clients without any.
+	sessionClients *sessionClients
+
+	mu sync.Mutex
+	// discovered is the server's DiscoverResult; nil when it is not known, or not
+	// of the stateless era.
+	discovered json.RawMessage
+	refused    error // why it is not
+	until      time.Time
+}
+
+// eraTime is how long a server that does not speak the stateless era is not
+// asked again whether it does.
+const eraTime = 10 * time.Minute
+
+// discoverTime bounds the wait for an answer to server/discover. A server of the
+// session era may never give one.
+const discoverTime = 10 * time.Second
+
+func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
+	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
+	b.params.log = log
+	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
+	return b
+}
+
+// Open begins a session for a client of the session era.
+func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	conn, err := b.sessions.Open(ctx, client, session)
+	if b.modern == nil || b.asIs {
+		return conn, err
+	}
+	switch {
+	case err == nil && !sessionless(conn):
+		return conn, nil
+	case err != nil && !refusedByServer(err):
+		return nil, err
+	}
+	// A server without sessions cannot ask its clients anything in this era; one
+	// that refuses initialize may be of the other.
+	// When it has refused, it may only just have been started.
+	patience := discoverTime
+	if err != nil {
+		patience = openTime
+	}
+	info, discoverErr := b.discover(ctx, patience)
+	if discoverErr != nil {
+		return conn, err
+	}
+	if conn != nil {
+		_ = conn.Close()
+	}
+	return b.sessionClients.open(info, client, session)
+}
+
+// sessionless: the server took initialize, but keeps no session.
+func sessionless(conn gateway.Conn) bool {
+	c, ok := conn.(*streamableConn)
+	return ok && !c.hasSession()
+}
+
+// refusedByServer: it was the server that said no, and not the way to it, and
+// not for want of a credential.
+func refusedByServer(err error) bool {
+	var era *otherEra
+	var rpc *mcp.Error
+	var http *refusedError
+	if errors.As(err, &http) {
+		return (&refusal{status: http.status}).eraStatus()
+	}
+	return errors.As(err, &era) || errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone
+}
+
+// Do plays out a request of a client of the stateless era.
+func (b *bridge) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	if _, checks := b.modern.(*modernHTTP); !checks || b.inSessions() {
+		switch x.Request.Method {
+		case mcp.MethodToolsCall:
+			if err := b.params.check(ctx, x, b.play); err != nil {
+				return nil, err
+			}
+		case mcp.MethodToolsList:
+			m, err := b.play(ctx, x)
+			if err != nil || m.Error != nil {
+				return m, err
+			}
+			return b.params.of(x.Client.Principal).pass(m)
+		}
+	}
+	return b.play(ctx, x)
+}
+
+// inSessions: the server is known not to speak the stateless era.
+func (b *bridge) inSessions() bool {
+	info, known, _ := b.known()
+	return known && info == nil
+}
+
+// play plays out a request of a client of the stateless era in the server's.
+func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	if b.modern != nil {
+		_, err := b.discover(ctx, discoverTime)
+		if err == nil {
+			m, err := b.modern.Do(ctx, x)
+			var era *otherEra
+			if !errors.As(err, &era) {
+				if err == nil && x.Request.Method == mcp.MethodDiscover {
+					return bothEras(m)
+				}
+				return m, err
+			}
+			b.forget() // it has changed
+		} else if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return b.clients.Do(ctx, x)
+}
+
+// bothEras adds the versions that the server does not speak and we do.
+func bothEras(m *mcp.Message) (*mcp.Message, error) {
+	if m.Result == nil {
+		return m, nil
+	}
+	versions, err := json.Marshal(mcp.Versions())
+	if err != nil {
+		return nil, err
+	}
+	result, err := mcp.Set(m.Result, versions, "supportedVersions")
+	if err != nil {
+		return nil, gone("the server's answer to server/discover cannot be read: %v", err)
+	}
+	return mcp.NewResult(m.ID, result), nil
+}
+
+// discover returns the server's DiscoverResult, or why it is not of the
+// stateless era.
+func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.RawMessage, error) {
+	if info, known, err := b.known(); known {
+		return info, err
+	}
+	// Several may wait for it, so none of them can cancel it.
+	asked := b.probe.DoChan("", func() (any, error) {
+		if info, known, err := b.known(); known {
+			return info, err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		info, err := b.ask(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.discovered, b.refused, b.until = info, err, time.Now().Add(eraTime)
+		if err != nil && !refusedByServer(err) && ctx.Err() == nil {
+			b.until = time.Time{} // it could not be asked: that says nothing
+		}
+		return info, err
+	})
+	select {
+	case r := <-asked:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(json.RawMessage), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.discovered, b.discovered != nil || b.refused != nil && time.Now().Before(b.until), b.refused
+}
+
+func (b *bridge) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.discovered, b.refused = nil, nil
+}
+
+// ask sends server/discover.
+func (b *bridge) ask(ctx context.Context) (json.RawMessage, error) {
+	answer, err := b.modern.Do(ctx, &gateway.Exchange{
+		Client:  ourself(),
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{` + string(introduce(ourself())) + `}}`)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if answer.Error != nil {
+		return nil, &otherEra{answer.Error}
+	}
+	versions, found, err := mcp.Lookup(answer.Result, "supportedVersions")
+	var supported []mcp.Version
+	if err != nil || !found || json.Unmarshal(versions, &supported) != nil {
+		return nil, &otherEra{gone("the server answered server/discover with something else")}
+	}
+	for _, v := range supported {
+		if v == mcp.LatestStateless {
+			return answer.Result, nil
+		}
+	}
+	return nil, &otherEra{gone("the server speaks no version of the stateless era that we do")}
+}
+
+// Close ends everything.
+func (b *bridge) Close() error {
+	b.clients.close()
+	b.sessionClients.close()
+	err := b.sessions.Close()
+	if b.modern != nil {
+		err = errors.Join(err, b.modern.Close())
+	}
+	return err
+}

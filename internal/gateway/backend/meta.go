@@ -1,0 +1,70 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// introduction is what every request of the stateless era says of its client, as
+// members of _meta (MCP 2026-07-28, basic).
+type introduction []byte
+
+// introduce writes the introduction of a client that has none because it is of
+// the session era.
+func introduce(client *gateway.Client) introduction {
+	capabilities, info := client.Capabilities, client.Info
+	if len(capabilities) == 0 {
+		capabilities = json.RawMessage(`{}`)
+	}
+	out := []byte(`"` + mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":`)
+	out = append(out, capabilities...)
+	if len(info) > 0 && !bytes.Equal(info, []byte(`{}`)) {
+		out = append(append(out, `,"`+mcp.MetaClientInfo+`":`...), info...)
+	}
+	return out
+}
+
+// ourself is the client that asks on nobody's behalf.
+func ourself() *gateway.Client {
+	return &gateway.Client{
+		Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`),
+		Info: json.RawMessage(`{"name":"toolhaven","version":"1"}`),
+	}
+}
+
+// into returns params with the introduction, and the log level if there is one,
+// in place of whatever else claims to be such.
+func (in introduction) into(params json.RawMessage, logLevel string) (json.RawMessage, error) {
+	params, err := withoutReserved(params)
+	if err != nil {
+		return nil, err
+	}
+	members := []byte(in)
+	if logLevel != "" {
+		members = append(bytes.Clone(members), `,"`+mcp.MetaLogLevel+`":"`+logLevel+`"`...)
+	}
+	return mcp.Insert(params, members, "_meta")
+}
+
+// withoutReserved returns params without what the stateless era puts into _meta:
+// a server of the session era that also speaks the other would take it for that.
+func withoutReserved(params json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(params, []byte(mcp.MetaPrefix)) && !bytes.Contains(params, []byte(`\u`)) && !bytes.Contains(params, []byte(`\/`)) {
+		return params, nil
+	}
+	return mcp.Without(params, isReserved, "_meta")
+}
+
+func isReserved(key string) bool {
+	switch {
+	case !strings.HasPrefix(key, mcp.MetaPrefix):
+		return false
+	case key == mcp.MetaVersion, key == mcp.MetaCapabilities, key == mcp.MetaClientInfo, key == mcp.MetaLogLevel:
+		return true
+	}
+	return false // such as related-task, which the session era has too
+}

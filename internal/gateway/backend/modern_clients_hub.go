@@ -1,0 +1,297 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// hub passes what sessions at a server of the session era say unasked to the
+// subscriptions of stateless clients (MCP 2026-07-28, subscriptions/listen). It
+// is the [gateway.Peer] of those sessions.
+type hub struct {
+	log *slog.Logger
+
+	mu        sync.Mutex
+	session   *served // that resources are subscribed to in
+	listeners map[*listener]struct{}
+	// resources counts the listeners of each URI. changing is held while the
+	// server is told of a first or a last one.
+	resources map[string]int
+	changing  chan struct{}
+}
+
+// listener is one subscriptions/listen.
+type listener struct {
+	exchange *gateway.Exchange
+	filter   filter
+
+	mu           sync.Mutex
+	acknowledged bool
+	waiting      []*mcp.Message // what came before that, at most maxWaiting
+}
+
+const maxWaiting = 64
+
+// filter is NotificationSubscriptions.
+type filter struct {
+	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
+	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
+	ResourcesListChanged  bool     `json:"resourcesListChanged,omitempty"`
+	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
+}
+
+// maxSubscriptions bounds the resources of one listener.
+const maxSubscriptions = 256
+
+func newHub(log *slog.Logger) *hub {
+	return &hub{log: log, listeners: map[*listener]struct{}{}, resources: map[string]int{}, changing: make(chan struct{}, 1)}
+}
+
+// use makes s the session that subscriptions are made in.
+func (h *hub) use(s *served) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.session != s {
+		// What was subscribed to in a session that is gone is so no more; its
+		// listeners have ended with it.
+		h.session, h.resources = s, map[string]int{}
+	}
+}
+
+func (h *hub) unused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners) == 0
+}
+
+// listen serves one subscription until its client closes it, or the session it
+// is made in ends.
+func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	raw, found, err := mcp.Lookup(x.Request.Params, "notifications")
+	if err != nil {
+		return nil, err
+	}
+	var wanted filter
+	if !found || json.Unmarshal(raw, &wanted) != nil {
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "subscriptions/listen needs notifications, which says of what"}
+	}
+	if len(wanted.ResourceSubscriptions) > maxSubscriptions {
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}
+	}
+	h.mu.Lock()
+	s := h.session
+	h.mu.Unlock()
+	if l, ok := s.Conn.(interface{ Listen() }); ok {
+		l.Listen()
+	}
+	l := &listener{exchange: x, filter: s.offered(wanted)}
+	resources := l.filter.ResourceSubscriptions
+	l.filter.ResourceSubscriptions = nil
+	var watched []string
+	defer func() { h.unsubscribe(s, x.Client, watched) }()
+	h.add(l)
+	defer h.remove(l)
+	for _, uri := range resources {
+		if slices.Contains(watched, uri) {
+			continue
+		}
+		if err := h.subscribe(ctx, s, x.Client, uri); err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			h.log.Debug("a resource is not subscribed to", "error", err)
+			continue
+		}
+		watched = append(watched, uri)
+		h.want(l, watched)
+	}
+	if err := l.acknowledge(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-s.Done():
+		return nil, gone("the server ended, and the subscription with it; subscribe again")
+	}
+}
+
+func (h *hub) add(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[l] = struct{}{}
+}
+
+func (h *hub) remove(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+}
+
+func (h *hub) want(l *listener, uris []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.filter.ResourceSubscriptions = slices.Clone(uris)
+}
+
+// acknowledge sends the first message of a subscription, which says what of it is
+// honoured, and then what has come meanwhile.
+func (l *listener) acknowledge() error {
+	honoured, err := json.Marshal(l.filter)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pass(mcp.NotificationSubscribed, json.RawMessage(`{"notifications":`+string(honoured)+`}`))
+	for _, m := range l.waiting {
+		l.pass(m.Method, m.Params)
+	}
+	l.waiting, l.acknowledged = nil, true
+	return nil
+}
+
+// offered is what of a filter the server can do.
+func (s *served) offered(f filter) filter {
+	can := func(feature, what string) bool {
+		raw, found, err := mcp.Lookup(s.capabilities, feature, what)
+		return err == nil && found && string(raw) == "true"
+	}
+	f.ToolsListChanged = f.ToolsListChanged && can("tools", "listChanged")
+	f.PromptsListChanged = f.PromptsListChanged && can("prompts", "listChanged")
+	f.ResourcesListChanged = f.ResourcesListChanged && can("resources", "listChanged")
+	if !can("resources", "subscribe") {
+		f.ResourceSubscriptions = nil
+	}
+	return f
+}
+
+// subscribe counts one more listener of a resource, and tells the server of the
+// first.
+func (h *hub) subscribe(ctx context.Context, s *served, client *gateway.Client, uri string) error {
+	select {
+	case h.changing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.changing }()
+	h.mu.Lock()
+	first := h.resources[uri] == 0
+	h.mu.Unlock()
+	if first {
+		if err := s.tell(ctx, client, mcp.MethodResourcesSubscribe, uri); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.resources[uri]++
+	return nil
+}
+
+// unsubscribe counts one less of each, and tells the server of the last.
+func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
+	if len(uris) == 0 {
+		return
+	}
+	h.changing <- struct{}{}
+	defer func() { <-h.changing }()
+	for _, uri := range uris {
+		h.mu.Lock()
+		last := h.session == s && h.resources[uri] == 1
+		if h.session == s && h.resources[uri] > 0 {
+			h.resources[uri]--
+		}
+		if last {
+			delete(h.resources, uri)
+		}
+		h.mu.Unlock()
+		if !last || !s.alive() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
+		if err := s.tell(ctx, client, mcp.MethodResourcesUnsubscribe, uri); err != nil {
+			h.log.Debug("the server was not told that a resource is not watched any more", "error", err)
+		}
+		cancel()
+	}
+}
+
+// tell sends a request about a resource.
+func (s *served) tell(ctx context.Context, client *gateway.Client, method, uri string) error {
+	params, err := json.Marshal(map[string]string{"uri": uri})
+	if err != nil {
+		return err
+	}
+	answer, err := s.Do(ctx, &gateway.Exchange{Client: client, Request: &mcp.Message{ID: mcp.IntID(0), Method: method, Params: params}})
+	if err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return nil
+}
+
+// send passes a notification on, or keeps it until the acknowledgement.
+func (l *listener) send(m *mcp.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.acknowledged {
+		l.pass(m.Method, m.Params)
+	} else if len(l.waiting) < maxWaiting {
+		l.waiting = append(l.waiting, m)
+	}
+}
+
+// pass marks a notification as of this subscription.
+func (l *listener) pass(method string, params json.RawMessage) {
+	marked, err := mcp.Set(params, l.exchange.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
+	if err != nil {
+		return // it could not be read by the client either
+	}
+	orNoPeer(l.exchange.Peer).Notify(&mcp.Message{Method: method, Params: marked})
+}
+
+// Notify passes a notification that belongs to no request to those who want it.
+func (h *hub) Notify(m *mcp.Message) {
+	var wants func(f *filter) bool
+	switch m.Method {
+	case mcp.NotificationToolsChanged:
+		wants = func(f *filter) bool { return f.ToolsListChanged }
+	case mcp.NotificationPromptsChanged:
+		wants = func(f *filter) bool { return f.PromptsListChanged }
+	case mcp.NotificationResourcesChanged:
+		wants = func(f *filter) bool { return f.ResourcesListChanged }
+	case mcp.NotificationResourceUpdated:
+		uri, _, err := mcp.LookupString(m.Params, "uri")
+		if err != nil {
+			return
+		}
+		wants = func(f *filter) bool { return slices.Contains(f.ResourceSubscriptions, uri) }
+	default:
+		return // logs belong to requests, in this era
+	}
+	h.mu.Lock()
+	var to []*listener
+	for l := range h.listeners {
+		if wants(&l.filter) {
+			to = append(to, l)
+		}
+	}
+	h.mu.Unlock()
+	for _, l := range to {
+		l.send(m)
+	}
+}
+
+// Ask answers a question that belongs to no request: there is nobody to ask.
+func (h *hub) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+	return nil, notDeclared(q)
+}

@@ -1,0 +1,246 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// What a client of the stateless era is told that the server, which is of the
+// session era, does not say: complete results, that must not be kept by anybody.
+const (
+	completeMember = `"resultType":"` + mcp.ResultComplete + `"`
+	cacheMembers   = `"ttlMs":0,"cacheScope":"private"`
+)
+
+// cacheable are the methods whose results must say how long they are good for
+// (MCP 2026-07-28, Caching).
+var cacheable = []string{
+	mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList, mcp.MethodResourcesRead,
+}
+
+// discover is the result of server/discover, out of the answer to initialize.
+func (s *served) discover(id mcp.ID) (*mcp.Message, error) {
+	capabilities := s.capabilities
+	if len(capabilities) == 0 {
+		capabilities = json.RawMessage(`{}`)
+	}
+	// Tasks of 2025-11-25 are others than the extension of 2026-07-28.
+	capabilities, err := mcp.Without(capabilities, func(key string) bool { return key == "tasks" })
+	if err != nil {
+		return nil, gone("the server's capabilities cannot be read: %v", err)
+	}
+	versions, err := json.Marshal(mcp.Versions())
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(`{`+completeMember+`,`+cacheMembers+`,"supportedVersions":`), versions...)
+	out = append(append(out, `,"capabilities":`...), capabilities...)
+	if instructions, found, err := mcp.Lookup(s.ServerInfo(), "instructions"); err == nil && found {
+		out = append(append(out, `,"instructions":`...), instructions...)
+	}
+	if len(s.introduction) > 0 {
+		out = append(append(append(out, `,"_meta":{`...), s.introduction...), '}')
+	}
+	return mcp.NewResult(id, append(out, '}')), nil
+}
+
+// play plays out a request that both eras have.
+func (s *served) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	request := *x.Request
+	level, _, err := mcp.LookupString(request.Params, "_meta", mcp.MetaLogLevel)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params, err = withoutReserved(request.Params); err != nil {
+		return nil, err
+	}
+	// Answers to what this request did not ask here: see urlElicitation.
+	if bytes.Contains(request.Params, []byte("inputResponses")) {
+		if request.Params, err = mcp.Without(request.Params, func(key string) bool { return key == "inputResponses" }); err != nil {
+			return nil, err
+		}
+	}
+	rank := slices.Index(logLevels, level)
+	if level != "" {
+		if rank < 0 {
+			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + mcp.MetaLogLevel + " is none of the log levels"}
+		}
+		if err := s.logAt(ctx, x.Client, rank); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, rank}})
+	if err != nil {
+		return nil, unknownMethod(x.Request.Method, err)
+	}
+	if answer.Error != nil {
+		return s.modernError(answer)
+	}
+	result, err := s.complete(x.Request.Method, answer.Result)
+	if err != nil {
+		return nil, gone("the server's answer to %s cannot be read: %v", printable(x.Request.Method), err)
+	}
+	return mcp.NewResult(answer.ID, result), nil
+}
+
+// unknownMethod: some servers refuse a method that they do not know with HTTP 400
+// and no answer. Where the protocol has no such method, that is what it means.
+func unknownMethod(method string, err error) error {
+	var refused *refusedError
+	if !errors.As(err, &refused) || refused.status != http.StatusBadRequest && refused.status != http.StatusNotFound || slices.Contains(mcp.ClientMethods(), method) {
+		return err
+	}
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: refused.Error()}
+}
+
+// complete adds to a result what the stateless era demands of every one.
+func (s *served) complete(method string, result json.RawMessage) (json.RawMessage, error) {
+	members := completeMember
+	if slices.Contains(cacheable, method) {
+		members += "," + cacheMembers
+	}
+	ours := func(key string) bool {
+		return key == "resultType" || key == "ttlMs" || key == "cacheScope" || key == "inputRequests" || key == "requestState"
+	}
+	result, err := mcp.Without(result, ours)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.introduction) > 0 {
+		if result, err = mcp.Without(result, func(key string) bool { return key == mcp.MetaServerInfo }, "_meta"); err != nil {
+			return nil, err
+		}
+		if result, err = mcp.Insert(result, s.introduction, "_meta"); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.Insert(result, []byte(members))
+}
+
+// modernError turns codes of the session era into what the stateless era has in
+// their place (MCP 2026-07-28, Error Codes).
+func (s *served) modernError(answer *mcp.Message) (*mcp.Message, error) {
+	switch answer.Error.Code {
+	case mcp.CodeResourceNotFound:
+		e := *answer.Error
+		e.Code = mcp.CodeInvalidParams
+		return &mcp.Message{ID: answer.ID, Error: &e}, nil
+	case mcp.CodeURLElicitationRequired:
+		result, err := urlElicitation(answer.Error.Data)
+		if err != nil {
+			return nil, gone("the server asks for something at a URL in a way that cannot be read: %v", err)
+		}
+		return mcp.NewResult(answer.ID, result), nil
+	}
+	return answer, nil
+}
+
+// urlElicitation turns URLElicitationRequiredError (MCP 2025-11-25, Elicitation)
+// into the result by which the stateless era asks the same. When the person has
+// done what the URL is for, the client makes the request again.
+func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
+	raw, _, err := mcp.Lookup(data, "elicitations")
+	if err != nil {
+		return nil, err
+	}
+	var elicitations []json.RawMessage
+	if err := json.Unmarshal(raw, &elicitations); err != nil {
+		return nil, err
+	}
+	type input struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	requests := map[string]input{}
+	for i, params := range elicitations[:min(len(elicitations), maxQuestions)] {
+		if params, err = modernElicitation(params); err != nil {
+			return nil, err
+		}
+		requests[mcp.IntID(int64(i+1)).String()] = input{mcp.MethodElicitation, params}
+	}
+	return json.Marshal(map[string]any{"resultType": mcp.ResultInputRequired, "inputRequests": requests})
+}
+
+// modernElicitation: the stateless era tells elicitations apart by their place.
+func modernElicitation(params json.RawMessage) (json.RawMessage, error) {
+	return mcp.Without(params, func(key string) bool { return key == "elicitationId" })
+}
+
+// modernPeer is the way back to a client of the stateless era.
+type modernPeer struct {
+	gateway.Peer
+	session *served
+	level   int // index of the least log level that the request wants, < 0 for none
+}
+
+// Notify passes on what the stateless era has. A request that names no log level
+// gets no log messages (MCP 2026-07-28, Logging).
+func (p *modernPeer) Notify(m *mcp.Message) {
+	switch m.Method {
+	case mcp.NotificationMessage:
+		level, _, err := mcp.LookupString(m.Params, "level")
+		if p.level < 0 || err != nil || slices.Index(logLevels, level) < p.level {
+			return
+		}
+	case mcp.NotificationElicitationCompleted:
+		return
+	case mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged, mcp.NotificationResourceUpdated:
+		p.session.hub.Notify(m) // these belong to subscriptions, wherever a server sends them
+		return
+	}
+	p.Peer.Notify(m)
+}
+
+// Ask passes on a question.
+func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	if q.Method == mcp.MethodElicitation {
+		params, err := modernElicitation(q.Params)
+		if err != nil {
+			return nil, err
+		}
+		q = &mcp.Message{ID: q.ID, Method: q.Method, Params: params}
+	}
+	p.session.asking.Add(1)
+	defer p.session.asking.Add(-1)
+	return p.Peer.Ask(ctx, q)
+}
+
+// logLevels are the levels of log messages, least severe first (MCP, Logging;
+// RFC 5424 section 6.2.1).
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// logAt has the server log from a level on. The session may be shared, so it is
+// never made quieter: who wants less is given less.
+func (s *served) logAt(ctx context.Context, client *gateway.Client, rank int) error {
+	if _, declared, err := mcp.Lookup(s.capabilities, "logging"); err != nil || !declared {
+		return nil // it does not log to clients
+	}
+	s.mu.Lock()
+	enough := s.level != "" && slices.Index(logLevels, s.level) <= rank
+	s.mu.Unlock()
+	if enough {
+		return nil
+	}
+	level := logLevels[rank]
+	answer, err := s.Do(ctx, &gateway.Exchange{
+		Client:  client,
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + level + `"}`)},
+	})
+	if err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return nil // it logs as it likes
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.level = level
+	return nil
+}

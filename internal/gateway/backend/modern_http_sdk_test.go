@@ -1,0 +1,94 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// The official SDK's server.
+func TestModernHTTPWithTheSDK(t *testing.T) {
+	for _, answersJSON := range []bool{false, true} {
+		t.Run(fmt.Sprint("answering JSON ", answersJSON), func(t *testing.T) {
+			f := newFixture()
+			m := modernAt(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.server },
+				&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: answersJSON, PropagateRequestCancellation: true}))
+			answer, err := m.Do(testContext(t), discoverExchange())
+			if err != nil || !provesModern(answer) {
+				t.Fatalf("%v, %v", answer, err)
+			}
+			if got := text(m.Do(testContext(t), modernExchange(call(mcp.StringID("s"), "echo", `{"a":1}`), nil))); got != `{"a":1}` {
+				t.Error(got)
+			}
+			for method, want := range map[string]int{"no/such": mcp.CodeMethodNotFound, mcp.MethodPing: mcp.CodeMethodNotFound, mcp.MethodInitialize: mcp.CodeMethodNotFound} {
+				answer, err := m.Do(testContext(t), modernExchange(request(mcp.IntID(3), method, `{}`), nil))
+				if err != nil || answer.Error == nil || answer.Error.Code != want || answer.ID != mcp.IntID(3) {
+					t.Errorf("%s: %v, %v", method, answer, err)
+				}
+			}
+			if answersJSON {
+				return
+			}
+			p := newPeer()
+			got := text(m.Do(testContext(t), modernExchange(request(mcp.IntID(4), mcp.MethodToolsCall,
+				`{"name":"progress","arguments":{},"_meta":{"progressToken":"t"}}`), p)))
+			if got != "done" || len(p.notes) != 3 {
+				t.Errorf("%s, %d notifications", got, len(p.notes))
+			}
+			ctx, cancel := context.WithCancel(testContext(t))
+			defer cancel()
+			waiting := beginModern(ctx, m, modernExchange(call(mcp.IntID(5), "wait", `{}`), nil))
+			<-f.started
+			cancel()
+			if _, err := wait(t, waiting); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			select {
+			case <-f.cancelled:
+			case <-time.After(patience):
+				t.Error("the tool was not cancelled")
+			}
+		})
+	}
+	t.Run("subscriptions", func(t *testing.T) {
+		f := newFixture()
+		m := modernAt(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.server }, &sdk.StreamableHTTPOptions{Stateless: true}))
+		ctx, cancel := context.WithCancel(testContext(t))
+		defer cancel()
+		a, doneA := listen(ctx, t, m, mcp.StringID("same"))
+		b, doneB := listen(ctx, t, m, mcp.StringID("same"))
+		if got := text(m.Do(testContext(t), modernExchange(call(mcp.IntID(1), "grow", `{}`), nil))); got != "grown" {
+			t.Error(got)
+		}
+		for _, p := range []*peer{a, b} {
+			mustBelong(t, p.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("same"))
+		}
+		cancel()
+		for _, done := range []<-chan outcome{doneA, doneB} {
+			if _, err := wait(t, done); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("with sessions it is of the other era", func(t *testing.T) {
+		f := newFixture()
+		m := modernAt(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.server }, nil))
+		if answer, err := m.Do(testContext(t), modernExchange(call(mcp.IntID(1), "echo", `{}`), nil)); !isOtherEra(err) {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+	t.Run("HTTP+SSE is of the other era", func(t *testing.T) {
+		f := newFixture()
+		m := modernAt(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return f.server }, nil))
+		if answer, err := m.Do(testContext(t), discoverExchange()); !isOtherEra(err) {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// modernStdio is the way to a stdio server in version 2026-07-28, in which a
+// process is not a conversation: nothing begins it, and a request says all there
+// is to know. All exchanges of one principal share a process, which is started
+// when one is needed and lingers. Principals share none: whatever the protocol
+// says, a program may keep what it was told.
+//
+// On the one line to a process, ids, progress tokens and subscription ids are
+// ours, and what a message of the server belongs to is told by them alone.
+type modernStdio struct{ backend *stdio }
+
+// modernState is what there is to know about a process of the stateless era.
+type modernState struct {
+	// proven: it has answered as a server of this era does.
+	proven atomic.Bool
+	// dropped counts notifications that were nobody's.
+	dropped atomic.Int64
+	// subscriptions are those of all its clients.
+	subscriptions *subscriptions
+}
+
+// isModern: p is used in the stateless era.
+func (p *stdioProcess) isModern() bool { return p.common != nil && p.common.key.modern }
+
+// errNoQuestions answers a request of the server.
+var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
+	Message: "a server does not send requests in MCP 2026-07-28; it answers with resultType input_required"}
+
+// Do plays out one exchange. A request is sent once: only when it has reached no
+// process is another tried.
+func (s modernStdio) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	key := sharing{principal: x.Client.Principal, modern: true}
+	for attempt := 1; ; attempt++ {
+		p, err := s.backend.join(ctx, key, x.Client, func(p *stdioProcess) { p.users++ })
+		if err != nil {
+			return nil, err
+		}
+		play := p.play
+		if x.Request.Method == mcp.MethodSubscriptionsListen {
+			play = p.listen
+		}
+		answer, sent, err := play(ctx, x)
+		if !sent && p.over() && ctx.Err() == nil && attempt < joinAttempts && !errors.Is(p.why, errStopped) {
+			s.backend.release(p)
+			continue
+		}
+		if sent || ctx.Err() != nil {
+			answer, err = s.settle(ctx, p, x, answer, err)
+		}
+		s.backend.release(p)
+		return answer, err
+	}
+}
+
+// listen plays out a listen request, with those of others if that can be.
+func (p *stdioProcess) listen(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
+	raw, _, err := mcp.Lookup(x.Request.Params, "notifications")
+	if err != nil {
+		return nil, false, err
+	}
+	if wants, ok := wishesOf(raw); ok {
+		return p.modern.subscriptions.play(ctx, x, wants)
+	}
+	return p.play(ctx, x)
+}
+
+// settle looks at what came of x for signs of the server's era.
+func (s modernStdio) settle(ctx context.Context, p *stdioProcess, x *gateway.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
+	if x.Request.Method == mcp.MethodDiscover && !p.modern.proven.Load() && !provesModern(answer) {
+		return s.dismiss(ctx, p, answer, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if speaksOtherEra(answer.Error) {
+		return nil, &otherEra{answer.Error}
+	}
+	if answer.Error == nil {
+		p.modern.proven.Store(true)
+	}
+	if x.Request.Method == mcp.MethodSubscriptionsListen && answer.Error == nil {
+		answer.Result, err = restoreSubscription(answer.Result, x.Request.ID)
+		if err != nil {
+			return nil, gone("the server's answer to %s cannot be understood: %v", x.Request.Method, err)
+		}
+	}
+	return answer, nil
+}
+
+// provesModern: an answer to server/discover as only a server of the stateless
+// era gives it, be it an error (MCP 2026-07-28, Versioning, Backward
+// Compatibility).
+func provesModern(answer *mcp.Message) bool {
+	switch {
+	case answer == nil:
+		return false
+	case answer.Error != nil:
+		return isModernCode(answer.Error.Code) && !speaksOtherEra(answer.Error)
+	}
+	raw, found, err := mcp.Lookup(answer.Result, "supportedVersions")
+	var supported []mcp.Version
+	if err != nil || !found || json.Unmarshal(raw, &supported) != nil {
+		return false
+	}
+	for _, v := range supported {
+		if v.IsStateless() {
+			return true
+		}
+	}
+	return false
+}
+
+// dismiss deals with a process whose first words in this era it did not
+// understand: nothing else is to be expected of it, and it may stand in the way
+// of one for the other era, so it is ended at once.
+func (s modernStdio) dismiss(ctx context.Context, p *stdioProcess, answer *mcp.Message, err error) (*mcp.Message, error) {
+	itself := p.over() && !errors.Is(err, errStopped)
+	s.backend.discard(p, gone("the server's process was ended because it does not speak MCP 2026-07-28"))
+	switch {
+	case err == nil && answer.Error != nil:
+		return nil, &otherEra{answer.Error}
+	case err == nil:
+		return nil, &otherEra{gone("the server answered server/discover with something else than the versions of the stateless era it speaks")}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, &otherEra{gone("the server did not answer server/discover in time")}
+	case ctx.Err() == nil && itself && !p.early.spoke():
+		return nil, &otherEra{err}
+	}
+	return nil, err
+}
+
+// discard ends p, unless others wait for it, and returns when it has ended.
+func (b *stdio) discard(p *stdioProcess, why error) {
+	b.mu.Lock()
+	alone := p.users == 1 && p.common.waiters == 0
+	if alone {
+		b.withdraw(p.common)
+	}
+	b.mu.Unlock()
+	if alone {
+		p.end(why)
+		<-p.stopped
+	}
+}
+
+// Close does nothing: the processes are the backend's.
+func (s modernStdio) Close() error { return nil }
+
+// notifyModern passes a notification of a process of the stateless era to the
+// exchange that it says it belongs to.
+func (p *stdioProcess) notifyModern(m *mcp.Message) {
+	pass := p.flights.notifyModern
+	if m.Method == mcp.NotificationCancelled {
+		pass = p.flights.endSubscription
+	}
+	if !pass(m) {
+		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told",
+			"method", printable(m.Method), "dropped", p.modern.dropped.Add(1))
+	}
+}

@@ -1,0 +1,390 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// modernSite runs the test binary in a role and returns the way to it in the
+// stateless era.
+func modernSite(t *testing.T, cfg StdioConfig, name string) (*site, modern) {
+	t.Helper()
+	noLeaks(t)
+	s := newSite(t)
+	b := s.backend(t, cfg, role(t, name)...).(*bridge)
+	return s, b.modern
+}
+
+// askModern calls a tool of the crude server in the stateless era.
+func askModern(t *testing.T, m modern, name, arg string) string {
+	t.Helper()
+	return text(m.Do(testContext(t), modernExchange(tool(name, arg), nil)))
+}
+
+func discoverExchange() *gateway.Exchange {
+	return modernExchange(request(mcp.IntID(0), mcp.MethodDiscover, `{}`), nil)
+}
+
+// isOtherEra reports whether err says that the server is of the session era.
+func isOtherEra(err error) bool {
+	var era *otherEra
+	return errors.As(err, &era)
+}
+
+// beginModern plays x out meanwhile.
+func beginModern(ctx context.Context, m modern, x *gateway.Exchange) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := m.Do(ctx, x)
+		done <- outcome{answer, err}
+	}()
+	return done
+}
+
+// holdModern begins a call that the server keeps until it is told to release
+// name. It returns when the server has it.
+func holdModern(ctx context.Context, t *testing.T, m modern, name string, x *gateway.Exchange) <-chan outcome {
+	t.Helper()
+	done := beginModern(ctx, m, x)
+	eventually(t, "the server has the call "+name, func() bool { return askModern(t, m, "holds", name) != "nothing" })
+	return done
+}
+
+func holdExchange(id mcp.ID, name, meta string, p gateway.Peer) *gateway.Exchange {
+	return modernExchange(request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{%s}}`, name, meta)), p)
+}
+
+func TestModernStdioIsNoConversation(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{}, "modern")
+	pid := askModern(t, m, "pid", "")
+	if got := askModern(t, m, "inits", ""); got != "" {
+		t.Errorf("it was initialized: %s", got)
+	}
+	if got := askModern(t, m, "pid", ""); got != pid {
+		t.Errorf("the next call got another process, %s instead of %s", got, pid)
+	}
+	for _, id := range []mcp.ID{mcp.IntID(1), mcp.StringID("1"), mcp.IntID(-7), mcp.StringID("ü \" \n"), mcp.StringID("")} {
+		answer, err := m.Do(testContext(t), modernExchange(call(id, "echo", `{"is":"x"}`), nil))
+		if err != nil || answer.ID != id {
+			t.Errorf("asked with id %s, answered with %v, %v", id, answer, err)
+		}
+	}
+	x := modernExchange(tool("params", ""), nil)
+	got := text(m.Do(testContext(t), x))
+	if got != string(x.Request.Params) {
+		t.Errorf("the server got %s\ninstead of %s", got, x.Request.Params)
+	}
+	s.eventually(t, 1)
+}
+
+func TestModernStdioSharesByPrincipal(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{}, "modern")
+	as := func(principal string) string {
+		x := modernExchange(tool("pid", ""), nil)
+		x.Client.Principal = principal
+		return text(m.Do(testContext(t), x))
+	}
+	a, b, nobody := as("a"), as("b"), as("")
+	if a == b || a == nobody || b == nobody {
+		t.Errorf("principals share a process: %s, %s, %s", a, b, nobody)
+	}
+	if got := as("a"); got != a {
+		t.Errorf("a has got process %s and then %s", a, got)
+	}
+	s.eventually(t, 3)
+}
+
+func TestModernStdioManyAtOnceStartOneProcess(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{}, "modern")
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			want := fmt.Sprint("call ", n)
+			x := modernExchange(call(mcp.IntID(int64(n%3)), "echo", fmt.Sprintf(`{"is":%q}`, want)), nil)
+			answer, err := m.Do(testContext(t), x)
+			if got := text(answer, err); got != want {
+				t.Errorf("%s instead of %s", got, want)
+			} else if answer.ID != x.Request.ID {
+				t.Errorf("id %s instead of %s", answer.ID, x.Request.ID)
+			}
+		})
+	}
+	wg.Wait()
+	s.eventually(t, 1)
+}
+
+func TestModernStdioProgressKeepsItsToken(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	peers, dones := map[string]*peer{}, map[string]<-chan outcome{}
+	tokens := map[string]string{"a": `"same"`, "b": `"same"`, "c": `7`}
+	askModern(t, m, "pid", "") // takes the number 1, which is made up below
+	for name, token := range tokens {
+		peers[name] = newPeer()
+		dones[name] = holdModern(testContext(t), t, m, name, holdExchange(mcp.IntID(5), name, `"progressToken":`+token, peers[name]))
+	}
+	askModern(t, m, "made up progress", "")
+	for name, token := range tokens {
+		askModern(t, m, "progress of", name)
+		n := peers[name].next(t, mcp.NotificationProgress)
+		if want := fmt.Sprintf(`{"progressToken":%s,"progress":1,"message":%q}`, token, name); string(n.Params) != want {
+			t.Errorf("%s instead of %s", n.Params, want)
+		}
+	}
+	for name, done := range dones {
+		askModern(t, m, "release", name)
+		if got := text(wait(t, done)); got != name {
+			t.Error(got)
+		}
+		if len(peers[name].notes) > 0 {
+			t.Errorf("%s heard %s too", name, (<-peers[name].notes).Params)
+		}
+	}
+}
+
+func TestModernStdioWhoseIsALogMessage(t *testing.T) {
+	level := `"` + mcp.MetaLogLevel + `":"info"`
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	alone := newPeer()
+	_, _ = m.Do(testContext(t), modernExchange(tool("log", "one"), alone))
+	if got := string(alone.next(t, mcp.NotificationMessage).Params); !strings.Contains(got, "one") {
+		t.Error(got)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	subscriber, listening := listen(ctx, t, m, mcp.IntID(1))
+	_, _ = m.Do(testContext(t), modernExchange(tool("log", "two"), alone))
+	if got := string(alone.next(t, mcp.NotificationMessage).Params); !strings.Contains(got, "two") {
+		t.Error(got) // a subscription's messages say that they are
+	}
+	holder := newPeer()
+	done := holdModern(ctx, t, m, "x", holdExchange(mcp.IntID(2), "x", level, holder))
+	_, _ = m.Do(testContext(t), modernExchange(tool("log", "three"), alone))
+	for name, p := range map[string]*peer{"caller": alone, "holder": holder, "subscriber": subscriber} {
+		if len(p.notes) > 0 {
+			t.Errorf("the %s heard %s", name, (<-p.notes).Params)
+		}
+	}
+	// A call that was cancelled still is one that may be meant.
+	cancel()
+	_, _ = wait(t, done)
+	_, _ = wait(t, listening)
+	_, _ = m.Do(testContext(t), modernExchange(tool("log", "four"), alone))
+	if len(alone.notes)+len(holder.notes) > 0 {
+		t.Error("a message was given to somebody on a guess")
+	}
+}
+
+func TestModernStdioCancellation(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	reason := errors.New("the client went away")
+	done := holdModern(ctx, t, m, "x", holdExchange(mcp.StringID("its own"), "x", "", nil))
+	id := askModern(t, m, "holds", "x")
+	cancel(reason)
+	if _, err := wait(t, done); !errors.Is(err, reason) {
+		t.Error(err)
+	}
+	eventually(t, "the server is told", func() bool {
+		return strings.Contains(askModern(t, m, "cancelled", ""), `"requestId":`+id)
+	})
+}
+
+func TestModernStdioServerMayNotAskOrCancel(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	if got := askModern(t, m, "ask", mcp.MethodSampling); !strings.Contains(got, "-32601") && !strings.Contains(got, "unexpected") {
+		t.Error(got)
+	}
+	answer, err := m.Do(testContext(t), modernExchange(tool("ask", mcp.MethodElicitation), answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})))
+	if err != nil || !strings.Contains(string(answer.Encode()), "does not send requests") {
+		t.Errorf("%s, %v", answer.Encode(), err)
+	}
+	done := holdModern(testContext(t), t, m, "x", holdExchange(mcp.IntID(1), "x", "", nil))
+	if got := askModern(t, m, "cancel calls", ""); got != "cancelled" {
+		t.Error(got)
+	}
+	askModern(t, m, "release", "x")
+	if got := text(wait(t, done)); got != "x" {
+		t.Error(got)
+	}
+}
+
+func TestModernStdioProcessThatEnds(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{}, "modern")
+	pid := askModern(t, m, "pid", "")
+	_, listening := listen(testContext(t), t, m, mcp.IntID(1))
+	held := holdModern(testContext(t), t, m, "x", holdExchange(mcp.IntID(2), "x", "", nil))
+	if got := askModern(t, m, "die", ""); !strings.Contains(got, "exit status 3") {
+		t.Error(got)
+	}
+	for _, done := range []<-chan outcome{listening, held} {
+		if answer, err := wait(t, done); answer != nil || codeOf(err) != mcp.CodeServerGone {
+			t.Errorf("%v, %v", answer, err)
+		}
+	}
+	s.eventually(t, 0)
+	if got := askModern(t, m, "pid", ""); got == pid || strings.Contains(got, "error") {
+		t.Errorf("process %s after %s", got, pid)
+	}
+}
+
+func TestModernStdioHostile(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	for _, tt := range []struct{ tool, want string }{
+		{"garbage", "sober"},
+		{"wrong ids", "right"},
+		{"twice", "first"},
+		{"unreadable", "cannot be understood"},
+		{"without id", "-32700"},
+		{"split", "joined"},
+		{"endless line", "a line of more than 16 MiB"},
+		{"crash", "killed by signal 9"},
+		{"close output", "closed its output"},
+		{"flood", "after the flood"},
+	} {
+		t.Run(tt.tool, func(t *testing.T) {
+			if got := askModern(t, m, tt.tool, ""); !strings.Contains(got, tt.want) {
+				t.Errorf("%s instead of %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestModernStdioLingers(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{ModernLinger: 300 * time.Millisecond}, "modern")
+	pid := askModern(t, m, "pid", "")
+	ctx, cancel := context.WithCancel(testContext(t))
+	_, done := listen(ctx, t, m, mcp.IntID(1))
+	time.Sleep(600 * time.Millisecond) // longer than it lingers: a subscription is a use
+	if got := askModern(t, m, "pid", ""); got != pid {
+		t.Errorf("process %s after %s", got, pid)
+	}
+	cancel()
+	_, _ = wait(t, done)
+	s.eventually(t, 0)
+}
+
+func TestModernStdioProcessThatLingersMakesWay(t *testing.T) {
+	s, m := modernSite(t, StdioConfig{MaxProcesses: 1}, "modern")
+	first := askModern(t, m, "pid", "")
+	x := modernExchange(tool("pid", ""), nil)
+	x.Client.Principal = "somebody"
+	if got := text(m.Do(testContext(t), x)); got == first || strings.Contains(got, "error") {
+		t.Errorf("process %s after %s", got, first)
+	}
+	s.eventually(t, 1)
+}
+
+func TestModernStdioTellsTheEra(t *testing.T) {
+	for _, tt := range []struct {
+		role  string
+		other bool
+		text  string
+	}{
+		{"modern", false, ""},
+		{"refusing", true, "before initialization"},
+		{"crude", true, "something else"}, // it answers everything with {}
+		{"shy", true, "exit status 4"},
+		{"fixture", false, ""},
+	} {
+		t.Run(tt.role, func(t *testing.T) {
+			s, m := modernSite(t, StdioConfig{}, tt.role)
+			answer, err := m.Do(testContext(t), discoverExchange())
+			if !tt.other {
+				if err != nil || !provesModern(answer) {
+					t.Fatalf("%v, %v", answer, err)
+				}
+				s.eventually(t, 1)
+				return
+			}
+			if !isOtherEra(err) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("%v, %v", answer, err)
+			}
+			s.eventually(t, 0)
+		})
+	}
+	t.Run("mute", func(t *testing.T) {
+		s, m := modernSite(t, StdioConfig{}, "mute")
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if answer, err := m.Do(ctx, discoverExchange()); !isOtherEra(err) {
+			t.Errorf("%v, %v", answer, err)
+		}
+		s.eventually(t, 0)
+	})
+	t.Run("a client that goes away tells nothing", func(t *testing.T) {
+		s, m := modernSite(t, StdioConfig{}, "mute")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := beginModern(ctx, m, discoverExchange())
+		s.eventually(t, 1)
+		cancel()
+		if answer, err := wait(t, done); isOtherEra(err) || err == nil {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+	t.Run("a process that cannot be started tells nothing", func(t *testing.T) {
+		noLeaks(t)
+		b := newSite(t).backend(t, StdioConfig{}, "/nowhere/at/all").(*bridge)
+		if answer, err := b.modern.Do(testContext(t), discoverExchange()); isOtherEra(err) || codeOf(err) != mcp.CodeServerGone {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+	t.Run("a server that came to speak another era", func(t *testing.T) {
+		_, m := modernSite(t, StdioConfig{}, "modern")
+		if _, err := m.Do(testContext(t), modernExchange(tool("era", `{"supported":["2025-11-25"]}`), nil)); !isOtherEra(err) {
+			t.Error(err)
+		}
+		if answer, err := m.Do(testContext(t), modernExchange(tool("era", `{"supported":["2026-07-28"]}`), nil)); err != nil || answer.Error.Code != mcp.CodeUnsupportedVersion {
+			t.Errorf("%v, %v", answer, err)
+		}
+	})
+}
+
+func TestModernStdioAfterClose(t *testing.T) {
+	noLeaks(t)
+	s := newSite(t)
+	b := s.backend(t, StdioConfig{}, role(t, "modern")...).(*bridge)
+	held := holdModern(testContext(t), t, b.modern, "x", holdExchange(mcp.IntID(2), "x", "", nil))
+	_ = b.Close()
+	if _, err := wait(t, held); codeOf(err) != mcp.CodeServerGone {
+		t.Error(err)
+	}
+	if _, err := b.modern.Do(testContext(t), discoverExchange()); codeOf(err) != mcp.CodeServerGone || isOtherEra(err) {
+		t.Error(err)
+	}
+}
+
+// The official SDK's server over stdio.
+func TestModernStdioWithTheSDK(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "fixture")
+	answer, err := m.Do(testContext(t), discoverExchange())
+	if err != nil || answer.Error != nil {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	p := newPeer()
+	got := text(m.Do(testContext(t), modernExchange(request(mcp.StringID("s"), mcp.MethodToolsCall,
+		`{"name":"progress","arguments":{},"_meta":{"progressToken":"t"}}`), p)))
+	if got != "done" || len(p.notes) != 3 {
+		t.Errorf("%s, %d notifications", got, len(p.notes))
+	}
+	for range 3 {
+		if n := p.next(t, mcp.NotificationProgress); !strings.Contains(string(n.Params), `"progressToken":"t"`) {
+			t.Errorf("%s", n.Params)
+		}
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	subscriber, done := listen(ctx, t, m, mcp.StringID("sub"))
+	if got := text(m.Do(testContext(t), modernExchange(call(mcp.IntID(1), "grow", `{}`), nil))); got != "grown" {
+		t.Error(got)
+	}
+	mustBelong(t, subscriber.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("sub"))
+	cancel()
+	_, _ = wait(t, done)
+}

@@ -1,0 +1,308 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// settleTime bounds the waits for a server to end a subscription and to
+// acknowledge one, while others who want to subscribe wait.
+const settleTime = 500 * time.Millisecond
+
+// subscriptions makes one subscription at a process out of those of its clients.
+// A server may have any number of them by the protocol, but a stdio server knows
+// one client, and the official Go SDK's (v1.8.0) keeps one subscription for it:
+// a second one silences the first, and the end of either ends both. So there is
+// one for everything that anybody wants; it is replaced when somebody wants
+// more, and each client hears what it asked for.
+type subscriptions struct {
+	process *stdioProcess
+	turn    chan struct{} // held by who replaces the one at the server
+
+	mu      sync.Mutex
+	members map[*subscriber]struct{}
+	current *upstream // nil for none
+	last    *flight   // the newest that was cancelled, which may not have ended yet
+}
+
+// subscriber is one client's subscription.
+type subscriber struct {
+	exchange *gateway.Exchange
+	wants    wishes
+	line     *leash
+	told     bool // it has had the acknowledgement
+	end      chan outcomeOf
+}
+
+type outcomeOf struct {
+	answer *mcp.Message
+	err    error
+}
+
+// upstream is the subscription at the server.
+type upstream struct {
+	subscriptions *subscriptions
+	flight        *flight
+	covers        wishes
+	newest        *subscriber     // because of whom it was made; nil when it was restored
+	ack           json.RawMessage // params of its acknowledgement, nil before
+	honors        wishes
+	replaced      bool
+	acked         chan struct{} // closed with ack
+	gone          chan struct{} // closed with replaced
+	over          chan struct{} // closed when the server has ended it
+}
+
+func newSubscriptions(p *stdioProcess) *subscriptions {
+	return &subscriptions{process: p, turn: make(chan struct{}, 1), members: map[*subscriber]struct{}{}}
+}
+
+// play plays out a listen request; sent reports whether the server may have got
+// it.
+func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants wishes) (answer *mcp.Message, sent bool, err error) {
+	s := &subscriber{exchange: x, wants: wants, line: &leash{peer: x.Peer}, end: make(chan outcomeOf, 1)}
+	defer s.line.drop()
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	case <-h.process.closing:
+		return nil, false, h.process.why
+	}
+	err = h.admit(ctx, s)
+	<-h.turn
+	if err != nil {
+		h.leave(s)
+		return nil, false, err
+	}
+	select {
+	case o := <-s.end:
+		if o.answer != nil {
+			o.answer = &mcp.Message{ID: x.Request.ID, Result: o.answer.Result, Error: o.answer.Error}
+		}
+		return o.answer, true, o.err
+	case <-ctx.Done():
+		h.leave(s)
+		return nil, true, context.Cause(ctx)
+	}
+}
+
+// admit makes s a member. The caller holds the turn.
+func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
+	h.mu.Lock()
+	h.members[s] = struct{}{}
+	if up := h.current; up != nil && up.ack != nil && up.covers.include(s.wants) {
+		up.welcome(s)
+		h.mu.Unlock()
+		return nil
+	}
+	h.mu.Unlock()
+	if err := h.renew(ctx, s); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	bereft := h.current == nil && len(h.members) > 0
+	h.mu.Unlock()
+	if bereft { // the server does not want s's: the others' is to go on
+		return h.renew(ctx, nil)
+	}
+	return nil
+}
+
+// renew makes the subscription anew at the server for all members. It waits a
+// little for the end of the one before, and for the acknowledgement.
+func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
+	h.mu.Lock()
+	old := h.withdraw()
+	last := h.last
+	up := &upstream{subscriptions: h, newest: newest, acked: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{})}
+	template := newest
+	for s := range h.members {
+		up.covers = up.covers.union(s.wants)
+		if template == nil {
+			template = s
+		}
+	}
+	h.mu.Unlock()
+	if old != nil {
+		h.process.abandon(old)
+	}
+	if last != nil {
+		h.waitFor(ctx, last.done)
+	}
+	if template == nil {
+		return nil
+	}
+	request := template.exchange.Request
+	params, err := mcp.Set(request.Params, up.covers.filter(), "notifications")
+	if err != nil {
+		return err
+	}
+	f, out, err := h.process.flights.add(&gateway.Exchange{Client: template.exchange.Client, Peer: up,
+		Request: &mcp.Message{ID: request.ID, Method: request.Method, Params: params}})
+	if err != nil {
+		return err
+	}
+	up.flight = f
+	h.mu.Lock()
+	h.current = up
+	h.mu.Unlock()
+	if err := h.process.send(ctx, out); err != nil {
+		h.mu.Lock()
+		if h.current == up {
+			h.current = nil
+		}
+		h.mu.Unlock()
+		h.process.flights.remove(f)
+		return err
+	}
+	if !h.process.work.start(up.watch) {
+		return h.process.why
+	}
+	h.waitFor(ctx, up.acked, up.over)
+	return nil
+}
+
+// waitFor waits until one of the channels is closed, for at most settleTime.
+func (h *subscriptions) waitFor(ctx context.Context, one <-chan struct{}, other ...<-chan struct{}) {
+	timer := time.NewTimer(settleTime)
+	defer timer.Stop()
+	var second <-chan struct{}
+	if len(other) > 0 {
+		second = other[0]
+	}
+	select {
+	case <-one:
+	case <-second:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-h.process.closing:
+	}
+}
+
+// withdraw gives up the subscription at the server; what it returns is to be
+// cancelled there. The caller holds mu.
+func (h *subscriptions) withdraw() *flight {
+	up := h.current
+	if up == nil {
+		return nil
+	}
+	up.replaced, h.current, h.last = true, nil, up.flight
+	close(up.gone)
+	return up.flight
+}
+
+// leave ends s's part; the last one ends it at the server.
+func (h *subscriptions) leave(s *subscriber) {
+	h.mu.Lock()
+	delete(h.members, s)
+	var f *flight
+	if len(h.members) == 0 {
+		f = h.withdraw()
+	}
+	h.mu.Unlock()
+	if f != nil {
+		h.process.abandon(f)
+	}
+}
+
+// watch waits for the server to end the subscription.
+func (u *upstream) watch() {
+	select {
+	case <-u.flight.done:
+	case <-u.gone: // a server need not answer what was cancelled
+		return
+	}
+	h := u.subscriptions
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer close(u.over)
+	if u.replaced {
+		return
+	}
+	h.current = nil
+	for s := range h.members {
+		// A refusal is for who wanted more than the others.
+		if u.ack == nil && u.flight.err == nil && u.flight.answer.Error != nil && u.newest != nil && s != u.newest && s.told {
+			continue
+		}
+		delete(h.members, s)
+		s.end <- outcomeOf{u.flight.answer, u.flight.err}
+	}
+}
+
+// Notify passes a message of the subscription to those whom it concerns.
+func (u *upstream) Notify(m *mcp.Message) {
+	h := u.subscriptions
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u.replaced || m.Method == mcp.NotificationProgress { // which is nobody's
+		return
+	}
+	if m.Method != mcp.NotificationSubscribed {
+		for s := range h.members {
+			if s.told && s.wants.concern(m) {
+				s.tell(m.Method, m.Params)
+			}
+		}
+		return
+	}
+	if u.ack != nil {
+		return
+	}
+	raw, _, _ := mcp.Lookup(m.Params, "notifications")
+	u.ack = slices.Clone(m.Params)
+	u.honors, _ = wishesOf(raw)
+	for s := range h.members {
+		if s.told {
+			s.refresh(u.honors) // it may have missed something in between
+		} else {
+			u.welcome(s)
+		}
+	}
+	close(u.acked)
+}
+
+// Ask is not called: see [stdioProcess.ask].
+func (u *upstream) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
+	return nil, errNoQuestions
+}
+
+// welcome acknowledges s's subscription with what of it is honored. The caller
+// holds mu.
+func (u *upstream) welcome(s *subscriber) {
+	s.told = true
+	if params, err := mcp.Set(u.ack, s.wants.common(u.honors).filter(), "notifications"); err == nil {
+		s.tell(mcp.NotificationSubscribed, params)
+	}
+}
+
+// tell passes a notification with the client's own subscription id.
+func (s *subscriber) tell(method string, params json.RawMessage) {
+	params, err := mcp.Set(params, s.exchange.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
+	if err == nil {
+		s.line.Notify(&mcp.Message{Method: method, Params: params})
+	}
+}
+
+// refresh says that everything may have changed.
+func (s *subscriber) refresh(honored wishes) {
+	both := s.wants.common(honored)
+	for _, name := range listNames {
+		if both.lists[name] {
+			s.tell(changeOf(name), nil)
+		}
+	}
+	for _, uri := range both.uris {
+		params, err := json.Marshal(map[string]string{"uri": uri})
+		if err == nil {
+			s.tell(mcp.NotificationResourceUpdated, params)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// listen begins a subscription and returns when it is acknowledged.
+func listen(ctx context.Context, t *testing.T, m modern, id mcp.ID) (p *peer, done <-chan outcome) {
+	t.Helper()
+	p = newPeer()
+	done = beginModern(ctx, m, modernExchange(request(id, mcp.MethodSubscriptionsListen, `{"notifications":{"toolsListChanged":true}}`), p))
+	mustBelong(t, p.next(t, mcp.NotificationSubscribed).Params, id)
+	return p, done
+}
+
+func mustBelong(t *testing.T, params json.RawMessage, id mcp.ID) {
+	t.Helper()
+	raw, _, err := mcp.Lookup(params, "_meta", mcp.MetaSubscription)
+	if got, _ := mcp.AsID(raw); err != nil || got != id {
+		t.Errorf("subscription %s, want %s", params, id)
+	}
+}
+
+func TestModernStdioSubscriptions(t *testing.T) {
+	t.Run("each hears its own, by its own id", func(t *testing.T) {
+		_, m := modernSite(t, StdioConfig{}, "modern")
+		ctx, cancel := context.WithCancel(testContext(t))
+		defer cancel()
+		ids := []mcp.ID{mcp.IntID(1), mcp.StringID("1"), mcp.IntID(1)} // of three clients
+		var peers []*peer
+		var dones []<-chan outcome
+		for _, id := range ids {
+			p, done := listen(ctx, t, m, id)
+			peers, dones = append(peers, p), append(dones, done)
+		}
+		for range 3 {
+			askModern(t, m, "changed for all", "")
+			askModern(t, m, "changed for nobody", "")
+			askModern(t, m, "changed", "") // without a mark
+		}
+		for i, p := range peers {
+			for range 3 {
+				mustBelong(t, p.next(t, mcp.NotificationToolsChanged).Params, ids[i])
+			}
+			if len(p.notes) > 0 {
+				t.Errorf("subscription %d heard more: %s", i, (<-p.notes).Params)
+			}
+		}
+		cancel()
+		for _, done := range dones {
+			if _, err := wait(t, done); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		eventually(t, "the server is told of the end", func() bool {
+			return strings.Count(askModern(t, m, "cancelled", ""), "requestId") == 1
+		})
+	})
+	for _, way := range []string{"result", "notification"} {
+		t.Run("the server ends them by "+way, func(t *testing.T) {
+			_, m := modernSite(t, StdioConfig{}, "modern")
+			_, a := listen(testContext(t), t, m, mcp.IntID(9))
+			_, b := listen(testContext(t), t, m, mcp.StringID("b"))
+			askModern(t, m, "end subscriptions", way)
+			for id, done := range map[mcp.ID]<-chan outcome{mcp.IntID(9): a, mcp.StringID("b"): b} {
+				answer, err := wait(t, done)
+				if err != nil || answer.Error != nil || answer.ID != id {
+					t.Fatalf("%v, %v", answer, err)
+				}
+				mustBelong(t, answer.Result, id)
+				if kind, _, _ := mcp.LookupString(answer.Result, "resultType"); kind != mcp.ResultComplete {
+					t.Errorf("resultType %q", kind)
+				}
+			}
+			if got := askModern(t, m, "cancelled", ""); got != "" {
+				t.Errorf("the server was told to cancel what it has ended: %s", got)
+			}
+		})
+	}
+}
+
+// What several subscribe to is one subscription at the server: the official
+// SDK's knows only one on a stdio line.
+func TestModernStdioSubscriptionsTogether(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "fixture")
+	subscribe := func(ctx context.Context, id mcp.ID, filter string) (*peer, <-chan outcome) {
+		p := newPeer()
+		done := beginModern(ctx, m, modernExchange(request(id, mcp.MethodSubscriptionsListen, `{"notifications":`+filter+`}`), p))
+		ack := p.next(t, mcp.NotificationSubscribed)
+		mustBelong(t, ack.Params, id)
+		raw, _, _ := mcp.Lookup(ack.Params, "notifications")
+		if want := `{"toolsListChanged":true}`; string(raw) != want { // it has no resources
+			t.Errorf("acknowledged %s, want %s", raw, want)
+		}
+		return p, done
+	}
+	grow := func() {
+		t.Helper()
+		if got := text(m.Do(testContext(t), modernExchange(call(mcp.IntID(1), "grow", `{}`), nil))); got != "grown" {
+			t.Error(got)
+		}
+	}
+	ctxA, endA := context.WithCancel(testContext(t))
+	a, doneA := subscribe(ctxA, mcp.StringID("a"), `{"toolsListChanged":true}`)
+	ctxB, endB := context.WithCancel(testContext(t))
+	defer endB()
+	b, doneB := subscribe(ctxB, mcp.StringID("b"), `{"toolsListChanged":true}`)
+	grow()
+	for id, p := range map[string]*peer{"a": a, "b": b} {
+		mustBelong(t, p.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID(id))
+	}
+	endA() // the other one's goes on
+	_, _ = wait(t, doneA)
+	grow()
+	mustBelong(t, b.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("b"))
+	if len(a.notes) > 0 {
+		t.Errorf("who has left heard %s", (<-a.notes).Params)
+	}
+	// Somebody wants more: it is made anew, and what may have been missed is said.
+	ctxC, endC := context.WithCancel(testContext(t))
+	defer endC()
+	c, doneC := subscribe(ctxC, mcp.IntID(3), `{"resourceSubscriptions":["a:b"],"toolsListChanged":true}`)
+	mustBelong(t, b.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("b"))
+	grow()
+	mustBelong(t, b.next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("b"))
+	mustBelong(t, c.next(t, mcp.NotificationToolsChanged).Params, mcp.IntID(3))
+	endB()
+	endC()
+	_, _ = wait(t, doneB)
+	_, _ = wait(t, doneC)
+	// And again from the beginning.
+	ctxD, endD := context.WithCancel(testContext(t))
+	d, doneD := subscribe(ctxD, mcp.IntID(4), `{"toolsListChanged":true}`)
+	grow()
+	mustBelong(t, d.next(t, mcp.NotificationToolsChanged).Params, mcp.IntID(4))
+	endD()
+	_, _ = wait(t, doneD)
+}

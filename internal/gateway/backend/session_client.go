@@ -1,0 +1,282 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// sessionClients serves clients of the session era at a server of the stateless
+// era. The server knows of no sessions: what a client expects of one is kept
+// here, and what sessions of one principal can share is shared in a [room].
+type sessionClients struct {
+	modern modern
+	log    *slog.Logger
+	lastID atomic.Int64 // of requests of our own
+
+	mu     sync.Mutex
+	closed bool
+	rooms  map[string]*room // by principal
+}
+
+func newSessionClients(m modern, log *slog.Logger) *sessionClients {
+	return &sessionClients{modern: m, log: log, rooms: map[string]*room{}}
+}
+
+// newID is an id that no client has for a request of its own, unless it tries to.
+func (s *sessionClients) newID() mcp.ID {
+	return mcp.StringID("toolhaven-" + strconv.FormatInt(s.lastID.Add(1), 10))
+}
+
+// enter returns the room of a principal; the caller must leave it.
+func (s *sessionClients) enter(principal string) (*room, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errStopped
+	}
+	r := s.rooms[principal]
+	if r == nil {
+		r = newRoom(s, principal)
+		s.rooms[principal] = r
+	}
+	r.users++
+	return r, nil
+}
+
+// leave closes the room behind the last one.
+func (s *sessionClients) leave(r *room) {
+	s.mu.Lock()
+	r.users--
+	last := r.users == 0
+	if last && s.rooms[r.principal] == r {
+		delete(s.rooms, r.principal)
+	}
+	s.mu.Unlock()
+	if last {
+		r.close()
+	}
+}
+
+// close ends what is done for all sessions; each is closed by its front.
+func (s *sessionClients) close() {
+	s.mu.Lock()
+	s.closed = true
+	rooms := s.rooms
+	s.rooms = map[string]*room{}
+	s.mu.Unlock()
+	for _, r := range rooms {
+		r.close()
+	}
+}
+
+// sessionConn is the session of one client.
+type sessionConn struct {
+	clients      *sessionClients
+	room         *room
+	client       *gateway.Client
+	session      gateway.Peer
+	introduction introduction
+	info         json.RawMessage // InitializeResult
+	declared     declared        // of the server
+
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+	once sync.Once
+
+	mu    sync.Mutex
+	level string // what the client set, "" for nothing
+}
+
+// errLeft ends what is in flight when the session does.
+var errLeft = &mcp.Error{Code: mcp.CodeServerGone, Message: "the session was closed"}
+
+// open begins a session for a client of the session era. info is the server's
+// DiscoverResult.
+func (s *sessionClients) open(info json.RawMessage, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	c := &sessionConn{clients: s, client: client, session: orNoPeer(session)}
+	var err error
+	if c.info, c.declared, err = initializeResult(info, client.Version); err != nil {
+		return nil, gone("the server's answer to server/discover cannot be read: %v", err)
+	}
+	// Tasks of 2026-07-28 have results that a client of this era cannot read.
+	capabilities, err := mcp.Without(client.Capabilities, func(key string) bool { return key == "io.modelcontextprotocol/tasks" }, "extensions")
+	if err != nil {
+		return nil, err
+	}
+	c.introduction = introduce(&gateway.Client{Capabilities: capabilities, Info: client.Info})
+	if c.room, err = s.enter(client.Principal); err != nil {
+		return nil, err
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// declared is what of the server's capabilities decides here.
+type declared struct {
+	logging, subscribe     bool
+	tools, prompts, others bool // listChanged of each; others are the resources
+}
+
+// initializeResult is the answer to initialize, made of the answer to
+// server/discover.
+func initializeResult(discovered json.RawMessage, version mcp.Version) (json.RawMessage, declared, error) {
+	var d declared
+	capabilities, found, err := mcp.Lookup(discovered, "capabilities")
+	if err != nil {
+		return nil, d, err
+	}
+	if !found {
+		capabilities = json.RawMessage(`{}`)
+	}
+	if _, d.logging, err = mcp.Lookup(capabilities, "logging"); err != nil {
+		return nil, d, err
+	}
+	for _, flag := range []struct {
+		value         *bool
+		feature, name string
+	}{
+		{&d.subscribe, "resources", "subscribe"},
+		{&d.tools, "tools", "listChanged"},
+		{&d.prompts, "prompts", "listChanged"},
+		{&d.others, "resources", "listChanged"},
+	} {
+		raw, _, err := mcp.Lookup(capabilities, flag.feature, flag.name)
+		if err != nil {
+			return nil, d, err
+		}
+		*flag.value = string(raw) == "true"
+	}
+	server, found, err := mcp.Lookup(discovered, "_meta", mcp.MetaServerInfo)
+	if err != nil {
+		return nil, d, err
+	}
+	if !found {
+		server = ourself().Info // it SHOULD say, and the session era demands it
+	}
+	if !version.IsSession() {
+		version = mcp.LatestSession
+	}
+	out := append([]byte(`{"protocolVersion":"`+string(version)+`","capabilities":`), capabilities...)
+	out = append(append(out, `,"serverInfo":`...), server...)
+	instructions, found, err := mcp.Lookup(discovered, "instructions")
+	if err != nil {
+		return nil, d, err
+	}
+	if found && instructions[0] == '"' {
+		out = append(append(out, `,"instructions":`...), instructions...)
+	}
+	return append(out, '}'), d, nil
+}
+
+func (c *sessionConn) ServerInfo() json.RawMessage { return c.info }
+
+// Done is closed by Close alone: there is no session at the server that could end.
+func (c *sessionConn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Notify drops what the client says: nothing of it exists in the stateless era,
+// in which the server knows of no client that could have other roots now, and
+// asks nothing that could make progress.
+func (c *sessionConn) Notify(context.Context, *mcp.Message) error { return nil }
+
+// Close ends the session and what is in flight.
+func (c *sessionConn) Close() error {
+	c.once.Do(func() {
+		c.stop(errLeft)
+		c.room.remove(c)
+		c.clients.leave(c.room)
+	})
+	return nil
+}
+
+// Handle: another process can continue a session of which nothing is kept here.
+func (c *sessionConn) Handle() ([]byte, bool) {
+	return nil, c.logLevel() == "" && !c.room.hasResources(c)
+}
+
+// Leave is Close: the server knows nothing of the session.
+func (c *sessionConn) Leave() error { return c.Close() }
+
+// Do plays out a request of the session era.
+func (c *sessionConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(errLeft) })()
+	var err error
+	switch x.Request.Method {
+	case mcp.MethodPing:
+	case mcp.MethodSetLevel:
+		err = c.setLevel(x.Request.Params)
+	case mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		err = c.watch(ctx, x.Request)
+	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
+		err = notFound(x.Request.Method) // not of the client's era
+	default:
+		return c.play(ctx, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+}
+
+func notFound(method string) error {
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the server does not offer " + printable(method)}
+}
+
+// setLevel keeps the level for the requests to come (MCP 2025-11-25, Logging).
+func (c *sessionConn) setLevel(params json.RawMessage) error {
+	if !c.declared.logging {
+		return notFound(mcp.MethodSetLevel)
+	}
+	level, _, err := mcp.LookupString(params, "level")
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(logLevels, level) {
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.level is none of the log levels"}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = level
+	return nil
+}
+
+func (c *sessionConn) logLevel() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.level
+}
+
+// maxURI bounds the bytes of the URI of a resource that is watched.
+const maxURI = 4 << 10
+
+// watch begins or ends to watch a resource.
+func (c *sessionConn) watch(ctx context.Context, m *mcp.Message) error {
+	if !c.declared.subscribe {
+		return notFound(m.Method)
+	}
+	uri, found, err := mcp.LookupString(m.Params, "uri")
+	switch {
+	case err != nil:
+		return err
+	case !found || uri == "":
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.uri is missing"}
+	case len(uri) > maxURI:
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.uri is too long"}
+	case m.Method == mcp.MethodResourcesUnsubscribe:
+		c.room.unsubscribe(c, uri)
+		return nil
+	}
+	return c.room.subscribe(ctx, c, uri)
+}
+
+// Listen has the server say when its lists change.
+func (c *sessionConn) Listen() { c.room.listen(c) }

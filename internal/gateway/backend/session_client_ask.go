@@ -1,0 +1,249 @@
+package backend
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const (
+	// maxRounds bounds how often one request is sent because the server asks on.
+	// It is what the official Go SDK does for its users, so servers live with it.
+	maxRounds = 10
+	// maxSheds bounds how often in a row a server puts a request off.
+	maxSheds  = 3
+	firstShed = 500 * time.Millisecond // doubles
+)
+
+// play sends a request on and, as long as the server wants to know something
+// first, puts that to the client and sends the request again (MCP 2026-07-28,
+// Multi Round-Trip Requests).
+func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	method, mayAsk := x.Request.Method, false
+	base, err := c.introduction.into(x.Request.Params, c.logLevel())
+	if err != nil {
+		return nil, err
+	}
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+		mayAsk = true
+		// A client of this era was asked nothing in this way.
+		base, err = mcp.Without(base, func(key string) bool { return key == "inputResponses" || key == "requestState" })
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Sent again, it has an id of ours: the client's belongs to the first.
+	request := &mcp.Message{ID: x.Request.ID, Method: method, Params: base}
+	for round, sheds := 1, 0; ; round++ {
+		answer, err := c.send(ctx, request, x.Peer)
+		if err != nil {
+			return nil, err
+		}
+		answer = &mcp.Message{ID: x.Request.ID, Result: answer.Result, Error: answer.Error}
+		if answer.Error != nil {
+			return answer, nil //nolint:nilerr // the server's own error is its answer
+		}
+		kind, found, err := mcp.LookupString(answer.Result, "resultType")
+		switch {
+		case err != nil:
+			return nil, gone("the server's answer to %s cannot be read: %v", printable(method), err)
+		case !found || kind == mcp.ResultComplete:
+			return answer, nil
+		case kind != mcp.ResultInputRequired || !mayAsk:
+			return nil, gone("the server answered %s with a result of type %q, which the protocol does not have there", printable(method), printable(kind))
+		case round >= maxRounds:
+			return nil, gone("the server asked for more input %d times in one request; it is given up", maxRounds)
+		}
+		required, err := readInputRequired(answer.Result)
+		if err != nil {
+			return nil, gone("the server asks for input in a way that cannot be read: %v", err)
+		}
+		if len(required.questions) == 0 {
+			if sheds++; sheds > maxSheds {
+				return nil, gone("the server has put the request off %d times; try again later", maxSheds)
+			}
+			if sleep(ctx, firstShed<<(sheds-1)) != nil {
+				return nil, context.Cause(ctx)
+			}
+		} else {
+			sheds = 0
+		}
+		responses, err := c.ask(ctx, orNoPeer(x.Peer), required.questions)
+		if err != nil {
+			return nil, err
+		}
+		request = &mcp.Message{ID: c.clients.newID(), Method: method}
+		if request.Params, err = required.again(base, responses); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// inputRequired is an InputRequiredResult.
+type inputRequired struct {
+	questions []question
+	state     json.RawMessage // a JSON string, nil for none
+}
+
+type question struct {
+	key, method string
+	params      json.RawMessage
+}
+
+func readInputRequired(result json.RawMessage) (inputRequired, error) {
+	var in inputRequired
+	state, stated, err := mcp.LookupString(result, "requestState")
+	if err != nil {
+		return in, err
+	}
+	if stated {
+		if in.state, err = json.Marshal(state); err != nil {
+			return in, err
+		}
+	}
+	requests, found, err := mcp.Lookup(result, "inputRequests")
+	if err != nil {
+		return in, err
+	}
+	if !found && !stated {
+		return in, gone("it has neither inputRequests nor requestState")
+	}
+	var fault error
+	err = mcp.Members(requests, func(key string, value json.RawMessage) bool {
+		q := question{key: key}
+		if q.method, _, fault = mcp.LookupString(value, "method"); fault == nil {
+			q.params, _, fault = mcp.Lookup(value, "params")
+		}
+		if in.questions = append(in.questions, q); fault == nil && len(in.questions) > maxQuestions {
+			fault = gone("it has more than %d inputRequests", maxQuestions)
+		}
+		return fault == nil
+	})
+	if err == nil {
+		err = fault
+	}
+	return in, err
+}
+
+// again is the params of the request to send next: those of the first, the
+// answers and the server's own state.
+func (in *inputRequired) again(base json.RawMessage, responses map[string]json.RawMessage) (json.RawMessage, error) {
+	params := base
+	if len(responses) > 0 {
+		raw, err := json.Marshal(responses)
+		if err != nil {
+			return nil, gone("the client's answers cannot be written: %v", err)
+		}
+		if params, err = mcp.Set(params, raw, "inputResponses"); err != nil {
+			return nil, err
+		}
+	}
+	if in.state == nil {
+		return params, nil
+	}
+	return mcp.Set(params, in.state, "requestState")
+}
+
+// ask puts all questions to the client, at the same time. The first that fails
+// withdraws the others.
+func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, questions []question) (map[string]json.RawMessage, error) {
+	for i := range questions {
+		if err := c.prepare(&questions[i]); err != nil {
+			return nil, err
+		}
+	}
+	asking, withdraw := context.WithCancelCause(ctx)
+	defer withdraw(nil)
+	var mu sync.Mutex
+	responses := make(map[string]json.RawMessage, len(questions))
+	var all sync.WaitGroup
+	for i, q := range questions {
+		all.Go(func() {
+			result, err := putQuestion(asking, peer, int64(i+1), q)
+			if err != nil {
+				withdraw(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			responses[q.key] = result
+		})
+	}
+	all.Wait()
+	if asking.Err() != nil {
+		return nil, context.Cause(asking)
+	}
+	return responses, nil
+}
+
+func putQuestion(ctx context.Context, peer gateway.Peer, id int64, q question) (json.RawMessage, error) {
+	answer, err := peer.Ask(ctx, &mcp.Message{ID: mcp.IntID(id), Method: q.method, Params: q.params})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, unanswered(q, err)
+	case answer.Error != nil:
+		return nil, unanswered(q, answer.Error)
+	case len(answer.Result) == 0 || answer.Result[0] != '{':
+		return nil, unanswered(q, gone("its answer is no object"))
+	}
+	return answer.Result, nil
+}
+
+func unanswered(q question, why error) error {
+	return &mcp.Error{Code: mcp.CodeInternal,
+		Message: "the server needs an answer to " + q.method + ", which the client did not give: " + printable(why.Error())}
+}
+
+// prepare checks that the client declared that it can be asked q, and makes q
+// what the session era has.
+func (c *sessionConn) prepare(q *question) error {
+	var path []string
+	switch q.method {
+	case mcp.MethodSampling:
+		path = []string{"sampling"}
+	case mcp.MethodRootsList:
+		path = []string{"roots"}
+	case mcp.MethodElicitation:
+		path = []string{"elicitation"}
+	default:
+		return gone("the server asks for %q, which no client is asked for", printable(q.method))
+	}
+	undeclared := unanswered(*q, gone("it did not declare that it can be asked"))
+	capability, found, err := mcp.Lookup(c.client.Capabilities, path...)
+	if err != nil || !found || capability[0] != '{' {
+		return undeclared
+	}
+	if q.method != mcp.MethodElicitation {
+		return nil
+	}
+	mode, _, err := mcp.LookupString(q.params, "mode")
+	if err != nil {
+		return gone("the server asks for input in a way that cannot be read: %v", err)
+	}
+	_, form, _ := mcp.Lookup(capability, "form")
+	_, url, _ := mcp.Lookup(capability, "url")
+	switch mode {
+	case "", "form":
+		if url && !form { // an empty declaration is one of forms (MCP 2025-11-25, Elicitation)
+			return undeclared
+		}
+	case "url":
+		if !url {
+			return undeclared
+		}
+		// The session era demands an id, by which the server could say that it is
+		// done; the stateless era has none.
+		q.params, err = mcp.Set(q.params, json.RawMessage(strconv.Quote(rand.Text())), "elicitationId")
+		return err
+	}
+	return nil
+}

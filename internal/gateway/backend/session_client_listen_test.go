@@ -1,0 +1,369 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// herald is a server that has subscriptions and nothing else.
+type herald struct {
+	t      *testing.T
+	refuse func(filter) error // what it will not subscribe to
+	honour func(filter) filter
+
+	mu     sync.Mutex
+	opened []filter
+	open   map[*gateway.Exchange]context.CancelCauseFunc
+	most   int // subscriptions at the same time
+}
+
+var errCut = errors.New("cut")
+
+func (h *herald) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	if x.Request.Method != mcp.MethodSubscriptionsListen {
+		return mcp.NewError(x.Request.ID, mcp.CodeMethodNotFound, "no"), nil
+	}
+	raw, _, err := mcp.Lookup(x.Request.Params, "notifications")
+	var f filter
+	if err != nil || json.Unmarshal(raw, &f) != nil {
+		h.t.Error(string(x.Request.Params))
+	}
+	if version, _, err := mcp.LookupString(x.Request.Params, "_meta", mcp.MetaVersion); err != nil || version != "2026-07-28" {
+		h.t.Error(version, err)
+	}
+	if h.refuse != nil {
+		if err := h.refuse(f); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h.mu.Lock()
+	h.opened = append(h.opened, f)
+	if h.open == nil {
+		h.open = map[*gateway.Exchange]context.CancelCauseFunc{}
+	}
+	h.open[x] = cancel
+	h.most = max(h.most, len(h.open))
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.open, x)
+	}()
+	if h.honour != nil {
+		f = h.honour(f)
+	}
+	honoured, _ := json.Marshal(f)
+	x.Peer.Notify(subscribed(x, mcp.NotificationSubscribed, `{"notifications":`+string(honoured)+`}`))
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+func (h *herald) Close() error { return nil }
+
+func subscribed(x *gateway.Exchange, method, params string) *mcp.Message {
+	marked, err := mcp.Set(json.RawMessage(params), x.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
+	if err != nil {
+		panic(err)
+	}
+	return &mcp.Message{Method: method, Params: marked}
+}
+
+// say sends a notification on every subscription.
+func (h *herald) say(method, params string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for x := range h.open {
+		x.Peer.Notify(subscribed(x, method, params))
+	}
+}
+
+func (h *herald) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, cancel := range h.open {
+		cancel(errCut)
+	}
+}
+
+func (h *herald) count() (opened, open int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.opened), len(h.open)
+}
+
+func subscribe(t *testing.T, c gateway.Conn, method, uri string) error {
+	t.Helper()
+	m, err := c.Do(testContext(t), exchange(request(mcp.IntID(9), method, fmt.Sprintf(`{"uri":%q}`, uri)), nil))
+	if err == nil && string(m.Result) != `{}` {
+		t.Errorf("%s", m.Encode())
+	}
+	return err
+}
+
+func TestSessionClientsShareASubscription(t *testing.T) {
+	h := &herald{t: t}
+	noLeaks(t)
+	clients := newSessionClients(h, testLog())
+	t.Cleanup(clients.close)
+	peers := []*peer{newPeer(), newPeer(), newPeer()}
+	var conns []*sessionConn
+	for _, p := range peers {
+		conns = append(conns, enterSession(t, clients, everything, fullClient(), p))
+	}
+	if opened, _ := h.count(); opened != 0 {
+		t.Error("a subscription that nobody wants")
+	}
+	conns[0].Listen()
+	conns[1].Listen()
+	if opened, open := h.count(); opened != 1 || open != 1 {
+		t.Errorf("%d opened, %d open", opened, open)
+	}
+	if diff := cmp.Diff([]filter{{ToolsListChanged: true, ResourcesListChanged: true}}, h.opened); diff != "" {
+		t.Error(diff)
+	}
+	for _, uri := range []string{"a:1", "a:2"} {
+		if err := subscribe(t, conns[2], mcp.MethodResourcesSubscribe, uri); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := subscribe(t, conns[0], mcp.MethodResourcesSubscribe, "a:1"); err != nil { // it is heard of already
+		t.Fatal(err)
+	}
+	eventually(t, "one subscription", func() bool { _, open := h.count(); return open == 1 })
+	if opened, _ := h.count(); opened != 3 || h.most < 2 { // the new one stands before the old one ends
+		t.Errorf("%d opened, %d at once", opened, h.most)
+	}
+	h.say(mcp.NotificationToolsChanged, `{}`)
+	h.say(mcp.NotificationPromptsChanged, `{}`) // not declared
+	h.say(mcp.NotificationMessage, `{}`)        // belongs to requests
+	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:1"}`)
+	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:2/part"}`)
+	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:3"}`)
+	for i, want := range [][]string{
+		{`notifications/tools/list_changed {"_meta":{}}`, `notifications/resources/updated {"uri":"a:1","_meta":{}}`},
+		{`notifications/tools/list_changed {"_meta":{}}`},
+		{`notifications/resources/updated {"uri":"a:1","_meta":{}}`, `notifications/resources/updated {"uri":"a:2/part","_meta":{}}`},
+	} {
+		var got []string
+		for len(peers[i].notes) > 0 {
+			m := <-peers[i].notes
+			got = append(got, m.Method+" "+compact(m.Params))
+		}
+		for j := range want {
+			method, params, _ := strings.Cut(want[j], " ")
+			want[j] = method + " " + compact(json.RawMessage(params))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("session %d: %s", i, diff)
+		}
+	}
+	if err := subscribe(t, conns[2], mcp.MethodResourcesUnsubscribe, "a:2"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a smaller subscription", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.Equal(h.opened[len(h.opened)-1].ResourceSubscriptions, []string{"a:1"})
+	})
+	if _, ok := conns[2].Handle(); ok {
+		t.Error("a session with subscriptions is continued without them")
+	}
+	if handle, ok := conns[1].Handle(); !ok || len(handle) > 0 {
+		t.Error("a session of which nothing is kept cannot be continued")
+	}
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	if _, open := h.count(); open != 0 || len(clients.rooms) != 0 {
+		t.Error("the subscription is still there", open)
+	}
+}
+
+func TestSessionClientsOfOthersShareNothing(t *testing.T) {
+	h := &herald{t: t}
+	noLeaks(t)
+	clients := newSessionClients(h, testLog())
+	t.Cleanup(clients.close)
+	for _, name := range []string{"alice", "bob"} {
+		client := fullClient()
+		client.Principal = name
+		enterSession(t, clients, everything, client, newPeer()).Listen()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var who []string
+	for x := range h.open {
+		who = append(who, x.Client.Principal)
+	}
+	slices.Sort(who)
+	if diff := cmp.Diff([]string{"alice", "bob"}, who); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
+	h := &herald{t: t}
+	h.honour = func(f filter) filter {
+		f.ResourceSubscriptions = slices.DeleteFunc(slices.Clone(f.ResourceSubscriptions), func(uri string) bool { return uri == "no:way" })
+		return f
+	}
+	h.refuse = func(f filter) error {
+		if slices.Contains(f.ResourceSubscriptions, "bad:uri") {
+			return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such thing"}
+		}
+		return nil
+	}
+	p := newPeer()
+	c := sessionAt(t, h, everything, fullClient(), p)
+	c.Listen()
+	for _, uri := range []string{"no:way", "bad:uri"} {
+		if err := subscribe(t, c, mcp.MethodResourcesSubscribe, uri); codeOf(err) != mcp.CodeInvalidParams {
+			t.Error(uri, err)
+		}
+	}
+	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "good:uri"); err != nil {
+		t.Error(err)
+	}
+	h.say(mcp.NotificationToolsChanged, `{}`)
+	p.next(t, mcp.NotificationToolsChanged) // all the while
+	for i := range maxSubscriptions {
+		if err := subscribe(t, c, mcp.MethodResourcesSubscribe, fmt.Sprint("many:", i)); err != nil {
+			if i == maxSubscriptions-1 {
+				return
+			}
+			t.Fatal(i, err)
+		}
+	}
+	t.Error("there is no end of resources")
+}
+
+func TestSessionClientSubscribesAgain(t *testing.T) {
+	h := &herald{t: t}
+	p := newPeer()
+	c := sessionAt(t, h, everything, fullClient(), p)
+	c.Listen()
+	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "a:1"); err != nil {
+		t.Fatal(err)
+	}
+	for want := 3; want < 5; want++ {
+		eventually(t, "one subscription", func() bool { _, open := h.count(); return open == 1 })
+		h.cut()
+		eventually(t, "a new subscription", func() bool { opened, open := h.count(); return opened == want && open == 1 })
+	}
+	if last := h.opened[len(h.opened)-1]; !last.ToolsListChanged || !slices.Equal(last.ResourceSubscriptions, []string{"a:1"}) {
+		t.Error(last)
+	}
+	if m, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodPing, ``), nil)); err != nil || m.Error != nil {
+		t.Error(m, err)
+	}
+}
+
+// TestSessionClientDoesNotInsist: a server that honours nothing may end the
+// subscription at once.
+func TestSessionClientDoesNotInsist(t *testing.T) {
+	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+		x.Peer.Notify(subscribed(x, mcp.NotificationSubscribed, `{"notifications":{}}`))
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+	}}
+	c := sessionAt(t, o, everything, fullClient(), nil)
+	c.Listen()
+	c.Listen()
+	if got := len(o.of(mcp.MethodSubscriptionsListen)); got != 1 {
+		t.Errorf("%d subscriptions", got)
+	}
+}
+
+func TestSessionClientWithTheSDK(t *testing.T) {
+	f := newFixture()
+	f.server.AddTool(&sdk.Tool{Name: "mirrored", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`)},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.Params.Arguments)}}}, nil
+		})
+	f.server.AddTool(&sdk.Tool{Name: "curious", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if r.Params.RequestState == "" {
+				return &sdk.CallToolResult{
+					InputRequests: sdk.InputRequestMap{"who": &sdk.ElicitParams{Message: "who?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}},
+					RequestState:  "asked",
+				}, nil
+			}
+			who, ok := r.Params.InputResponses["who"].(*sdk.ElicitResult)
+			if !ok {
+				return nil, fmt.Errorf("no answer but %v", r.Params.InputResponses)
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: who.Action + " " + r.Params.RequestState}}}, nil
+		})
+	f.server.AddResource(&sdk.Resource{Name: "a", URI: "file:///a"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{}, nil
+	})
+	m := modernAt(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return f.server }, &sdk.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true}))
+	b := newBridge(&streamable{cfg: StreamableConfig{URL: m.(*modernHTTP).remote.url.String(), Transport: newTransport(), Log: testLog()}}, m, false, testLog())
+	t.Cleanup(func() { _ = b.Close() })
+	p := newPeer()
+	conn, err := b.Open(testContext(t), fullClient(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, ok := conn.(*sessionConn); !ok {
+		t.Fatalf("%T", conn)
+	}
+	conn.(gateway.Listener).Listen()
+	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "echo", `{"text":"hello"}`), p))); !strings.Contains(got, "hello") {
+		t.Error(got)
+	}
+	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(2), "mirrored", `{"region":" Ä","n":3}`), p))); got != `{"region":" Ä","n":3}` {
+		t.Error(got)
+	}
+	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(3), "grow", `{}`), nil))); got != "grown" {
+		t.Error(got)
+	}
+	note := p.next(t, mcp.NotificationToolsChanged)
+	if strings.Contains(string(note.Params), mcp.MetaSubscription) {
+		t.Errorf("%s", note.Params)
+	}
+	asked := answering(map[string]string{mcp.MethodElicitation: `{"action":"decline"}`})
+	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(4), "curious", `{}`), asked))); got != "decline asked" {
+		t.Error(got)
+	}
+	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(5), mcp.MethodSetLevel, `{"level":"info"}`), nil)); err != nil {
+		t.Error(err)
+	}
+	heard := newPeer()
+	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(6), "log", `{}`), heard))); got != "logged" {
+		t.Error(got)
+	}
+	heard.next(t, mcp.NotificationMessage)
+	if err := subscribe(t, conn, mcp.MethodResourcesSubscribe, "file:///a"); err != nil {
+		t.Error(err)
+	}
+	if err := f.server.ResourceUpdated(testContext(t), &sdk.ResourceUpdatedNotificationParams{URI: "file:///a"}); err != nil {
+		t.Error(err)
+	}
+	p.next(t, mcp.NotificationResourceUpdated)
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { _, err := conn.Do(ctx, exchange(call(mcp.IntID(7), "wait", `{}`), nil)); ended <- err }()
+	<-f.started
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

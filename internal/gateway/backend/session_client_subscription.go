@@ -1,0 +1,151 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// subscription is one subscriptions/listen at the server.
+type subscription struct {
+	room         *room
+	wanted       filter
+	honoured     filter // set when acknowledged is closed
+	since        time.Time
+	stop         context.CancelFunc
+	acknowledged chan struct{}
+	once         sync.Once
+	done         chan struct{}
+	err          error // why it is over, set when done is closed
+}
+
+// begin returns a subscription that the server has acknowledged.
+func (r *room) begin(wanted filter) (*subscription, error) {
+	raw, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, err
+	}
+	s := &subscription{room: r, wanted: wanted, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
+	client := ourself()
+	client.Principal = r.principal
+	x := &gateway.Exchange{Client: client, Peer: s, Request: &mcp.Message{
+		ID: r.clients.newID(), Method: mcp.MethodSubscriptionsListen,
+		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, introduce(client), raw),
+	}}
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(r.ctx)
+	if !r.work.start(func() {
+		defer close(s.done)
+		defer s.stop()
+		answer, err := r.clients.modern.Do(ctx, x)
+		if err == nil && answer.Error != nil {
+			err = answer.Error
+		}
+		s.err = cmp.Or(err, errEnded)
+	}) {
+		s.stop()
+		return nil, errStopped
+	}
+	timer := time.NewTimer(acknowledgeTime)
+	defer timer.Stop()
+	select {
+	case <-s.acknowledged:
+		return s, nil
+	case <-s.done:
+		select {
+		case <-s.acknowledged: // and it ended at once
+			return s, nil
+		default:
+		}
+		err = s.err
+	case <-timer.C:
+		err = gone("the server did not acknowledge the subscription in time")
+	case <-r.ctx.Done():
+		err = r.ctx.Err()
+	}
+	s.stop()
+	return nil, err
+}
+
+// errEnded: a server may end a subscription in good order.
+var errEnded = gone("the server ended the subscription")
+
+// Notify passes what the server says to those who want to hear it.
+func (s *subscription) Notify(m *mcp.Message) {
+	if m.Method == mcp.NotificationSubscribed {
+		s.once.Do(func() {
+			raw, found, err := mcp.Lookup(m.Params, "notifications")
+			if err == nil && found {
+				_ = json.Unmarshal(raw, &s.honoured) // what cannot be read is not honoured
+			}
+			close(s.acknowledged)
+		})
+		return
+	}
+	params, err := mcp.Without(m.Params, func(key string) bool { return key == mcp.MetaSubscription }, "_meta")
+	if err != nil {
+		return // no client could read it either
+	}
+	s.room.tell(&mcp.Message{Method: m.Method, Params: params})
+}
+
+// Ask answers a question: a subscription has none.
+func (s *subscription) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+	return nil, notDeclared(q)
+}
+
+// tell passes a change to the sessions that want to hear of it.
+func (r *room) tell(m *mcp.Message) {
+	var wants func(*sessionConn, *interest) bool
+	switch m.Method {
+	case mcp.NotificationToolsChanged:
+		if r.tools != nil {
+			r.tools.forget()
+		}
+		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.tools }
+	case mcp.NotificationPromptsChanged:
+		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.prompts }
+	case mcp.NotificationResourcesChanged:
+		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.others }
+	case mcp.NotificationResourceUpdated:
+		uri, _, err := mcp.LookupString(m.Params, "uri")
+		if err != nil {
+			return
+		}
+		wants = func(_ *sessionConn, in *interest) bool { return in.covers(uri) }
+	default:
+		return
+	}
+	r.mu.Lock()
+	var to []*sessionConn
+	for c, in := range r.members {
+		if wants(c, in) {
+			to = append(to, c)
+		}
+	}
+	r.mu.Unlock()
+	for _, c := range to {
+		c.session.Notify(m)
+	}
+}
+
+// covers: what is updated may be a part of what is watched (MCP, Resources,
+// notifications/resources/updated).
+func (in *interest) covers(uri string) bool {
+	if _, ok := in.resources[uri]; ok {
+		return true
+	}
+	for watched := range in.resources {
+		if strings.HasPrefix(uri, watched) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,497 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// resume goes on with the stream that had the event.
+func (c *wire) resume(id string) *events {
+	c.t.Helper()
+	e := c.stream(http.MethodGet, "/mcp", "", "Accept: text/event-stream", "Last-Event-ID: "+id)
+	if e.status != 200 {
+		c.t.Fatalf("GET with Last-Event-ID: %d", e.status)
+	}
+	return e
+}
+
+// nextID is the id of the next event whose id has not been taken.
+func (e *events) nextID() string {
+	e.t.Helper()
+	return receive(e.t, "an event's id", e.ids)
+}
+
+// leave closes the stream and waits until the session has noticed.
+func (e *events) leave(s *session) {
+	e.t.Helper()
+	e.close()
+	eventually(e.t, "the session to notice", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.posts {
+			if c.st != nil {
+				return false
+			}
+		}
+		return s.own.st == nil
+	})
+}
+
+// stepping is a backend's do whose "work" requests do what the test tells them,
+// one step after the other, until there are no more.
+func stepping() (do func(context.Context, *fakeConn, *Exchange) (*mcp.Message, error), steps chan func(context.Context, *Exchange)) {
+	steps = make(chan func(context.Context, *Exchange))
+	return func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		if x.Request.Method == "work" {
+			for step := range steps {
+				step(ctx, x)
+			}
+		}
+		return echo(x), nil
+	}, steps
+}
+
+func progress(n int) func(context.Context, *Exchange) {
+	return func(_ context.Context, x *Exchange) {
+		x.Peer.Notify(note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"t","progress":%d}`, n)))
+	}
+}
+
+func (e *events) wantProgress(n int) {
+	e.t.Helper()
+	if m := e.message(); m == nil || string(m.Params) != fmt.Sprintf(`{"progressToken":"t","progress":%d}`, n) {
+		e.t.Fatalf("got %+v, want progress %d", m, n)
+	}
+}
+
+func (e *events) wantResponse(id int64) {
+	e.t.Helper()
+	if m := e.message(); m == nil || m.ID != mcp.IntID(id) || m.Result == nil {
+		e.t.Fatalf("got %+v, want the response to %d", m, id)
+	}
+	if m := e.message(); m != nil {
+		e.t.Errorf("after the response: %+v", m)
+	}
+}
+
+func TestAPOSTsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
+	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
+		t.Run(string(v), func(t *testing.T) {
+			b := newFakeBackend()
+			do, steps := stepping()
+			b.do = do
+			g, srv := serve(t, b, nil, nil)
+			c := newWire(t, srv).initialize(v)
+			first := c.background(req("9", "echo", "{}")) // plain JSON beside it
+			e := c.startWork(steps, progress(1))
+			if v >= mcp.V20251125 {
+				e.nextID() // of the priming event
+			}
+			e.wantProgress(1)
+			one := e.nextID()
+			e.leave(g.find(c.session, ""))
+			steps <- progress(2)
+			again := c.resume(one)
+			again.wantProgress(2)
+			two := again.nextID()
+			steps <- progress(3)
+			again.wantProgress(3)
+			// And once more, from before what it has read.
+			again.leave(g.find(c.session, ""))
+			again = c.resume(two)
+			again.wantProgress(3)
+			close(steps)
+			again.wantResponse(1)
+			// The response was delivered, but who comes back gets it again.
+			c.resume(two).wantProgress(3)
+			last := c.resume(two)
+			last.wantProgress(3)
+			last.wantResponse(1)
+			if a := receive(t, "the other answer", first); a.header.Get("Content-Type") != "application/json" {
+				t.Errorf("got %v", a.header)
+			}
+		})
+	}
+}
+
+// startWork POSTs a "work" request and has it do its first step.
+func (c *wire) startWork(steps chan func(context.Context, *Exchange), first func(context.Context, *Exchange)) *events {
+	c.t.Helper()
+	go func() { steps <- first }()
+	return c.stream("POST", "/mcp", req("1", "work", "{}"))
+}
+
+// isAnswered waits until all requests with a stream have their responses.
+func (s *session) isAnswered(t *testing.T) {
+	t.Helper()
+	eventually(t, "the response", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.posts) == 0
+	})
+}
+
+func TestAResponseWaitsForItsClientToComeBack(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	s := g.find(c.session, "")
+	e := c.startWork(steps, progress(1))
+	primed := e.nextID()
+	e.leave(s)
+	close(steps)
+	s.isAnswered(t)
+	g.expire(time.Now().Add(DefaultSessionTTL - time.Minute)) // what was read would be dropped
+	again := c.resume(primed)
+	again.wantProgress(1)
+	again.wantResponse(1)
+}
+
+func TestAClientIsPrimedFromVersion20251125On(t *testing.T) {
+	b := newFakeBackend()
+	do, _, release, _ := held()
+	b.do = do
+	_, srv := serve(t, b, nil, func(p *pace) { p.quiet = time.Millisecond })
+	for v, want := range map[mcp.Version]bool{mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
+		c := newWire(t, srv).initialize(v)
+		for name, e := range map[string]*events{"GET": c.listen(), "POST": c.stream("POST", "/mcp", req("1", "hold", "{}"))} {
+			if want {
+				if id := e.nextID(); strings.Count(id, "-") != 2 {
+					t.Errorf("%s %s: id %q", v, name, id)
+				}
+			}
+			e.close()
+			for range e.lines { // to its end
+			}
+			if len(e.ids) != 0 {
+				t.Errorf("%s %s: an event more", v, name)
+			}
+		}
+	}
+	close(release)
+}
+
+func TestPlainAnswersKeepNothing(t *testing.T) {
+	g, srv := serve(t, newFakeBackend(), nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	c.post(req("1", "echo", "{}"))
+	s := g.find(c.session, "")
+	if s.streams != 0 || s.posts != nil || s.past.events != nil || s.tag != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
+	b := newFakeBackend()
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	s := g.find(c.session, "")
+	peer := receive(t, "the connection", b.conns).session
+	e := c.listen()
+	e.nextID()
+	peer.Notify(note("a", `{}`))
+	peer.Notify(note("b", `{}`))
+	e.message()
+	first := e.nextID()
+	e.message()
+	e.leave(s)
+	peer.Notify(note("c", `{}`)) // nobody listens
+	again := c.resume(first)
+	for _, want := range []string{"b", "c"} {
+		if m := again.message(); m.Method != want {
+			t.Errorf("got %+v, want %s", m, want)
+		}
+	}
+	peer.Notify(note("d", `{}`))
+	if m := again.message(); m.Method != "d" {
+		t.Errorf("got %+v", m)
+	}
+	ids := map[string]bool{first: true}
+	for range 3 {
+		id := again.nextID()
+		if ids[id] {
+			t.Errorf("the id %s is there twice", id)
+		}
+		ids[id] = true
+	}
+}
+
+func TestStreamsOfASessionDoNotMix(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	s := g.find(c.session, "")
+	peer := receive(t, "the connection", b.conns).session
+	own := c.listen()
+	ownID := own.nextID()
+	e := c.startWork(steps, progress(1))
+	postID := e.nextID()
+	peer.Notify(note("news", `{}`))
+	own.message()
+	e.wantProgress(1)
+	own.close()
+	e.leave(s)
+	own, e = c.resume(ownID), c.resume(postID)
+	if m := own.message(); m.Method != "news" {
+		t.Errorf("got %+v", m)
+	}
+	e.wantProgress(1)
+	close(steps)
+	e.wantResponse(1)
+}
+
+func TestAnIdThatIsNoEventsOfThisSessionIsRefused(t *testing.T) {
+	_, srv := serve(t, newFakeBackend(), nil, nil)
+	c, other := newWire(t, srv).initialize(mcp.V20251125), newWire(t, srv).initialize(mcp.V20251125)
+	own := c.listen().nextID()
+	tag, rest, _ := strings.Cut(own, "-")
+	for name, id := range map[string]string{
+		"another session's": other.listen().nextID(), "garbage": "1", "dashes": "--", "no number": tag + "-1-x", "no stream": tag + "--1",
+		"a sign": tag + "-1-+1", "zeros": tag + "-01-1", "more": own + "-1", "a cut tag": tag[1:] + "-" + rest, "too large": tag + "-1-99999999999999999999", "long": strings.Repeat("x", 10_000),
+	} {
+		a := c.send("GET", "/mcp", "", "Accept: text/event-stream", "Last-Event-ID: "+id)
+		if a.status != 400 || a.code(t) != mcp.CodeInvalidRequest {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}
+
+func TestAnUnknownEventOpensTheSessionsStreamFromNowOn(t *testing.T) {
+	b := newFakeBackend()
+	_, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	peer := receive(t, "the connection", b.conns).session
+	e := c.listen()
+	tag, rest, _ := strings.Cut(e.nextID(), "-")
+	own, _, _ := strings.Cut(rest, "-")
+	for name, id := range map[string]string{"a stream that never was": tag + "-1-5", "an event to come": tag + "-" + own + "-100"} {
+		again := c.resume(id)
+		again.nextID() // primed
+		peer.Notify(note("now", `{}`))
+		if m := again.message(); m.Method != "now" {
+			t.Errorf("%s: got %+v", name, m)
+		}
+	}
+}
+
+func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	s := g.find(c.session, "")
+	ask := func(ctx context.Context, x *Exchange) {
+		m, err := asking(ctx, nil, x)
+		if err != nil {
+			x.Peer.Notify(note("failed", `{}`))
+			return
+		}
+		x.Peer.Notify(&mcp.Message{Method: "answered", Params: m.Result})
+	}
+	for name, away := range map[string]bool{"asked while it was away": true, "asked before": false} {
+		t.Run(name, func(t *testing.T) {
+			steps2 := make(chan func(context.Context, *Exchange))
+			do, steps = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+				for step := range steps2 {
+					step(ctx, x)
+				}
+				return echo(x), nil
+			}, steps2
+			b.do = do
+			e := c.startWork(steps, progress(1))
+			e.nextID()
+			e.wantProgress(1)
+			one := e.nextID()
+			if away {
+				e.leave(s)
+				steps <- ask
+			} else {
+				steps <- ask
+				e.message()
+				e.leave(s)
+			}
+			again := c.resume(one)
+			q := again.message()
+			if q.Method != mcp.MethodSampling {
+				t.Fatalf("got %+v", q)
+			}
+			c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{"a":1}}`)
+			if m := again.message(); m.Method != "answered" || string(m.Params) != `{"a":1}` {
+				t.Errorf("got %+v", m)
+			}
+			close(steps)
+			again.wantResponse(1)
+		})
+	}
+}
+
+func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	g, srv := serve(t, b, nil, func(p *pace) { p.comeBack = 10 * time.Millisecond })
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	e := c.startWork(steps, progress(1))
+	primed := e.nextID()
+	e.leave(g.find(c.session, ""))
+	failed := make(chan error, 1)
+	steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
+	if err := receive(t, "the failure", failed); err != errClientGone {
+		t.Errorf("got %v", err)
+	}
+	// It may still come back for the outcome, and be asked then.
+	again := c.resume(primed)
+	again.wantProgress(1)
+	go func() {
+		steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
+	}()
+	q := again.message()
+	for q.ID == mcp.IntID(1) { // the question that nobody waits for any more
+		q = again.message()
+	}
+	c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
+	if err := receive(t, "the answer", failed); err != nil {
+		t.Errorf("got %v", err)
+	}
+	close(steps)
+	again.wantResponse(1)
+}
+
+func TestABatchIsContinued(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20250326)
+	go func() { steps <- progress(1) }()
+	e := c.stream("POST", "/mcp", "["+req("1", "work", "{}")+","+req("2", "echo", "{}")+"]")
+	e.wantProgress(1)
+	one := e.nextID()
+	e.leave(g.find(c.session, ""))
+	close(steps)
+	again := c.resume(one)
+	got := map[mcp.ID]bool{}
+	for m := again.message(); m != nil; m = again.message() {
+		got[m.ID] = m.Result != nil
+	}
+	if len(got) != 2 || !got[mcp.IntID(1)] || !got[mcp.IntID(2)] {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
+	b := newFakeBackend()
+	goOn := make(chan struct{})
+	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":"t","progress":1}`))
+		<-goOn
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`"`+strings.Repeat("x", maxPastBytes)+`"`)), nil
+	}
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	e := c.stream("POST", "/mcp", req("1", "work", "{}"))
+	e.wantProgress(1)
+	e.nextID()
+	one := e.nextID()
+	s := g.find(c.session, "")
+	e.leave(s)
+	close(goOn)
+	s.isAnswered(t)
+	again := c.resume(one)
+	if m := again.message(); m.ID != mcp.IntID(1) || m.Error == nil || m.Error.Code != mcp.CodeServerGone {
+		t.Errorf("got %v, %v", m.ID, m.Error)
+	}
+}
+
+func TestTheSameStreamHasOneReader(t *testing.T) {
+	b := newFakeBackend()
+	do, steps := stepping()
+	b.do = do
+	_, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	e := c.startWork(steps, progress(1))
+	e.wantProgress(1)
+	e.nextID()
+	second := c.resume(e.nextID()) // the first has not been seen to end
+	steps <- progress(2)
+	second.wantProgress(2)
+	close(steps)
+	second.wantResponse(1)
+	if m := e.message(); m != nil {
+		t.Errorf("the first goes on: %+v", m)
+	}
+}
+
+func TestTheSessionsEndEndsWhatWasContinued(t *testing.T) {
+	b := newFakeBackend()
+	do, entered, _, _ := held()
+	b.do = do
+	g, srv := serve(t, b, nil, func(p *pace) { p.quiet = time.Millisecond })
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	e := c.stream("POST", "/mcp", req("1", "hold", "{}"))
+	receive(t, "the request", entered)
+	primed := e.nextID()
+	e.leave(g.find(c.session, ""))
+	again := c.resume(primed)
+	c.send("DELETE", "/mcp", "")
+	if m := again.message(); m == nil || m.ID != mcp.IntID(1) || m.Error == nil {
+		t.Errorf("got %+v", m)
+	}
+	if m := again.message(); m != nil {
+		t.Errorf("got %+v", m)
+	}
+	if a := c.send("GET", "/mcp", "", "Accept: text/event-stream", "Last-Event-ID: "+primed); a.status != 404 || a.code(t) != -32001 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if n := g.sessions.past.Load(); n != 0 {
+		t.Errorf("%d bytes of the past are left", n)
+	}
+}
+
+func TestThePastIsBounded(t *testing.T) {
+	total := &table{}
+	p := past{total: &total.past}
+	now := time.Now()
+	for i := range uint64(3 * maxPast) {
+		p.keep(pastEvent{stream: i % 2, number: i, at: now, event: make([]byte, 10)})
+	}
+	if len(p.events) != maxPast || p.size != 10*maxPast || total.past.Load() != int64(p.size) {
+		t.Errorf("%d events, %d bytes", len(p.events), p.size)
+	}
+	for i := range uint64(10) {
+		p.keep(pastEvent{stream: 1, number: 10_000 + i, at: now, event: make([]byte, maxPastBytes/4), unread: i == 9})
+	}
+	if len(p.events) != 4 || p.size > maxPastBytes {
+		t.Errorf("%d events, %d bytes", len(p.events), p.size)
+	}
+	if after, known := p.after(1, 10_007); len(after) != 2 || !known {
+		t.Errorf("%d events, %v", len(after), known)
+	}
+	p.trim(now.Add(time.Second)) // all but what nobody has read
+	if len(p.events) != 1 || !p.events[0].unread {
+		t.Errorf("%d events", len(p.events))
+	}
+	p.keep(pastEvent{stream: 1, number: 1, at: now, event: make([]byte, maxPastBytes+1)})
+	if len(p.events) != 0 || p.size != 0 || total.past.Load() != 0 {
+		t.Errorf("%d events, %d bytes", len(p.events), p.size)
+	}
+	total.past.Store(maxPastTotal + 1) // of other sessions
+	for i := range uint64(100) {
+		p.keep(pastEvent{stream: 1, number: i, at: now, event: make([]byte, 1<<10)})
+	}
+	if p.size > tightPastBytes {
+		t.Errorf("%d bytes when there is little room", p.size)
+	}
+}

@@ -1,0 +1,382 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// modernCall is a request of a client of the stateless era while it is played
+// out. It may take several POSTs: when the server asks something, the POST is
+// answered with input_required and the call waits, parked, for the one that
+// brings the answers (MCP 2026-07-28, Multi Round-Trip Requests). It is the
+// exchange's [Peer].
+type modernCall struct {
+	g        *Gateway
+	id       string    // in the states it is found by
+	parked   time.Time // when it last was
+	exchange *Exchange
+	cancel   context.CancelCauseFunc
+	done     chan struct{} // closed when response is there
+	response *mcp.Message
+	asked    chan struct{} // holds a token when there is something new to ask
+
+	mu      sync.Mutex
+	reply   *reply // of the POST that is open; nil while parked
+	open    map[string]*question
+	last    int // question's number
+	round   int // POSTs answered so far; a state is good for the next one
+	backlog backlog
+	timer   *time.Timer
+}
+
+// question waits for the client's answer to what the server asked.
+type question struct {
+	request  *mcp.Message
+	answered chan json.RawMessage // room for one
+}
+
+var errAbandoned = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client did not come back with the answers in time"}
+
+// begin plays x out in the background.
+func (g *Gateway) begin(x *Exchange) *modernCall {
+	c := &modernCall{
+		g: g, id: rand.Text(), exchange: x, done: make(chan struct{}), asked: make(chan struct{}, 1),
+		open: map[string]*question{},
+	}
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancelCause(g.ctx)
+	x.Peer = c
+	go func() {
+		defer close(c.done)
+		defer c.cancel(nil)
+		c.response = g.outcome(ctx, x)
+	}()
+	return c
+}
+
+// carry answers one POST of the call c, with its outcome or with what the server
+// asks. m is the POST's request, which has an id of its own each time.
+func (g *Gateway) carry(p *post, c *modernCall, m *mcp.Message) {
+	reply := p.reply(g, nil)
+	c.attach(reply)
+	reply.start()
+	response, err := g.next(p, c)
+	if err != nil {
+		response = mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
+	}
+	c.detach(reply)
+	reply.finish(statusOf(response), []*mcp.Message{{ID: m.ID, Result: response.Result, Error: response.Error}}, false)
+}
+
+// next waits for what the POST is answered with.
+func (g *Gateway) next(p *post, c *modernCall) (*mcp.Message, error) {
+	for {
+		select {
+		case <-c.done:
+			g.parked.remove(c)
+			sealed, err := g.sealState(c.exchange, c.response.Result)
+			return &mcp.Message{Result: sealed, Error: c.response.Error}, err
+		case <-c.asked:
+			// A server that asks several things at once is answered at once.
+			if !c.settled(p.r.Context()) {
+				continue
+			}
+			result, err := c.park()
+			if err != nil {
+				c.cancel(err)
+			}
+			if result == nil && err == nil {
+				continue // the server took its question back
+			}
+			return &mcp.Message{Result: result}, err
+		case <-p.r.Context().Done():
+			// Closing the stream cancels (MCP 2026-07-28, Cancellation).
+			c.cancel(errClientGone)
+			<-c.done
+			g.parked.remove(c)
+			return nil, errClientGone
+		}
+	}
+}
+
+// settled waits a little for more questions; false when something else has
+// happened that comes first.
+func (c *modernCall) settled(client context.Context) bool {
+	timer := time.NewTimer(c.g.pace.gather)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.done:
+	case <-client.Done():
+	}
+	return false
+}
+
+// attach makes reply the way to the client and sends what waited for one.
+func (c *modernCall) attach(reply *reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reply = reply
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if len(c.backlog.events) > 0 {
+		if st := reply.open(); st != nil {
+			st.pushRaw(c.backlog.take())
+		}
+	}
+}
+
+func (c *modernCall) detach(reply *reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reply == reply {
+		c.reply = nil
+	}
+}
+
+// Notify sends a notification on the POST that is open, or keeps it for the next.
+func (c *modernCall) Notify(m *mcp.Message) {
+	c.mu.Lock()
+	reply := c.reply
+	if reply == nil {
+		c.backlog.keep(m)
+	}
+	c.mu.Unlock()
+	if reply != nil {
+		reply.Notify(m)
+	}
+}
+
+// questionMethods are what a result of the stateless era may ask, and the client
+// capability that each needs.
+var questionMethods = map[string]string{
+	mcp.MethodSampling:    "sampling",
+	mcp.MethodElicitation: "elicitation",
+	mcp.MethodRootsList:   "roots",
+}
+
+// Ask puts the server's question to the client with the next input_required
+// result.
+func (c *modernCall) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
+	capability, known := questionMethods[m.Method]
+	if !known {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "clients of protocol version 2026-07-28 cannot be asked for " + short(m.Method)}
+	}
+	if !mayAsk(c.exchange.Request.Method) {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "in protocol version 2026-07-28 " + short(c.exchange.Request.Method) + " cannot ask its client for anything"}
+	}
+	if _, declared, err := mcp.Lookup(c.exchange.Client.Capabilities, capability); err != nil || !declared {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + m.Method}
+	}
+	q := &question{request: m, answered: make(chan json.RawMessage, 1)}
+	key, err := c.put(q)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case result := <-q.answered:
+		return mcp.NewResult(m.ID, result), nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		delete(c.open, key)
+		c.mu.Unlock()
+		return nil, context.Cause(ctx)
+	case <-c.done:
+		return nil, errClientGone
+	}
+}
+
+// mayAsk: only these have multi-round-trip results (MCP 2026-07-28, MRTR).
+func mayAsk(method string) bool {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+		return true
+	}
+	return false
+}
+
+func (c *modernCall) put(q *question) (key string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) >= maxQuestions {
+		return "", &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d questions wait for the client already", maxQuestions)}
+	}
+	c.last++
+	key = strconv.Itoa(c.last)
+	c.open[key] = q
+	c.signal()
+	return key, nil
+}
+
+func (c *modernCall) signal() {
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+}
+
+// park writes the result that asks all open questions, and lets the call wait
+// for the POST that answers them. It is nil when there is none.
+func (c *modernCall) park() (json.RawMessage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) == 0 {
+		return nil, nil
+	}
+	type input struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	requests := make(map[string]input, len(c.open))
+	for key, q := range c.open {
+		params := q.request.Params
+		if len(params) == 0 {
+			params = json.RawMessage(`{}`) // which readers in use insist on
+		}
+		requests[key] = input{q.request.Method, params}
+	}
+	c.g.parked.add(c)
+	c.round++
+	// An outcome that comes meanwhile is kept for the client as long.
+	c.timer = time.AfterFunc(c.g.pace.parked, func() {
+		c.cancel(errAbandoned)
+		c.g.parked.remove(c)
+	})
+	return json.Marshal(struct {
+		ResultType    string           `json:"resultType"`
+		InputRequests map[string]input `json:"inputRequests"`
+		RequestState  string           `json:"requestState"`
+	}{mcp.ResultInputRequired, requests, c.g.seal(c.exchange, state{Call: c.id, Round: c.round})})
+}
+
+// resume gives the answers to the server's questions. What is not answered is
+// asked again (MCP 2026-07-28, MRTR, Server Requirements).
+func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if round != c.round {
+		return errState
+	}
+	c.round++ // once
+	for key, answer := range answers {
+		if q := c.open[key]; q != nil {
+			delete(c.open, key)
+			q.answered <- answer
+		}
+	}
+	if len(c.open) > 0 {
+		c.signal()
+	}
+	return nil
+}
+
+// parkedCalls are those that wait for their client, by id. Its mutex guards their
+// times too.
+type parkedCalls struct {
+	mu    sync.Mutex
+	calls map[string]*modernCall
+}
+
+func (t *parkedCalls) add(c *modernCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == nil {
+		t.calls = map[string]*modernCall{}
+	}
+	c.parked = time.Now()
+	t.calls[c.id] = c
+	if len(t.calls) <= maxParked {
+		return
+	}
+	// Most of those that wait are never come back to: the one that has waited
+	// longest makes room.
+	oldest := c
+	for _, other := range t.calls {
+		if other.parked.Before(oldest.parked) {
+			oldest = other
+		}
+	}
+	delete(t.calls, oldest.id)
+	oldest.cancel(errAbandoned)
+}
+
+func (t *parkedCalls) get(id string) *modernCall {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.calls[id]
+}
+
+func (t *parkedCalls) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.calls)
+}
+
+func (t *parkedCalls) remove(c *modernCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.calls, c.id)
+}
+
+// callOf finds the call that a request goes on with, or begins one.
+func (g *Gateway) callOf(x *Exchange) (*modernCall, error) {
+	if !mayAsk(x.Request.Method) {
+		return g.begin(x), nil
+	}
+	token, found, err := mcp.LookupString(x.Request.Params, "requestState")
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return g.begin(x), nil
+	}
+	st, err := g.unseal(x, token)
+	if err != nil {
+		return nil, err
+	}
+	if st.Call == "" { // the server's own
+		value, err := json.Marshal(st.Server)
+		if err != nil {
+			return nil, err
+		}
+		if x.Request.Params, err = mcp.Replace(x.Request.Params, value, "requestState"); err != nil {
+			return nil, err
+		}
+		return g.begin(x), nil
+	}
+	answers := map[string]json.RawMessage{}
+	raw, found, err := mcp.Lookup(x.Request.Params, "inputResponses")
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		if raw[0] != '{' {
+			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "inputResponses must be an object"}
+		}
+		if err := mcp.Members(raw, func(key string, value json.RawMessage) bool {
+			answers[key] = value
+			return len(answers) <= maxQuestions
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for key, answer := range answers {
+		if answer[0] != '{' {
+			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("inputResponses[%.32q] must be an object", key)}
+		}
+	}
+	c := g.parked.get(st.Call)
+	if c == nil {
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the call that this requestState belongs to waits no longer; make it again"}
+	}
+	return c, c.resume(st.Round, answers)
+}

@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// state is what a requestState of ours holds, sealed: the client keeps it, and
+// brings it back with the same request. The seal binds it to the principal, the
+// method and the params (MCP 2026-07-28, Multi Round-Trip
+// Requests, Security Considerations).
+type state struct {
+	// Call and Round name a call that waits here.
+	Call  string `json:"c,omitempty"`
+	Round int    `json:"r,omitempty"`
+	// Server is the state of the server behind us, when that made it.
+	Server string `json:"s,omitempty"`
+	// Nonce is good for one use, until Expires (Unix seconds).
+	Nonce   string `json:"n"`
+	Expires int64  `json:"e"`
+}
+
+// stateTime is how long a requestState may be brought back: a person may have to
+// find a password, but not to come back the next day.
+const stateTime = time.Hour
+
+var errState = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "requestState is not one that was given for this request, or was used already"}
+
+func (g *Gateway) seal(x *Exchange, st state) string {
+	st.Nonce, st.Expires = rand.Text(), time.Now().Add(stateTime).Unix()
+	plain, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return g.sealer.Close(g.stateBinding(x), plain)
+}
+
+func (g *Gateway) unseal(x *Exchange, token string) (state, error) {
+	plain, err := g.sealer.Open(g.stateBinding(x), token)
+	var st state
+	if err != nil || json.Unmarshal(plain, &st) != nil || time.Now().Unix() > st.Expires || !g.used.take(st.Nonce) {
+		return state{}, errState
+	}
+	return st, nil
+}
+
+// stateBinding is what a request must have in common with the one that it
+// continues: who makes it, and what it asks for.
+func (g *Gateway) stateBinding(x *Exchange) string {
+	rest, err := mcp.Without(x.Request.Params, func(key string) bool {
+		return key == "_meta" || key == "inputResponses" || key == "requestState"
+	})
+	sum := sha256.Sum256(canonical(rest))
+	if err != nil {
+		sum = [32]byte{} // it was read before, so this cannot be
+	}
+	return "requestState\x00" + g.cfg.Name + "\x00" + x.Client.Principal + "\x00" + x.Request.Method + "\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+// canonical writes JSON so that a client may write it in another way the next
+// time: members in order, no blanks.
+func canonical(raw json.RawMessage) []byte {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// sealState seals the requestState that a server gave of itself, so that it
+// cannot be altered, used by somebody else, or with another request.
+func (g *Gateway) sealState(x *Exchange, result json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(result, []byte(mcp.ResultInputRequired)) {
+		return result, nil
+	}
+	if kind, _, err := mcp.LookupString(result, "resultType"); err == nil && kind != mcp.ResultInputRequired {
+		return result, nil // the text stands somewhere else
+	}
+	theirs, found, err := mcp.LookupString(result, "requestState")
+	if err != nil {
+		return nil, &mcp.Error{Code: mcp.CodeServerGone, Message: "the server asks for input in a way that cannot be read: " + err.Error()}
+	}
+	if !found {
+		return result, nil
+	}
+	ours, err := json.Marshal(g.seal(x, state{Server: theirs}))
+	if err != nil {
+		return nil, err
+	}
+	return mcp.Replace(result, ours, "requestState")
+}
+
+// usedOnce remembers what may be used once, for as long as it would be good: in
+// two generations, so that forgetting costs nothing.
+type usedOnce struct {
+	mu            sync.Mutex
+	young, old    map[string]struct{}
+	youngSince    time.Time
+	maxGeneration int
+}
+
+// take reports whether this is the first use. When there are too many to
+// remember, the oldest are forgotten: their seals expire by themselves.
+func (u *usedOnce) take(nonce string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now := time.Now(); u.young == nil || now.Sub(u.youngSince) > stateTime || len(u.young) >= u.maxGeneration {
+		u.old, u.young, u.youngSince = u.young, map[string]struct{}{}, now
+	}
+	_, young := u.young[nonce]
+	_, old := u.old[nonce]
+	if young || old {
+		return false
+	}
+	u.young[nonce] = struct{}{}
+	return true
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// The revisions that the suite speaks.
+const (
+	session   = "2025-11-25" // the last one with sessions
+	stateless = "2026-07-28"
+)
+
+// backend is an MCP server that somebody else wrote.
+type backend struct {
+	name string
+	what string // for people
+	// argv starts the server on the host; %NODE, %CACHE and %PORT are replaced.
+	// Without it the server is an image, which only a gateway can start.
+	argv  []string
+	env   []string
+	path  string   // of the endpoint
+	image bool     // run go-sdk's server in a container, on standard input and output
+	run   []string // flags of `thv run`
+}
+
+func backends() map[string]backend {
+	all := map[string]backend{}
+	for _, b := range []backend{
+		{
+			name: "go-stateful", what: "go-sdk everything-server, streamable HTTP with sessions",
+			argv: []string{"%CACHE/everything-server", "-http", "127.0.0.1:%PORT", "-stateless=false"}, path: "/",
+		},
+		{
+			name: "go-stateless", what: "go-sdk everything-server, stateless HTTP",
+			argv: []string{"%CACHE/everything-server", "-http", "127.0.0.1:%PORT", "-stateless=true"}, path: "/",
+		},
+		{
+			name: "go-sse", what: "go-sdk everything-server, HTTP+SSE of 2024-11-05",
+			argv: []string{"%CACHE/everything-server", "-sse", "127.0.0.1:%PORT"}, path: "/",
+			run: []string{"--transport", "sse"},
+		},
+		{
+			name: "go-stdio", what: "go-sdk everything-server, stdio, both eras, in a container",
+			image: true, run: []string{"--transport", "stdio"},
+		},
+		{
+			name: "go-legacy-stdio", what: "go-sdk everything-server, stdio, session era only, in a container",
+			image: true, run: []string{"--transport", "stdio", "--", "-legacy"},
+		},
+		{
+			name: "npm-everything", what: "npm server-everything, streamable HTTP with sessions",
+			argv: []string{"%NODE", "%CACHE/node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp"},
+			env:  []string{"PORT=%PORT"}, path: "/mcp",
+		},
+	} {
+		all[b.name] = b
+	}
+	return all
+}
+
+// cell is one measurement.
+type cell struct {
+	harness string // the revision that the suite speaks
+	backend backend
+	gateway bool
+}
+
+func (c cell) name() string {
+	way := "direct"
+	if c.gateway {
+		way = "gateway"
+	}
+	return c.harness + "/" + c.backend.name + "/" + way
+}
+
+func (c cell) file() string { return strings.ReplaceAll(c.name(), "/", "_") }
+
+func (c cell) expectedFile() string {
+	return filepath.Join("test", "conformance", "expected", c.file()+".yaml")
+}
+
+// cells is the table of what is measured, in the order of the document.
+func cells() []cell {
+	b := backends()
+	return []cell{
+		// The references: without these numbers the others say nothing.
+		{harness: session, backend: b["go-stateful"]},
+		{harness: stateless, backend: b["go-stateless"]},
+		{harness: session, backend: b["npm-everything"]},
+
+		// The same era on both sides.
+		{harness: session, backend: b["go-stateful"], gateway: true},
+		{harness: session, backend: b["go-stdio"], gateway: true},
+		{harness: session, backend: b["go-legacy-stdio"], gateway: true},
+		{harness: session, backend: b["go-sse"], gateway: true},
+		{harness: session, backend: b["npm-everything"], gateway: true},
+		{harness: stateless, backend: b["go-stateless"], gateway: true},
+		{harness: stateless, backend: b["go-stdio"], gateway: true},
+
+		// One era on each side: only a gateway makes these work.
+		{harness: stateless, backend: b["go-stateful"], gateway: true},
+		{harness: stateless, backend: b["go-legacy-stdio"], gateway: true},
+		{harness: stateless, backend: b["go-sse"], gateway: true},
+		{harness: stateless, backend: b["npm-everything"], gateway: true},
+		{harness: session, backend: b["go-stateless"], gateway: true},
+	}
+}

