@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -16,59 +17,91 @@ const (
 	turns  = 24
 )
 
-// calls measures what a gateway adds to a call over HTTP.
+// calls measures what a gateway adds to a call over HTTP, in each corner: a
+// client with sessions or without, and a server with or without. The baseline is
+// a reverse proxy before the same server, whose era its client speaks.
 func (b *bench) calls(ctx context.Context) ([]result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	server, end, err := daemon(ctx, b.probe, "-json", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	type side struct {
+		name, flag string
+		open       era
 	}
-	defer end()
-	proxy, endProxy, err := daemon(ctx, self, "reverse-proxy", "http://"+server)
-	if err != nil {
-		return nil, err
-	}
-	defer endProxy()
-	ours, err := b.thv(ctx, "run", "http://"+server+"/mcp", "--name", "calls")
-	if err != nil {
-		return nil, err
-	}
-	urls := [2]string{ours, "http://" + proxy + "/mcp"}
-
-	var p50, rate [2][]float64
-	for range turns {
-		for i, url := range urls {
-			v, err := b.latency(ctx, url)
+	sides := []side{{"session", "-json", open}, {"stateless", "-stateless", openModern}}
+	var results []result
+	for _, server := range sides {
+		address, end, err := daemon(ctx, b.probe, server.flag, "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		proxy, endProxy, err := daemon(ctx, self, "reverse-proxy", "http://"+address)
+		if err != nil {
+			return nil, err
+		}
+		defer endProxy()
+		ours, err := b.thv(ctx, "run", "http://"+address+"/mcp", "--name", "calls")
+		if err != nil {
+			return nil, err
+		}
+		bare := way{"http://" + proxy + "/mcp", server.open}
+		for _, client := range sides {
+			name := client.name + " client, " + server.name + " server"
+			p50, rate, err := b.beside(ctx, way{ours, client.open}, bare)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			p50[i] = append(p50[i], v)
+			p50.Name, rate.Name = "call, 1 client, p50: "+name, "calls per second, 32 clients: "+name
+			if client.name == server.name {
+				p50, rate = atMost(p50, 1.2, "at most 1.2x of ReverseProxy"), atLeast(rate, 0.9, "at least 0.9x of ReverseProxy")
+			} else {
+				p50, rate = atMost(p50, 2, "at most 2x of ReverseProxy"), atLeast(rate, 0.5, "at least 0.5x of ReverseProxy")
+			}
+			results = append(results, p50, rate)
+		}
+		if _, err := b.thv(ctx, "rm", "calls"); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// way is a URL and how it is spoken to.
+type way struct {
+	url  string
+	open era
+}
+
+// beside measures the median time of a call and the rate of calls, of ours and of
+// the baseline by turns.
+func (b *bench) beside(ctx context.Context, ours, bare way) (p50, rate result, err error) {
+	var times, rates [2][]float64
+	for range turns {
+		for i, w := range []way{ours, bare} {
+			v, err := b.latency(ctx, w)
+			if err != nil {
+				return p50, rate, err
+			}
+			times[i] = append(times[i], v)
 		}
 	}
 	for range rounds {
-		for i, url := range urls {
-			v, err := b.throughput(ctx, url, 32)
+		for i, w := range []way{ours, bare} {
+			v, err := b.throughput(ctx, w, 32)
 			if err != nil {
-				return nil, err
+				return p50, rate, err
 			}
-			rate[i] = append(rate[i], v)
+			rates[i] = append(rates[i], v)
 		}
 	}
-	if _, err := b.thv(ctx, "rm", "calls"); err != nil {
-		return nil, err
-	}
-	return []result{
-		atMost(ratio("call, 1 client, p50", "µs", median(p50[0]), median(p50[1])), 1.3, "at most 1.3x of ReverseProxy"),
-		atLeast(ratio("calls per second, 32 clients", "/s", median(rate[0]), median(rate[1])), 0.75, "at least 0.75x of ReverseProxy"),
-	}, nil
+	return ratio("", "µs", median(times[0]), median(times[1])), ratio("", "/s", median(rates[0]), median(rates[1])), nil
 }
 
 // latency is the median time of a call of one client, in microseconds.
-func (b *bench) latency(ctx context.Context, url string) (float64, error) {
-	s, err := open(ctx, newHTTPClient(), url)
+func (b *bench) latency(ctx context.Context, w way) (float64, error) {
+	s, err := w.open(ctx, newHTTPClient(), w.url)
 	if err != nil {
 		return 0, err
 	}
@@ -88,7 +121,7 @@ func (b *bench) latency(ctx context.Context, url string) (float64, error) {
 }
 
 // throughput is the rate of calls of several clients at once, per second.
-func (b *bench) throughput(ctx context.Context, url string, clients int) (float64, error) {
+func (b *bench) throughput(ctx context.Context, w way, clients int) (float64, error) {
 	client := newHTTPClient()
 	var done atomic.Int64
 	var mu sync.Mutex
@@ -99,7 +132,7 @@ func (b *bench) throughput(ctx context.Context, url string, clients int) (float6
 	for range clients {
 		wg.Go(func() {
 			err := func() error {
-				s, err := open(ctx, client, url)
+				s, err := w.open(ctx, client, w.url)
 				if err != nil {
 					return err
 				}

@@ -46,6 +46,55 @@ func (b *bench) memory(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
+// sessions measures what sessions cost that are there and do nothing, and what is
+// left of very many that came and went, at an HTTP server.
+func (b *bench) sessions(ctx context.Context) ([]result, error) {
+	address, end, err := daemon(ctx, b.probe, "-json", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	url, err := b.thv(ctx, "run", "http://"+address+"/mcp", "--name", "sessions")
+	if err != nil {
+		return nil, err
+	}
+	pid, err := b.gatewayPID(ctx, "sessions")
+	if err != nil {
+		return nil, err
+	}
+	if err := b.cycles(ctx, url, b.times(6000)); err != nil {
+		return nil, err
+	}
+	first, err := settled(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.cycles(ctx, url, b.times(54000)); err != nil {
+		return nil, err
+	}
+	last, err := settled(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	client, idle := newHTTPClient(), b.times(10000)
+	for range idle {
+		if _, err := open(ctx, client, url); err != nil {
+			return nil, err
+		}
+	}
+	full, err := settled(ctx, pid)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.thv(ctx, "rm", "sessions"); err != nil {
+		return nil, err
+	}
+	return []result{
+		atMost(difference("gateway's memory after 60,000 sessions", "MiB", last, first), 10, "at most 10 MiB over the first 6,000"),
+		atMost(itself("an idle session, of 10,000", "KiB", max(full-last, 0)*1024/float64(idle)), 8, "at most 8 KiB"),
+	}, nil
+}
+
 // settled is a process's resident memory once it is at rest: the median of some
 // seconds.
 func settled(ctx context.Context, pid int) (float64, error) {

@@ -16,13 +16,24 @@ const (
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	listTools   = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 	callEcho    = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"the quick brown fox"}}}`
-	echoed      = `the quick brown fox`
+	// The same without a session (MCP 2026-07-28).
+	callEchoModern = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"the quick brown fox"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}}}`
+	echoed         = `the quick brown fox`
 )
 
 type session struct {
 	client *http.Client
 	url    string
 	id     string
+	modern bool // without a session
+}
+
+// era is how a client opens its session, if it has one.
+type era = func(ctx context.Context, client *http.Client, url string) (*session, error)
+
+// openModern begins nothing: there is no session.
+func openModern(_ context.Context, client *http.Client, url string) (*session, error) {
+	return &session{client: client, url: url, modern: true}, nil
 }
 
 func newHTTPClient() *http.Client {
@@ -52,6 +63,11 @@ func (s *session) send(ctx context.Context, method, body string) (http.Header, [
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	if s.modern {
+		req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", "tools/call")
+		req.Header.Set("Mcp-Name", "echo")
+	}
 	if s.id != "" {
 		req.Header.Set("Mcp-Session-Id", s.id)
 		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
@@ -79,7 +95,11 @@ func (s *session) post(ctx context.Context, body string) (string, error) {
 
 // call is one tools/call, answered rightly.
 func (s *session) call(ctx context.Context) error {
-	answer, err := s.post(ctx, callEcho)
+	body := callEcho
+	if s.modern {
+		body = callEchoModern
+	}
+	answer, err := s.post(ctx, body)
 	if err == nil && !strings.Contains(answer, echoed) {
 		err = fmt.Errorf("%s answered %.200q", s.url, answer)
 	}
@@ -87,6 +107,9 @@ func (s *session) call(ctx context.Context) error {
 }
 
 func (s *session) close(ctx context.Context) error {
+	if s.modern {
+		return nil
+	}
 	_, _, err := s.send(ctx, http.MethodDelete, "")
 	return err
 }

@@ -20,12 +20,12 @@ func (b *bench) stdio(ctx context.Context) ([]result, error) {
 	}
 	var one, many, direct [2][]float64
 	for range rounds {
-		v, err := b.throughput(ctx, url, 1)
+		v, err := b.throughput(ctx, way{url, open}, 1)
 		if err != nil {
 			return nil, err
 		}
 		one[0] = append(one[0], v)
-		if v, err = b.throughput(ctx, url, 32); err != nil {
+		if v, err = b.throughput(ctx, way{url, open}, 32); err != nil {
 			return nil, err
 		}
 		many[0] = append(many[0], v)

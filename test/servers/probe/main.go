@@ -22,13 +22,14 @@ func main() {
 	httpAddr := flag.String("http", "", "serve streamable HTTP at this address, with sessions")
 	sseAddr := flag.String("sse", "", "serve SSE at this address")
 	jsonAddr := flag.String("json", "", "serve streamable HTTP at this address, answering plain JSON")
+	statelessAddr := flag.String("stateless", "", "serve streamable HTTP without sessions at this address, answering plain JSON")
 	flag.Parse()
-	if err := serve(*httpAddr, *sseAddr, *jsonAddr); err != nil {
+	if err := serve(*httpAddr, *sseAddr, *jsonAddr, *statelessAddr); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(httpAddr, sseAddr, jsonAddr string) error {
+func serve(httpAddr, sseAddr, jsonAddr, statelessAddr string) error {
 	server := newServer()
 	one := func(*http.Request) *mcp.Server { return server }
 	switch {
@@ -36,6 +37,10 @@ func serve(httpAddr, sseAddr, jsonAddr string) error {
 		return listen(httpAddr, mcp.NewStreamableHTTPHandler(one, nil))
 	case jsonAddr != "":
 		return listen(jsonAddr, mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{JSONResponse: true}))
+	case statelessAddr != "":
+		return listen(statelessAddr, mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
+		}))
 	case sseAddr != "":
 		return listen(sseAddr, mcp.NewSSEHandler(one, nil))
 	default:
