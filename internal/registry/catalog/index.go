@@ -18,8 +18,9 @@ import (
 // to date from the store before each use. It is what makes a page, a search and
 // the rule on sources cost the same on every database.
 type index struct {
-	store  store.Store
-	flight singleflight.Group
+	store     store.Store
+	revisions *revisions
+	flight    singleflight.Group
 
 	mu      sync.RWMutex
 	sources map[string]*snapshot
@@ -46,7 +47,7 @@ type entry struct {
 	latest bool
 }
 
-func newIndex(st store.Store) *index { return &index{store: st, sources: map[string]*snapshot{}} }
+func newIndex(st store.Store) *index { return &index{store: st, revisions: &revisions{store: st}, sources: map[string]*snapshot{}} }
 
 // refreshTimeout bounds the reading of what has changed, which all who wait for
 // it share.
@@ -55,7 +56,7 @@ const refreshTimeout = 30 * time.Second
 // current returns the sources' snapshots, in order, none older than the moment
 // of the call.
 func (x *index) current(ctx context.Context, sources []string) ([]*snapshot, error) {
-	wanted, err := x.store.Revisions(ctx, sources)
+	wanted, err := x.revisions.of(ctx, sources)
 	if err != nil {
 		return nil, err
 	}
