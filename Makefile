@@ -65,7 +65,7 @@ test: ## Install what the tests need and run all of them
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
 	go run ./test/report \
-		-- -race -tags integration $$(go list -tags integration ./... | grep -v /test/scenario) \
+		-- -race -tags integration -timeout 30m $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -tags integration -count=1 -timeout 30m ./test/scenario
 	@go run ./test/conformance -thv bin/thv
 
