@@ -2,13 +2,12 @@ package web
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
 // errCookie: what is in a cookie was not sealed by us, for this.
@@ -20,19 +19,19 @@ var errTooLarge = errors.New("the cookie would be larger than browsers keep")
 // maxCookie bounds a sealed value, in bytes; browsers take 4096 with the name.
 const maxCookie = 4000
 
-// sealer makes values that only we can read and make (AES-256-GCM). A value is
-// bound to its purpose and to the resource, so that none can stand for another.
+// sealer makes values that only we can read and make. A value is bound to its
+// purpose and to the resource, so that none can stand for another.
 type sealer struct {
 	key     func(context.Context) ([]byte, error)
 	context string
 
 	mu   sync.Mutex
-	aead cipher.AEAD // once the key is known; it never changes
+	with *seal.Sealer // once the key is known; it never changes
 }
 
-func (s *sealer) cipher(ctx context.Context) (cipher.AEAD, error) {
+func (s *sealer) known(ctx context.Context) (*seal.Sealer, error) {
 	s.mu.Lock()
-	known := s.aead
+	known := s.with
 	s.mu.Unlock()
 	if known != nil {
 		return known, nil
@@ -41,30 +40,23 @@ func (s *sealer) cipher(ctx context.Context) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the key that seals cookies: %w", err)
 	}
-	if len(key) != 32 {
-		return nil, fmt.Errorf("the key that seals cookies has %d bytes, not 32", len(key))
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("the key that seals cookies: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
+	made, err := seal.New(key)
 	if err != nil {
 		return nil, fmt.Errorf("the key that seals cookies: %w", err)
 	}
 	s.mu.Lock()
-	s.aead = aead
+	s.with = made
 	s.mu.Unlock()
-	return aead, nil
+	return made, nil
 }
 
-func (s *sealer) bound(purpose string) []byte {
-	return []byte("toolhaven registry page 1\x00" + purpose + "\x00" + s.context)
+func (s *sealer) bound(purpose string) string {
+	return "toolhaven registry page 1\x00" + purpose + "\x00" + s.context
 }
 
 // close seals v.
 func (s *sealer) close(ctx context.Context, purpose string, v any) (string, error) {
-	aead, err := s.cipher(ctx)
+	with, err := s.known(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +64,7 @@ func (s *sealer) close(ctx context.Context, purpose string, v any) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("seal a cookie: %w", err)
 	}
-	text := base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, s.bound(purpose)))
+	text := with.Close(s.bound(purpose), plain)
 	if len(text) > maxCookie {
 		return "", errTooLarge
 	}
@@ -85,15 +77,11 @@ func (s *sealer) open(ctx context.Context, purpose, text string, v any) error {
 	if len(text) > maxCookie {
 		return errCookie
 	}
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return errCookie
-	}
-	aead, err := s.cipher(ctx)
+	with, err := s.known(ctx)
 	if err != nil {
 		return err
 	}
-	plain, err := aead.Open(nil, nil, sealed, s.bound(purpose))
+	plain, err := with.Open(s.bound(purpose), text)
 	if err != nil || json.Unmarshal(plain, v) != nil {
 		return errCookie
 	}
