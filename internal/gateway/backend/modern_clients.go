@@ -259,6 +259,9 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 	if err != nil {
 		return nil, err
 	}
+	if shared, ok := conn.(*streamableConn); ok {
+		shared.asks.share()
+	}
 	s, err := newServed(conn, peer)
 	if err != nil {
 		_ = conn.Close()
