@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -329,7 +330,7 @@ func (t *parkedCalls) remove(c *modernCall) {
 
 // callOf finds the call that a request goes on with, or begins one.
 func (g *Gateway) callOf(x *Exchange) (*modernCall, error) {
-	if !mayAsk(x.Request.Method) {
+	if !mayAsk(x.Request.Method) || !bytes.Contains(x.Request.Params, []byte("requestState")) {
 		return g.begin(x), nil
 	}
 	token, found, err := mcp.LookupString(x.Request.Params, "requestState")

@@ -41,6 +41,9 @@ func plainServer(w http.ResponseWriter, r *http.Request) {
 		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"plain","version":"1"}}`
 		w.Header().Set(mcp.HeaderSessionID, "one")
 	}
+	if m.Method == mcp.MethodDiscover {
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+	}
 	w.Header().Set("Content-Type", mcp.TypeJSON)
 	_, _ = w.Write(mcp.NewResult(m.ID, []byte(result)).Encode())
 }
@@ -61,16 +64,17 @@ func BenchmarkThroughHTTP(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer g.Close(context.Background())
-		benchCalls(b, g)
+		b.Run("session", func(b *testing.B) { benchCalls(b, g, false) })
+		b.Run("stateless", func(b *testing.B) { benchCalls(b, g, true) })
 	})
 	b.Run("reverseproxy", func(b *testing.B) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 32}
 		defer transport.CloseIdleConnections()
-		benchCalls(b, &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+		benchCalls(b, &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}, false)
 	})
 }
 
-func benchCalls(b *testing.B, h http.Handler) {
+func benchCalls(b *testing.B, h http.Handler, stateless bool) {
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
@@ -82,8 +86,13 @@ func benchCalls(b *testing.B, h http.Handler) {
 		}
 		r.Header.Set("Content-Type", mcp.TypeJSON)
 		r.Header.Set("Accept", "application/json, text/event-stream")
-		if session != "" {
+		switch {
+		case session != "":
 			r.Header.Set(mcp.HeaderSessionID, session)
+		case stateless:
+			r.Header.Set(mcp.HeaderVersion, string(mcp.LatestStateless))
+			r.Header.Set(mcp.HeaderMethod, mcp.MethodToolsCall)
+			r.Header.Set(mcp.HeaderName, "search")
 		}
 		resp, err := client.Do(r)
 		if err != nil {
@@ -98,21 +107,32 @@ func benchCalls(b *testing.B, h http.Handler) {
 		}
 		return resp, nil
 	}
-	resp, err := post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`)
-	if err != nil {
-		b.Fatal(err)
+	session, meta := "", `"progressToken":7`
+	if stateless {
+		meta += `,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+	} else {
+		session = begin(b, post)
 	}
-	session := resp.Header.Get(mcp.HeaderSessionID)
 	var next atomic.Int64
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"query":"the quick brown fox","limit":10},"_meta":{"progressToken":7}}}`, next.Add(1))
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"query":"the quick brown fox","limit":10},"_meta":{%s}}}`, next.Add(1), meta)
 			if _, err := post(session, body); err != nil {
 				b.Error(err)
 				return
 			}
 		}
 	})
+}
+
+// begin begins a session and returns its id.
+func begin(b *testing.B, post func(session, body string) (*http.Response, error)) string {
+	b.Helper()
+	resp, err := post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp.Header.Get(mcp.HeaderSessionID)
 }

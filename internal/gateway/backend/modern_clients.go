@@ -74,6 +74,9 @@ const (
 	servedSweep = 15 * time.Second
 	// maxIdle bounds the sessions of one request at a time that wait for the next.
 	maxIdle = 8
+	// maxPools bounds the kinds of clients that have sessions: a client may say
+	// something else of itself with every request.
+	maxPools = 256
 )
 
 func newModernClients(s sessions, log *slog.Logger) *modernClients {
@@ -241,6 +244,28 @@ func (c *modernClients) hubOf(key poolKey, s *served) *hub {
 	return p.hub
 }
 
+// makeRoom lets go the pool that has been unused for longest, if there are too
+// many for another one. Its sessions are returned for the caller to close. It is
+// called with mu held.
+func (c *modernClients) makeRoom(key poolKey) (unused []*served, ok bool) {
+	if c.pools[key] != nil || len(c.pools) < maxPools {
+		return nil, true
+	}
+	var oldest *pool
+	var oldestKey poolKey
+	for k, p := range c.pools {
+		// One without a shared session is being opened, or in use.
+		if p.shared != nil && p.shared.users == 0 && p.hub.unused() && (oldest == nil || p.shared.since.Before(oldest.shared.since)) {
+			oldest, oldestKey = p, k
+		}
+	}
+	if oldest == nil {
+		return nil, false
+	}
+	delete(c.pools, oldestKey)
+	return append(oldest.idle, oldest.shared), true
+}
+
 // open begins a session on behalf of client.
 func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
 	c.mu.Lock()
@@ -251,16 +276,21 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 	if len(c.pools) == 0 {
 		c.sweeping.Go(c.sweep)
 	}
+	unused, ok := c.makeRoom(key)
+	if !ok {
+		c.mu.Unlock()
+		return nil, gone("clients of %d kinds are served already; try again later", maxPools)
+	}
 	peer := c.poolOf(key).hub
 	c.mu.Unlock()
+	for _, s := range unused {
+		_ = s.Close()
+	}
 	conn, err := c.sessions.Open(ctx, &gateway.Client{
 		Principal: client.Principal, Version: mcp.LatestSession, Capabilities: client.Capabilities, Info: client.Info,
 	}, peer)
 	if err != nil {
 		return nil, err
-	}
-	if shared, ok := conn.(*streamableConn); ok {
-		shared.asks.share()
 	}
 	s, err := newServed(conn, peer)
 	if err != nil {

@@ -9,14 +9,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-const (
-	// maxQuestions bounds how many requests of one server may wait for a client.
-	maxQuestions = 64
-	// maxSharedQuestions is that of a session that many clients share: what they
-	// leave unanswered must not keep the others from being asked. It is more than
-	// the calls that the gateway lets wait.
-	maxSharedQuestions = 2048
-)
+// maxQuestions bounds how many requests of one server may wait for a client.
+const maxQuestions = 64
 
 // questions are the requests of a server that wait for a client's answer. Each
 // is asked on a goroutine of its own, so that reading goes on meanwhile.
@@ -29,7 +23,6 @@ type questions struct {
 	wait sync.WaitGroup
 
 	mu      sync.Mutex
-	max     int // that may be open
 	closed  bool
 	running int
 	open    map[mcp.ID]context.CancelFunc
@@ -39,14 +32,7 @@ type questions struct {
 // must be called.
 func newQuestions(send func(context.Context, *mcp.Message)) *questions {
 	ctx, stop := context.WithCancel(context.Background())
-	return &questions{send: send, ctx: ctx, stop: stop, max: maxQuestions, open: map[mcp.ID]context.CancelFunc{}}
-}
-
-// share makes room for the questions of many clients.
-func (q *questions) share() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.max = maxSharedQuestions
+	return &questions{send: send, ctx: ctx, stop: stop, open: map[mcp.ID]context.CancelFunc{}}
 }
 
 // put asks the server's request q by ask, and sends what comes of it: the
@@ -59,7 +45,7 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 	if q.closed {
 		return
 	}
-	if q.running >= 2*q.max {
+	if q.running >= 2*maxQuestions {
 		return // a flood: there is no room left even for refusals
 	}
 	reply := func(answer *mcp.Message) {
@@ -72,8 +58,8 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 	case q.open[m.ID] != nil:
 		reply(mcp.NewError(m.ID, mcp.CodeInvalidRequest, fmt.Sprintf("the id %s is in use by a request that is not answered yet", m.ID)))
 		return
-	case len(q.open) >= q.max:
-		reply(mcp.NewError(m.ID, mcp.CodeInternal, fmt.Sprintf("more than %d requests wait for the client already", q.max)))
+	case len(q.open) >= maxQuestions:
+		reply(mcp.NewError(m.ID, mcp.CodeInternal, fmt.Sprintf("more than %d requests wait for the client already", maxQuestions)))
 		return
 	}
 	ctx, cancel := context.WithCancel(q.ctx)
