@@ -7,6 +7,7 @@ here=$(dirname "$0")
 "$here/tools.sh"
 "$here/docker.sh"
 "$here/clients.sh"
+"$here/python-clients.sh"
 "$here/idp.sh"
 "$here/dex.sh"
 "$here/postgres.sh"

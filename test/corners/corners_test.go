@@ -1,0 +1,221 @@
+//go:build integration
+
+package corners
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// era is whether requests need a session.
+type era string
+
+const (
+	sessions  era = "sessions"
+	stateless era = "stateless"
+	both      era = "both"
+)
+
+// server is a kind of server.
+type server struct {
+	name  string
+	maker string   // whose SDK it is
+	eras  era      // what it speaks
+	argv  []string // starts it on the host; without it only thv can start it
+	image string   // which thv runs in a container instead
+	flags []string // of thv run
+}
+
+const (
+	goSDK   = "Go"
+	python2 = "Python 2"
+)
+
+func servers() []server {
+	return []server{
+		{name: "sessions", maker: goSDK, eras: sessions, argv: []string{goServer(), "-http", "127.0.0.1:0"}},
+		{name: "stateless", maker: goSDK, eras: stateless, argv: []string{goServer(), "-http", "127.0.0.1:0", "-stateless"}},
+		{name: "sse", maker: goSDK, eras: sessions, argv: []string{goServer(), "-http", "127.0.0.1:0", "-sse"}, flags: []string{"--transport", "sse"}},
+		{name: "container", maker: goSDK, eras: both, image: image, flags: []string{"--transport", "stdio"}},
+		{name: "python", maker: python2, eras: both, argv: []string{python("2"), "pyserver/server.py", "-http"}},
+		{name: "python container", maker: python2, eras: both, image: pythonImage, flags: []string{"--transport", "stdio"}},
+	}
+}
+
+// leavesOut says why a client is not tried at a server through thv, "" when it is.
+func (s server) leavesOut(c client) string {
+	if s.name == "python container" && c.version >= statelessVersion && c.name != "Go SDK, 2026-07-28" {
+		// A log message on a shared pipe does not say whose it is. The Python SDK
+		// rightly never answers a cancelled call, so that it may be over is not
+		// known, and for a minute no log message is given to anybody on a guess.
+		return "the one before it has cancelled a call: log messages are not passed on for a minute"
+	}
+	return ""
+}
+
+// own is the maker's server that speaks as a client does, "" for none.
+func (c client) own(maker string) string {
+	switch {
+	case maker == python2 && c.transport == "sse":
+		return "" // it would be a program of its own
+	case maker == python2:
+		return "python"
+	case c.transport == "sse":
+		return "sse"
+	case c.version >= statelessVersion:
+		return "stateless"
+	default:
+		return "sessions"
+	}
+}
+
+// sight is a client with the maker of the server that it sees.
+type sight struct{ client, maker string }
+
+// step is what a client saw in one step.
+type step struct {
+	Step string `json:"step"`
+	Got  any    `json:"got"`
+}
+
+// lines decodes what a client printed. The key, which differs from run to run,
+// reads KEY.
+func lines(out []byte, key string) ([]step, error) {
+	var all []step
+	for line := range bytes.Lines(bytes.ReplaceAll(out, []byte(key), []byte("KEY"))) {
+		var s step
+		if err := json.Unmarshal(line, &s); err != nil {
+			return nil, fmt.Errorf("%q is no step: %w", line, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// walk does the steps with a client at a URL.
+func walk(ctx context.Context, c client, url, key string) ([]step, error) {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:len(c.argv):len(c.argv)], url, c.transport, c.version, key)...)
+	cmd.Env = append(os.Environ(), "CLIENTS_DIR="+cache("clients"), "NO_COLOR=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s%s", c.name, err, out, stderr.Bytes())
+	}
+	return lines(out, key)
+}
+
+func TestEveryClientWithEveryServer(t *testing.T) {
+	if err := prepare(); err != nil {
+		t.Fatalf("%v; test/setup/all.sh prepares everything", err)
+	}
+	p, leave, err := newPlace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	direct := map[string]string{} // URLs of servers
+	for _, s := range servers() {
+		if s.argv != nil {
+			direct[s.name] = serve(t, s.argv)
+		}
+	}
+	seen := references(t, direct)
+
+	for _, mode := range []string{"streamable", "sse"} {
+		for _, s := range servers() {
+			if mode == "sse" && s.maker == python2 {
+				continue // see own
+			}
+			t.Run("at "+mode+" before "+s.name, func(t *testing.T) {
+				t.Parallel()
+				what := s.image
+				if what == "" {
+					what = direct[s.name]
+				}
+				flags := s.flags
+				if mode == "sse" {
+					flags = append(flags[:len(flags):len(flags)], "--proxy-mode", "sse")
+				}
+				url := p.gateway(t, mode+"-"+strings.ReplaceAll(s.name, " ", "-"), what, flags...)
+				for _, c := range clients() {
+					if c.transport != mode {
+						continue
+					}
+					t.Run(c.name, func(t *testing.T) {
+						if reason := s.leavesOut(c); reason != "" {
+							t.Skip(reason)
+						}
+						want, ok := seen[sight{c.name, s.maker}]
+						if !ok {
+							t.Fatal("it was not tried directly")
+						}
+						got, err := walk(t.Context(), c, url, keyOf(t))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if d := cmp.Diff(want, s.spoken(t, got)); d != "" {
+							t.Errorf("what it saw directly (-), and through thv (+):\n%s", d)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// keyOf is a key that no other run has, and short enough to read.
+func keyOf(t *testing.T) string {
+	return "k-" + strings.NewReplacer("/", "-", " ", "-", "_", "-", ".", "-").Replace(strings.TrimPrefix(t.Name(), "TestEveryClientWithEveryServer/"))
+}
+
+// references has each client do the steps directly at the server that speaks as
+// it does, two at a time, and compares that to what is to be seen.
+func references(t *testing.T, direct map[string]string) map[sight][]step {
+	seen := map[sight][]step{}
+	var mu sync.Mutex
+	t.Run("directly", func(t *testing.T) {
+		for _, maker := range []string{goSDK, python2} {
+			for _, c := range clients() {
+				own := c.own(maker)
+				if own == "" {
+					continue
+				}
+				t.Run(own+"/"+c.name, func(t *testing.T) {
+					t.Parallel()
+					got, err := walk(t.Context(), c, direct[own], keyOf(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					mu.Lock()
+					seen[sight{c.name, maker}] = withoutSpoken(got)
+					mu.Unlock()
+					for _, fault := range c.check(maker, got) {
+						t.Error(fault)
+					}
+				})
+			}
+		}
+	})
+	if t.Failed() {
+		t.FailNow() // the rest would only say it again
+	}
+	return seen
+}
