@@ -25,7 +25,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance clean help
+.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance hostile clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +101,9 @@ conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=ti
 	@test/setup/docker.sh
 	@test/setup/conformance.sh
 	go run ./test/conformance -thv bin/thv -cell '$(CELL)' -repeat $(or $(REPEAT),1)
+
+hostile: ## Run the hostile server and clients against the gateway, some minutes
+	go test $(RACE) -tags hostile -count=1 -timeout 20m ./test/hostile
 
 clean: ## Remove what was built and fetched
 	rm -rf bin dist test/.cache bench/last.json internal/guest/program/bin/*.gz

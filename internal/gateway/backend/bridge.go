@@ -169,6 +169,11 @@ func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 				return m, err
 			}
 			b.forget() // it has changed
+			if x.Request.Method == mcp.MethodToolsCall {
+				// Its refusal says that it has not worked on the call; but no call is
+				// made twice on the word of a server.
+				return nil, gone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
+			}
 		} else if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

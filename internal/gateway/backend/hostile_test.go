@@ -46,16 +46,17 @@ func TestKindsOfClientsAreBounded(t *testing.T) {
 		}
 		reply(w, m.ID, `{"content":[{"type":"text","text":"done"}]}`)
 	})
+	counted := make(chan struct{})
 	go func() {
-		for {
-			select {
-			case <-s.deleted:
-				ended.Add(1)
-			case <-t.Context().Done():
-				return
-			}
+		defer close(counted)
+		for range s.deleted {
+			ended.Add(1)
 		}
 	}()
+	t.Cleanup(func() { // after the backend is closed
+		close(s.deleted)
+		<-counted
+	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
 	for n := range maxPools + 50 {
 		x := exchange(call(mcp.IntID(1), "x", `{"_meta":{}}`), newPeer())

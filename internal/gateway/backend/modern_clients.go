@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -51,8 +50,6 @@ type served struct {
 	capabilities json.RawMessage // the server's
 	introduction []byte          // members that name the server in every result
 
-	asking atomic.Int32 // questions that wait for clients
-
 	mu    sync.Mutex
 	level string // the log level that the server was given
 
@@ -62,9 +59,9 @@ type served struct {
 	alone bool // for one request at a time
 }
 
-// maxAsking is how many questions may wait in a shared session before others get
-// a new one: a client that does not come back must not use up what a server may
-// ask (maxQuestions).
+// maxAsking is how many requests, during which a server may ask, share a session:
+// neither their number nor clients that do not come back must use up what a server
+// may ask at a time (maxQuestions).
 const maxAsking = maxQuestions / 4
 
 // How long a session that serves no request is kept, and how often that is
@@ -126,17 +123,20 @@ func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 // that everything comes on, nobody could tell to which of several requests a
 // question belongs: then there is one request at a time in a session.
 func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange) (*served, error) {
-	alone := false
+	mayAsk := false
 	switch x.Request.Method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
 		_, mayShare, err := sharingOf(x.Client)
 		if err != nil {
 			return nil, err
 		}
-		alone = !mayShare && !c.tellsApart()
+		mayAsk = !mayShare
 	}
-	if !alone {
-		return c.takeShared(ctx, key, x.Client)
+	switch {
+	case !mayAsk:
+		return c.takeShared(ctx, key, x.Client, 0)
+	case c.tellsApart():
+		return c.takeShared(ctx, key, x.Client, maxAsking)
 	}
 	c.mu.Lock()
 	if p := c.pools[key]; p != nil {
@@ -167,58 +167,70 @@ func (c *modernClients) tellsApart() bool {
 	return ok
 }
 
-func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
-	if s, ok := c.useShared(key); ok {
-		return s, nil
+// takeShared returns the session that clients of one kind share. At most so many
+// requests go into one; 0 is any number. Then there is another session for the
+// next.
+func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gateway.Client, most int) (*served, error) {
+	for range maxTries {
+		if s, ok := c.useShared(key, most); ok {
+			return s, nil
+		}
+		opened := c.opening.DoChan(key.principal+"\x00"+key.capabilities, func() (any, error) {
+			// Several may wait for it, so none of them can cancel it.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
+			defer cancel()
+			return nil, c.renewShared(ctx, key, client, most)
+		})
+		select {
+		case r := <-opened:
+			if r.Err != nil {
+				return nil, r.Err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	opened := c.opening.DoChan(key.principal+"\x00"+key.capabilities, func() (any, error) {
-		c.mu.Lock()
-		if p := c.pools[key]; p != nil && p.shared.hasRoom() {
-			defer c.mu.Unlock()
-			return p.shared, nil
-		}
-		c.mu.Unlock()
-		// Several may wait for it, so none of them can cancel it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
-		defer cancel()
-		s, err := c.open(ctx, key, client)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		p := c.poolOf(key)
-		before := p.shared
-		p.shared = s
-		over := before != nil && before.users == 0
-		c.mu.Unlock()
-		if over { // otherwise its last user closes it
-			_ = before.Close()
-		}
-		return s, nil
-	})
-	select {
-	case r := <-opened:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		s := r.Val.(*served)
-		c.mu.Lock()
-		s.users++
-		c.mu.Unlock()
-		return s, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	return nil, gone("the server ends its sessions as soon as they have begun, or too many requests want one; try again later")
+}
+
+// maxTries bounds how often a request tries to get into a session that others
+// fill, or that ends at once.
+const maxTries = 100
+
+// renewShared opens a session for a kind of clients, unless there is one with
+// room by now.
+func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *gateway.Client, most int) error {
+	c.mu.Lock()
+	p := c.pools[key]
+	room := p != nil && p.shared.hasRoom(most)
+	c.mu.Unlock()
+	if room {
+		return nil
 	}
+	s, err := c.open(ctx, key, client)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	p = c.poolOf(key)
+	before := p.shared
+	p.shared = s
+	over := before != nil && before.users == 0
+	c.mu.Unlock()
+	if over { // otherwise its last user closes it
+		_ = before.Close()
+	}
+	return nil
 }
 
 // openTime bounds the handshake of a shared session.
 const openTime = time.Minute
 
-func (c *modernClients) useShared(key poolKey) (*served, bool) {
+func (c *modernClients) useShared(key poolKey, most int) (*served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pools[key]
-	if p == nil || !p.shared.hasRoom() {
+	if p == nil || !p.shared.hasRoom(most) {
 		return nil, false
 	}
 	p.shared.users++
@@ -324,8 +336,9 @@ func newServed(conn gateway.Conn, h *hub) (*served, error) {
 }
 
 // hasRoom: a shared session may serve another request.
-func (s *served) hasRoom() bool {
-	return s != nil && s.alive() && s.asking.Load() < maxAsking
+// It is called with the mutex of modernClients held.
+func (s *served) hasRoom(most int) bool {
+	return s != nil && s.alive() && (most == 0 || s.users < most)
 }
 
 func (s *served) alive() bool {

@@ -207,8 +207,6 @@ func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, err
 		}
 		q = &mcp.Message{ID: q.ID, Method: q.Method, Params: params}
 	}
-	p.session.asking.Add(1)
-	defer p.session.asking.Add(-1)
 	return p.Peer.Ask(ctx, q)
 }
 

@@ -47,7 +47,9 @@ type entry struct {
 	latest bool
 }
 
-func newIndex(st store.Store) *index { return &index{store: st, revisions: &revisions{store: st}, sources: map[string]*snapshot{}} }
+func newIndex(st store.Store) *index {
+	return &index{store: st, revisions: &revisions{store: st}, sources: map[string]*snapshot{}}
+}
 
 // refreshTimeout bounds the reading of what has changed, which all who wait for
 // it share.
