@@ -65,6 +65,20 @@ func (w *workers) start(f func()) bool {
 	return true
 }
 
+// enter counts the caller among those that wait waits for until it leaves, unless
+// wait was called already.
+func (w *workers) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.group.Add(1)
+	return true
+}
+
+func (w *workers) leave() { w.group.Done() }
+
 // wait lets no more start and waits for those that run.
 func (w *workers) wait() {
 	w.mu.Lock()

@@ -161,6 +161,11 @@ func (b *stdio) start(ctx context.Context, client *gateway.Client, session gatew
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(errStopped) })()
+	// Close waits for what is being started, too.
+	if !b.work.enter() {
+		return nil, errStopped
+	}
+	defer b.work.leave()
 	if err := b.takeSlot(ctx); err != nil {
 		return nil, err
 	}
@@ -175,7 +180,11 @@ func (b *stdio) start(ctx context.Context, client *gateway.Client, session gatew
 	p := newStdioProcess(b, server, session, com)
 	if !b.work.start(p.run) {
 		p.asks.close()
-		_ = server.Stop(ctx) // ctx has ended, so this is quick
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			b.cfg.Log.Error("the server's process could not be stopped", "error", err)
+		}
 		<-b.slots
 		return nil, errStopped
 	}
