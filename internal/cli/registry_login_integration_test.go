@@ -369,7 +369,7 @@ func TestABrowserIsOpenedAndComesBack(t *testing.T) {
 func TestAPersonWithChromiumSignsIn(t *testing.T) {
 	const chromium = "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
-		t.Skip(err)
+		t.Fatalf("%v; test/setup/chromium.sh installs it", err)
 	}
 	provider := idp.Start(t, idp.Options{})
 	location := protectedRegistry(t, provider, "https://remote.example/mcp")

@@ -190,6 +190,9 @@ func (e *envelope) call() (*Message, error) {
 	if m.Method, ok = unquote(e.method); !ok || m.Method == "" {
 		return nil, invalid("method must be a string that is not empty")
 	}
+	if strings.IndexByte(m.Method, 0) >= 0 {
+		return nil, invalid("method holds the character NUL, where some readers end") // GHSA-q382-vc8q-7jhj
+	}
 	if e.params != nil && e.params[0] != '{' && e.params[0] != '[' {
 		return nil, invalid("params must be an object")
 	}

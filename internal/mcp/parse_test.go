@@ -84,6 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		{"another case (CVE-2026-27896)", `{"jsonrpc":"2.0","id":1,"method":"a","Method":"b"}`, CodeInvalidRequest},
 		{"another case alone", `{"jsonrpc":"2.0","id":1,"METHOD":"b"}`, CodeInvalidRequest},
 		{"long s, which folds to s", `{"jsonrpc":"2.0","id":1,"method":"a","param\u017f":{}}`, CodeInvalidRequest},
+		{"NUL in the method", `{"jsonrpc":"2.0","id":1,"method":"a\u0000b"}`, CodeInvalidRequest},
 		{"trailing NUL (GHSA-q382-vc8q-7jhj)", `{"jsonrpc":"2.0","id":1,"method":"a","method\u0000":"b"}`, CodeInvalidRequest},
 		{"unknown key", `{"jsonrpc":"2.0","id":1,"method":"a","meta":{}}`, CodeInvalidRequest},
 		{"empty key", `{"jsonrpc":"2.0","id":1,"method":"a","":{}}`, CodeInvalidRequest},
