@@ -47,8 +47,13 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	default:
 		return "", refused.err()
 	}
-	if refused.rpc != nil && refused.rpc.Error.Code == mcp.CodeUnsupportedVersion {
-		return TransportStreamable, nil // opening it will say which versions it wants
+	// A server of the stateless era has no initialize; in which words it says so is
+	// its own (MCP 2026-07-28, Versioning, Backward Compatibility).
+	if refused.rpc != nil {
+		switch code := refused.rpc.Error.Code; {
+		case isModernCode(code), code == mcp.CodeMethodNotFound, code == mcp.CodeInvalidParams:
+			return TransportStreamable, nil
+		}
 	}
 	wait, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()

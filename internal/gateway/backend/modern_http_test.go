@@ -405,3 +405,27 @@ func TestModernHTTPNothingCrosses(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// MCP 2026-07-28, Versioning, Backward Compatibility: a server that has no
+// initialize is no HTTP+SSE server because of that.
+func TestDetectKnowsServersWithoutInitialize(t *testing.T) {
+	for name, row := range map[string]struct {
+		status int
+		body   string
+	}{
+		"unknown method":      {http.StatusNotFound, `{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"no initialize"}}`},
+		"no version in _meta": {http.StatusBadRequest, `{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"_meta"}}`},
+		"no header":           {http.StatusBadRequest, `{"jsonrpc":"2.0","id":null,"error":{"code":-32020,"message":"Mcp-Method"}}`},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", mcp.TypeJSON)
+			w.WriteHeader(row.status)
+			_, _ = w.Write([]byte(row.body))
+		}))
+		got, err := Detect(t.Context(), srv.URL, nil)
+		srv.Close()
+		if err != nil || got != TransportStreamable {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
