@@ -251,11 +251,12 @@ func (c *containerCommand) end() {
 		if c.line == nil {
 			return
 		}
-		_ = c.line.Close() // the guest ends everything, and itself
+		_ = c.line.HangUp()
 		select {
 		case <-c.heard:
 		case <-time.After(10 * time.Second):
 		}
+		_ = c.line.Close()
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 // Line is the gateway's end of the line to one guest. It implements [Host].
 type Line struct {
 	session *yamux.Session
+	stdin   io.Closer
 }
 
 var _ Host = (*Line)(nil)
@@ -34,7 +35,7 @@ func Connect(stdin io.WriteCloser, stdout io.Reader, close func() error) (*Line,
 	if err != nil {
 		return nil, fmt.Errorf("open the line to the container: %w", err)
 	}
-	return &Line{session: session}, nil
+	return &Line{session: session, stdin: stdin}, nil
 }
 
 // lineConfig is how both ends use yamux. timeout is how long the other end may
@@ -64,8 +65,10 @@ func (p *pair) Close() error {
 // Done is closed when the guest has gone away.
 func (l *Line) Done() <-chan struct{} { return l.session.CloseChan() }
 
-// Close ends the line. The guest ends every process, which takes it a few
-// seconds at most, and exits.
+// HangUp tells the guest that no more is wanted of it.
+func (l *Line) HangUp() error { return l.stdin.Close() }
+
+// Close ends the line at once.
 func (l *Line) Close() error { return l.session.Close() }
 
 // Spawn starts a server process. When ctx ends before the guest has answered,

@@ -69,6 +69,11 @@ type Host interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
 	// Done is closed when the guest has gone away.
 	Done() <-chan struct{}
-	// Close ends the line; the guest then ends every process and exits.
+	// HangUp tells the guest that no more is wanted of it: it ends every process,
+	// which takes it a few seconds at most, and exits. What they still say is
+	// heard. Close must follow.
+	HangUp() error
+	// Close ends the line at once, as HangUp does, but what is still on its way is
+	// lost.
 	Close() error
 }

@@ -315,7 +315,8 @@ func (s *site) raze(ctx context.Context) error {
 	if line == nil {
 		return nil
 	}
-	line.Close() // the guest ends the server as MCP asks, and then itself
+	_ = line.HangUp() // the guest ends the server as MCP asks, and then itself
+	defer line.Close()
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	_, _ = s.engine.Wait(wait, id) // Remove kills what is left

@@ -16,8 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Fifty clients of one stdio server, two hundred calls each, half of them cut
-// off in the middle: one container throughout, nobody hears what is another's,
+// Fifty clients of one stdio server, half of them in each era, two hundred calls
+// each, half of them cut off in the middle: one container throughout, nobody hears what is another's,
 // and afterwards as many processes as before, none of them dead.
 func TestStorm(t *testing.T) {
 	const clients, calls = 50, 200
@@ -36,6 +36,9 @@ func TestStorm(t *testing.T) {
 	var answered atomic.Int64
 	for i := range clients {
 		c := client{name: fmt.Sprintf("client-%d", i), calls: calls, asks: i%5 == 0, answered: &answered}
+		if i/2%2 == 0 {
+			c.version = "2025-11-25"
+		}
 		if i%2 == 1 {
 			c.cutAt = calls / 2
 		}
@@ -72,10 +75,11 @@ func TestStorm(t *testing.T) {
 
 // client is one client of the storm.
 type client struct {
-	name  string
-	calls int
-	asks  bool // lets the server ask it a question in every tenth call
-	cutAt int  // is cut off in this call; 0: never
+	name    string
+	version string // of the protocol; empty: the newest, which has no sessions
+	calls   int
+	asks    bool // lets the server ask it a question in every tenth call
+	cutAt   int  // is cut off in this call; 0: never
 	// answered counts right answers, over all clients.
 	answered *atomic.Int64
 }
@@ -98,7 +102,8 @@ func storm(ctx context.Context, url string, w *wire, c client) error {
 		}
 	}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: c.name, Version: "1"}, opts).Connect(ctx,
-		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: w.client, MaxRetries: -1}, nil)
+		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: w.client, MaxRetries: -1},
+		&mcp.ClientSessionOptions{ProtocolVersion: c.version})
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

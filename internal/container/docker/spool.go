@@ -17,7 +17,7 @@ type spool struct {
 	kept   []byte
 	lost   int64
 	err    error // set once no more comes
-	closed bool  // by the reader
+	closed bool  // nothing more is taken
 }
 
 func newSpool() *spool {
@@ -67,15 +67,15 @@ func (s *spool) Read(p []byte) (int, error) {
 	for len(s.kept) == 0 && s.err == nil && !s.closed {
 		s.more.Wait()
 	}
-	if s.closed {
-		return 0, io.ErrClosedPipe
-	}
 	if s.lost > 0 {
 		note := fmt.Sprintf("\n[%d bytes of standard error were not read in time and are lost]\n", s.lost)
 		s.lost = 0
 		s.kept = append([]byte(note), s.kept...)
 	}
 	if len(s.kept) == 0 {
+		if s.err == nil {
+			return 0, io.ErrClosedPipe
+		}
 		return 0, s.err
 	}
 	n := copy(p, s.kept)
@@ -83,11 +83,12 @@ func (s *spool) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close is the reader's: what comes from now on is dropped.
+// Close drops what comes from now on. What has come can still be read: it may be a
+// server's last words, and the line to it breaks the moment it has said them.
 func (s *spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed, s.kept = true, nil
+	s.closed = true
 	s.more.Broadcast()
 	return nil
 }

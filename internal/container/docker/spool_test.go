@@ -58,4 +58,12 @@ func TestASpoolsEnds(t *testing.T) {
 	if n, err := s.Write([]byte("x")); n != 1 || err != nil {
 		t.Error(n, err)
 	}
+	// The last words of a server whose line broke before they were read.
+	s = newSpool()
+	s.Write([]byte("why"))
+	s.Close()
+	s.Write([]byte("too late"))
+	if got, err := io.ReadAll(s); string(got) != "why" || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("after closing: %q, %v", got, err)
+	}
 }

@@ -121,13 +121,7 @@ func newServer() *mcp.Server {
 			return "", ctx.Err()
 		}
 	})
-	add(s, "ask", "asks the client for a word and returns it", func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (string, error) {
-		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "say a word"})
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprint(answer.Content["word"]), nil
-	})
+	mcp.AddTool(s, &mcp.Tool{Name: "ask", Description: "asks the client for a word and returns it"}, ask)
 	add(s, "count", "reports progress three times, in the given words", func(ctx context.Context, req *mcp.CallToolRequest, in struct {
 		Text string `json:"text"`
 	}) (string, error) {
@@ -147,6 +141,23 @@ func newServer() *mcp.Server {
 		return "", nil
 	})
 	return s
+}
+
+// ask asks as the era of its caller does: by a result that wants to be called again
+// with the answer (MCP 2026-07-28), or by a request to the client.
+func ask(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	question := &mcp.ElicitParams{Message: "say a word"}
+	answer, _ := req.Params.InputResponses["word"].(*mcp.ElicitResult)
+	if answer == nil && req.ProtocolVersion() >= "2026-07-28" {
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"word": question}}, nil, nil
+	}
+	if answer == nil {
+		var err error
+		if answer, err = req.Session.Elicit(ctx, question); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(answer.Content["word"])}}}, nil, nil
 }
 
 // add registers a tool whose result is one text.
