@@ -19,9 +19,14 @@ func main() {
 }
 
 func run() error {
-	line, err := guest.StandardStreams()
+	shortcut := ""
+	if len(os.Args) > 1 {
+		shortcut = os.Args[1]
+	}
+	ctx := context.Background()
+	line, err := guest.OpenLine(ctx, shortcut)
 	if err != nil {
 		return err
 	}
-	return guest.Serve(context.Background(), line, os.Stderr)
+	return guest.Serve(ctx, line, os.Stderr)
 }

@@ -28,10 +28,50 @@ var ErrLineLost = errors.New("the connection to the container was lost")
 // both: it must make a blocked read of stdout return. Connect does not wait for
 // the guest; the first call does.
 func Connect(stdin io.WriteCloser, stdout io.Reader, close func() error) (*Line, error) {
+	return newLine(&pair{Reader: stdout, WriteCloser: stdin, close: close}, stdin)
+}
+
+// ConnectShortcut is [Connect] to a guest that was told of a shortcut, which is
+// closed when it returns. It waits for the guest to choose, until ctx ends. When it
+// fails, the streams are the caller's to close. detour is the guest's reason for not
+// taking the shortcut.
+func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader, end func() error, shortcut *Shortcut) (line *Line, detour string, err error) {
+	conn, detour, err := shortcut.take(ctx, stdout)
+	if err = errors.Join(err, shortcut.Close()); err != nil {
+		if conn != nil {
+			conn.Close()
+		}
+		return nil, "", fmt.Errorf("open the line to the container: %w", err)
+	}
+	if conn == nil {
+		line, err = Connect(stdin, stdout, end)
+		return line, detour, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, stdout) // nothing comes; it ends with the container
+		_ = conn.Close()
+		close(ended)
+	}()
+	line, err = newLine(&pair{Reader: conn, WriteCloser: conn, close: func() error {
+		err := stdin.Close()
+		go func() {
+			// What was written to standard error comes through the engine, later.
+			select {
+			case <-ended:
+			case <-time.After(lastWords):
+			}
+			_ = end()
+		}()
+		return err
+	}}, stdin)
+	return line, "", err
+}
+
+func newLine(conn io.ReadWriteCloser, stdin io.Closer) (*Line, error) {
 	// 30 seconds without an answer to a ping, or without progress of a write:
 	// the engine, or the container, hangs.
-	cfg := lineConfig(30 * time.Second)
-	session, err := yamux.Client(&pair{Reader: stdout, WriteCloser: stdin, close: close}, cfg)
+	session, err := yamux.Client(conn, lineConfig(30*time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("open the line to the container: %w", err)
 	}

@@ -51,6 +51,7 @@ type running struct {
 	stdin  *os.File
 	stderr *lockedBuffer
 	exited chan error
+	detour string // why it did not take the shortcut
 }
 
 type lockedBuffer struct {
@@ -72,6 +73,12 @@ func (b *lockedBuffer) String() string {
 
 func startGuest(t *testing.T, change ...func(*exec.Cmd)) *running {
 	t.Helper()
+	return startGuestOver(t, nil, change...)
+}
+
+// startGuestOver starts a guest that is told of a shortcut, unless that is nil.
+func startGuestOver(t *testing.T, shortcut *Shortcut, change ...func(*exec.Cmd)) *running {
+	t.Helper()
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +91,9 @@ func startGuest(t *testing.T, change ...func(*exec.Cmd)) *running {
 	g.cmd = exec.Command(guestProgram)
 	g.cmd.Stdin, g.cmd.Stdout, g.cmd.Stderr = theirIn, theirOut, g.stderr
 	g.cmd.WaitDelay = time.Second
+	if shortcut != nil {
+		g.cmd.Args = append(g.cmd.Args, filepath.Join(shortcut.Dir(), socketName))
+	}
 	for _, f := range change {
 		f(g.cmd)
 	}
@@ -93,7 +103,12 @@ func startGuest(t *testing.T, change ...func(*exec.Cmd)) *running {
 	theirIn.Close()
 	theirOut.Close()
 	go func() { g.exited <- g.cmd.Wait() }()
-	if g.Line, err = Connect(in, out, out.Close); err != nil {
+	if shortcut == nil {
+		g.Line, err = Connect(in, out, out.Close)
+	} else {
+		g.Line, g.detour, err = ConnectShortcut(t.Context(), in, out, out.Close, shortcut)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,12 +30,17 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 	}{
 		{"the gateway closes it", func(g *running) { g.Close() }},
 		{"the gateway is killed", func(g *running) { g.stdin.Close() }},
+		{"the gateway hangs up", func(g *running) { _ = g.HangUp() }},
 		{"the engine stops the container", func(g *running) { g.cmd.Process.Signal(syscall.SIGTERM) }},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for i, tt := range slices.Concat(tests, tests) {
+		over, start := "the streams: ", func() *running { return startGuest(t) }
+		if i >= len(tests) {
+			over, start = "a shortcut: ", func() *running { return startGuestOver(t, openShortcut(t)) }
+		}
+		t.Run(over+tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := startGuest(t)
+			g := start()
 			pids := family(t, g)
 			polite := g.spawn(t, "cat")
 			stubborn := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)

@@ -14,7 +14,7 @@ func Serve(context.Context, io.ReadWriteCloser, *os.File) error {
 	return errors.New("thv-guest runs inside Linux containers only")
 }
 
-// StandardStreams exists where [Serve] does.
-func StandardStreams() (io.ReadWriteCloser, error) {
+// OpenLine exists where [Serve] does.
+func OpenLine(context.Context, string) (io.ReadWriteCloser, error) {
 	return nil, errors.New("thv-guest runs inside Linux containers only")
 }

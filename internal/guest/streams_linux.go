@@ -1,18 +1,44 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// StandardStreams is the line to the gateway of the process that runs [Serve]:
-// its standard input and output.
-func StandardStreams() (io.ReadWriteCloser, error) {
+// OpenLine is the line to the gateway of the process that runs [Serve]: the socket
+// at shortcut, where one is given and leads to the gateway, or else standard input
+// and output. Either way the end of standard input ends the line.
+func OpenLine(ctx context.Context, shortcut string) (io.ReadWriteCloser, error) {
+	streams, err := standardStreams()
+	if err != nil || shortcut == "" {
+		return streams, err
+	}
+	dialer := net.Dialer{Timeout: shortcutTimeout}
+	conn, err := dialer.DialContext(ctx, "unix", shortcut)
+	choice := overShortcut
+	if err != nil {
+		choice = overStreams + " " + strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	if _, err := fmt.Fprintf(streams, "%.900s\n", choice); err != nil || conn == nil {
+		return streams, err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, streams)
+		_ = conn.Close()
+	}()
+	return conn, nil
+}
+
+// standardStreams is standard input and output as one connection.
+func standardStreams() (io.ReadWriteCloser, error) {
 	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
 		return nil, errors.New("this program is started by thv inside the containers of its workloads; it does nothing at a terminal")
 	}

@@ -70,9 +70,12 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	id, err := s.engine.Create(ctx, cfg)
+	id, shortcut, err := s.create(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if shortcut != nil {
+		defer shortcut.Close()
 	}
 	defer func() {
 		if err != nil {
@@ -97,7 +100,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 		_ = streams.Close()
 		return err
 	}
-	line, err := guest.Connect(streams.Stdin, streams.Stdout, streams.Close)
+	line, err := s.connect(ctx, streams, shortcut)
 	if err != nil {
 		_ = streams.Close()
 		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)

@@ -56,6 +56,16 @@ func (s *Store) socketPath(name, nonce string) string {
 	return filepath.Join(s.runtime, nonce+".sock")
 }
 
+// LineDir is where the holder of a workload may keep a socket that its container
+// reaches; empty when the operating system has no path for it.
+func (s *Store) LineDir(name string) string {
+	dir := filepath.Join(s.state, "run", name+".line")
+	if len(dir)+len("/s") > maxSocketPath {
+		return ""
+	}
+	return dir
+}
+
 // Own takes hold of a workload for this process. ErrAlreadyRunning when another
 // process has it.
 func (s *Store) Own(ctx context.Context, name string) (*Ownership, error) {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -168,6 +169,10 @@ func (p *place) leave() (traces []string) {
 	rm.Env = append(os.Environ(), p.vars()...)
 	if out, err := rm.CombinedOutput(); err != nil {
 		traces = append(traces, fmt.Sprintf("thv rm --all: %v: %s", err, out))
+	}
+	// A gateway has let go of its workload an instant before it is gone itself.
+	for deadline := time.Now().Add(5 * time.Second); len(p.processes()) > 0 && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
 	}
 	for _, pid := range p.processes() {
 		traces = append(traces, "process "+describe(pid))

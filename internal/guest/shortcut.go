@@ -1,0 +1,118 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ShortcutDir is where a [Shortcut]'s directory is mounted in a container, and
+// ShortcutSocket the socket in it, as the guest's one argument.
+const (
+	ShortcutDir    = "/.thv/line"
+	ShortcutSocket = ShortcutDir + "/" + socketName
+)
+
+const socketName = "s"
+
+// What a guest that was told of a shortcut says first, on its standard output: which
+// way it takes. Behind overStreams comes why.
+const (
+	overShortcut = "shortcut"
+	overStreams  = "streams"
+)
+
+const (
+	// shortcutTimeout is for a connection that the kernel makes at once or never.
+	shortcutTimeout = 2 * time.Second
+	// lastWords is how long the engine may take to deliver what processes wrote to
+	// standard error before the guest ended.
+	lastWords = 5 * time.Second
+	// maxChoice bounds the guest's first line, in bytes.
+	maxChoice = 1 << 10
+)
+
+// Shortcut is a Unix socket in a directory of this machine that is mounted into the
+// guest's container. Over it the two speak without the engine, which otherwise
+// copies each message four times. It leads nowhere when the engine is on another
+// machine or in a virtual one, or when the system's policy forbids it; the guest
+// then says so and keeps to its standard streams.
+//
+// The guest is the first that runs in the container, and after its connection none
+// is taken: the socket is gone before there is a server.
+type Shortcut struct {
+	dir      string
+	listener *net.UnixListener
+}
+
+// OpenShortcut listens in dir, which is made anew, and which nobody but this user,
+// and a container it is mounted into, must be able to reach.
+func OpenShortcut(dir string) (*Shortcut, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("prepare the line to the container: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("prepare the line to the container: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName), Net: "unix"})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the line to the container: %w", err), os.RemoveAll(dir))
+	}
+	s := &Shortcut{dir: dir, listener: l}
+	// The guest runs as the image's user, whom this machine does not know.
+	if err := errors.Join(os.Chmod(dir, 0o711), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the line to the container: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Dir is what is to be mounted, read-only, at [ShortcutDir].
+func (s *Shortcut) Dir() string { return s.dir }
+
+// Close removes the socket and its directory.
+func (s *Shortcut) Close() error {
+	return errors.Join(s.listener.Close(), os.RemoveAll(s.dir))
+}
+
+// take waits until the guest has chosen its way, and takes its connection; nil when
+// it keeps to the streams, with the reason.
+func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (net.Conn, string, error) {
+	type choice struct {
+		line []byte
+		err  error
+	}
+	chosen := make(chan choice, 1)
+	go func() {
+		line, err := readLine(io.LimitReader(stdout, maxChoice))
+		chosen <- choice{line, err}
+	}()
+	var c choice
+	select {
+	case c = <-chosen:
+	case <-ctx.Done():
+		return nil, "", context.Cause(ctx) // the caller ends the reading
+	}
+	word, reason, _ := strings.Cut(string(c.line), " ")
+	switch {
+	case errors.Is(c.err, io.EOF), errors.Is(c.err, io.ErrUnexpectedEOF):
+		return nil, "", ErrLineLost
+	case c.err != nil:
+		return nil, "", c.err
+	case word == overStreams:
+		return nil, reason, nil
+	case !bytes.Equal(c.line, []byte(overShortcut)):
+		return nil, "", fmt.Errorf("the container began with %.40q", c.line)
+	}
+	if err := s.listener.SetDeadline(time.Now().Add(shortcutTimeout)); err != nil {
+		return nil, "", err
+	}
+	conn, err := s.listener.Accept()
+	return conn, "", err
+}

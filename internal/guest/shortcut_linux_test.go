@@ -1,0 +1,102 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func openShortcut(t *testing.T) *Shortcut {
+	t.Helper()
+	// A path of a test's own would be too long for a socket.
+	parent, err := os.MkdirTemp("", "line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(parent) })
+	s, err := OpenShortcut(filepath.Join(parent, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAGuestTakesTheShortcut(t *testing.T) {
+	s := openShortcut(t)
+	g := startGuestOver(t, s)
+	if g.detour != "" {
+		t.Fatalf("it did not: %s", g.detour)
+	}
+	// Whoever comes later, such as a server that knows the path, finds nothing.
+	if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket's directory: %v", err)
+	}
+	p := g.spawn(t, "sh", "-c", "echo warned >&2; cat; echo last >&2")
+	if _, err := io.WriteString(p.Stdin(), "hello"); err != nil {
+		t.Fatal(err)
+	}
+	p.Stdin().Close()
+	if got, err := io.ReadAll(p.Stdout()); string(got) != "hello" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	eventually(t, "standard error", func() bool { return g.stderr.String() == "warned\nlast\n" })
+}
+
+func TestAShortcutThatLeadsNowhere(t *testing.T) {
+	missing := startGuestOver(t, openShortcut(t), func(cmd *exec.Cmd) { cmd.Args[1] = "/nowhere/s" })
+	if !strings.Contains(missing.detour, "no such file") {
+		t.Errorf("the reason is %q", missing.detour)
+	}
+	p := missing.spawn(t, "echo", "over the streams")
+	if got, err := io.ReadAll(p.Stdout()); string(got) != "over the streams\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A container whose first word is not the guest's is not spoken to.
+func TestWhatIsNotTheGuestTakesNoShortcut(t *testing.T) {
+	tests := []struct{ name, says, want string }{
+		{"ends at once", "", ErrLineLost.Error()},
+		{"says something else", "hello\n", `began with "hello"`},
+		{"says more than the word", overShortcut + " please\n", "began with"},
+		{"never ends its line", strings.Repeat("x", 2*maxChoice), ErrLineLost.Error()},
+		{"says it takes the shortcut, and does not", overShortcut + "\n", "timeout"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := openShortcut(t)
+			out, theirs := io.Pipe()
+			go func() {
+				_, _ = io.WriteString(theirs, tt.says)
+				theirs.Close()
+			}()
+			_, _, err := ConnectShortcut(t.Context(), nopCloser{io.Discard}, out, out.Close, s)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("the error is %v", err)
+			}
+			if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket's directory: %v", err)
+			}
+		})
+	}
+	t.Run("says nothing", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		out, _ := io.Pipe()
+		defer out.Close()
+		if _, _, err := ConnectShortcut(ctx, nopCloser{io.Discard}, out, out.Close, openShortcut(t)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
