@@ -8,6 +8,8 @@ import (
 	"io"
 	"log"
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -17,6 +19,10 @@ import (
 type Line struct {
 	session *yamux.Session
 	stdin   io.Closer
+	files   *handover // nil: the line carries everything
+
+	mu     sync.Mutex
+	inputs map[io.Closer]struct{} // standard inputs that were handed over
 }
 
 var _ Host = (*Line)(nil)
@@ -36,10 +42,11 @@ func Connect(stdin io.WriteCloser, stdout io.Reader, close func() error) (*Line,
 // fails, the streams are the caller's to close. detour is the guest's reason for not
 // taking the shortcut.
 func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader, end func() error, shortcut *Shortcut) (line *Line, detour string, err error) {
-	conn, detour, err := shortcut.take(ctx, stdout)
+	conn, files, detour, err := shortcut.take(ctx, stdout)
 	if err = errors.Join(err, shortcut.Close()); err != nil {
 		if conn != nil {
 			conn.Close()
+			files.Close()
 		}
 		return nil, "", fmt.Errorf("open the line to the container: %w", err)
 	}
@@ -51,10 +58,11 @@ func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader
 	go func() {
 		_, _ = io.Copy(io.Discard, stdout) // nothing comes; it ends with the container
 		_ = conn.Close()
+		_ = files.Close()
 		close(ended)
 	}()
 	line, err = newLine(&pair{Reader: conn, WriteCloser: conn, close: func() error {
-		err := stdin.Close()
+		err := errors.Join(files.Close(), stdin.Close())
 		go func() {
 			// What was written to standard error comes through the engine, later.
 			select {
@@ -65,6 +73,9 @@ func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader
 		}()
 		return err
 	}}, stdin)
+	if err == nil {
+		line.files = newHandover(files)
+	}
 	return line, "", err
 }
 
@@ -75,7 +86,7 @@ func newLine(conn io.ReadWriteCloser, stdin io.Closer) (*Line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the line to the container: %w", err)
 	}
-	return &Line{session: session, stdin: stdin}, nil
+	return &Line{session: session, stdin: stdin, inputs: map[io.Closer]struct{}{}}, nil
 }
 
 // lineConfig is how both ends use yamux. timeout is how long the other end may
@@ -106,7 +117,14 @@ func (p *pair) Close() error {
 func (l *Line) Done() <-chan struct{} { return l.session.CloseChan() }
 
 // HangUp tells the guest that no more is wanted of it.
-func (l *Line) HangUp() error { return l.stdin.Close() }
+func (l *Line) HangUp() error {
+	l.mu.Lock()
+	for input := range l.inputs {
+		input.Close() // the guest no longer has it
+	}
+	l.mu.Unlock()
+	return l.stdin.Close()
+}
 
 // Close ends the line at once.
 func (l *Line) Close() error { return l.session.Close() }
@@ -123,22 +141,75 @@ func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error
 }
 
 func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
-	stream, resp, err := l.ask(ctx, req)
-	if err != nil {
-		return nil, fmt.Errorf("start a process in the container: %w", err)
+	var p *remoteProcess
+	if l.files == nil {
+		stream, resp, err := l.ask(ctx, req)
+		if err != nil {
+			return nil, fmt.Errorf("start a process in the container: %w", err)
+		}
+		p = &remoteProcess{line: l, id: resp.Process, stdin: stream, stdout: stream, outputEnd: func() {}}
+	} else {
+		resp, files, err := l.askFiles(ctx, req)
+		if err != nil {
+			return nil, fmt.Errorf("start a process in the container: %w", err)
+		}
+		stdin, stdout, err := pipesOf(files)
+		if err != nil {
+			return nil, errors.Join(err, l.Close()) // no guest of ours
+		}
+		out := &outlet{File: stdout}
+		p = &remoteProcess{line: l, id: resp.Process, stdin: l.input(stdin), stdout: out, outputEnd: out.end}
 	}
-	p := &remoteProcess{line: l, id: resp.Process, stream: stream, ended: make(chan struct{})}
+	p.ended = make(chan struct{})
 	go p.watch()
 	return p, nil
 }
 
+// input is a standard input that was handed over.
+func (l *Line) input(f *os.File) io.WriteCloser {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inputs[f] = struct{}{}
+	return f
+}
+
 // Dial connects to a TCP address as seen from inside the container.
 func (l *Line) Dial(ctx context.Context, address string) (net.Conn, error) {
-	stream, _, err := l.ask(ctx, request{Op: opDial, Address: address})
+	req := request{Op: opDial, Address: address}
+	if l.files != nil {
+		_, files, err := l.askFiles(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return connectionOf(files)
+	}
+	stream, _, err := l.ask(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return &dialled{Stream: stream}, nil
+}
+
+// askFiles is ask for something that is handed over.
+func (l *Line) askFiles(ctx context.Context, req request) (response, []*os.File, error) {
+	ticket, handed := l.files.expect()
+	req.Ticket = ticket
+	stream, resp, err := l.ask(ctx, req)
+	if err != nil {
+		l.files.forget(ticket, handed)
+		return response{}, nil, err
+	}
+	stream.Close()
+	// They were sent before the answer was.
+	select {
+	case files, ok := <-handed:
+		if ok {
+			return resp, files, nil
+		}
+	case <-l.Done():
+		l.files.forget(ticket, handed)
+	}
+	return response{}, nil, ErrLineLost
 }
 
 // answer is what came of one request.

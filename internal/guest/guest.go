@@ -4,18 +4,22 @@
 // One byte stream joins the two: the container's standard input and output,
 // attached through the engine, so it works with every engine, network mode and
 // host, and no port of a container is ever published for the gateway's use.
-// Where both are on one machine, a [Shortcut] takes the place of it. The stream is multiplexed with yamux; the gateway opens a stream for each
-// thing it wants and writes one line of JSON ([request]), the guest answers one
-// line ([response]), and from there the stream carries that thing's bytes:
+// Where both are on one machine, a [Shortcut] takes the place of it, and pipes and
+// connections are handed over instead of carried.
+//
+// The stream is multiplexed with yamux; the gateway opens a stream for each thing it
+// wants and writes one line of JSON ([request]), the guest answers one line
+// ([response]), and from there the stream carries that thing's bytes:
 //
 //	spawn  starts a server process; the stream is its standard input and output
 //	wait   answers when a process has ended, and how
 //	kill   ends a process and what it started
 //	dial   connects to a TCP address inside the container
 //
-// The processes' standard error is the container's. When the gateway's end of
-// the stream or the container's standard input goes away, the guest ends every process and exits, so a container
-// never outlives its gateway. As PID 1 it reaps every orphan.
+// The processes' standard error is the container's. When the gateway's end of the
+// stream goes away, or the container's standard input ends, the guest ends every
+// process and exits, so a container never outlives its gateway. As PID 1 it reaps
+// every orphan.
 //
 // Each server process leads a session and process group of its own and carries
 // a mark in its environment; when it ends, its group and everything that still

@@ -73,6 +73,9 @@ func (b *lockedBuffer) String() string {
 
 func startGuest(t *testing.T, change ...func(*exec.Cmd)) *running {
 	t.Helper()
+	if strings.HasPrefix(t.Name(), "TestOverTheShortcut/") {
+		return startGuestOver(t, openShortcut(t), change...)
+	}
 	return startGuestOver(t, nil, change...)
 }
 

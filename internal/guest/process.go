@@ -5,8 +5,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/yamux"
 )
 
 // stopGrace is what a server gets to end after its input was closed, and again
@@ -18,7 +16,10 @@ const stopGrace = 1500 * time.Millisecond
 type remoteProcess struct {
 	line   *Line
 	id     int64
-	stream *yamux.Stream
+	stdin  io.WriteCloser
+	stdout io.Reader
+	// outputEnd says that the process has ended to who reads what it wrote.
+	outputEnd func()
 
 	ended chan struct{}
 	how   error // set before ended is closed
@@ -26,9 +27,9 @@ type remoteProcess struct {
 	drain sync.Once
 }
 
-func (p *remoteProcess) Stdin() io.WriteCloser { return p.stream }
+func (p *remoteProcess) Stdin() io.WriteCloser { return p.stdin }
 
-func (p *remoteProcess) Stdout() io.Reader { return p.stream }
+func (p *remoteProcess) Stdout() io.Reader { return p.stdout }
 
 func (p *remoteProcess) Wait() error {
 	<-p.ended
@@ -45,13 +46,21 @@ func (p *remoteProcess) watch() {
 	}
 	close(p.ended)
 	// Nothing reads its input any more. What it wrote can still be read.
-	p.stream.Close()
+	p.closeStdin()
+	p.outputEnd()
+}
+
+func (p *remoteProcess) closeStdin() {
+	p.stdin.Close()
+	p.line.mu.Lock()
+	defer p.line.mu.Unlock()
+	delete(p.line.inputs, p.stdin)
 }
 
 func (p *remoteProcess) Stop(ctx context.Context) error {
-	p.stream.Close()
-	// The guest could not finish a write that nobody reads.
-	p.drain.Do(func() { go io.Copy(io.Discard, p.stream) })
+	p.closeStdin()
+	// Neither the guest nor the process could finish a write that nobody reads.
+	p.drain.Do(func() { go io.Copy(io.Discard, p.stdout) })
 	p.kill(stopGrace)
 	select {
 	case <-p.ended:

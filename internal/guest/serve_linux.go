@@ -59,7 +59,11 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	if err != nil {
 		return err
 	}
-	go accept(ctx, session, s)
+	var files *giver
+	if l, ok := line.(*shortcutLine); ok {
+		files = &giver{conn: l.files}
+	}
+	go accept(ctx, session, s, files)
 	select {
 	case <-session.CloseChan():
 		s.end(lineLostGrace, termGrace)
@@ -73,7 +77,7 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	return nil
 }
 
-func accept(ctx context.Context, session *yamux.Session, s *supervisor) {
+func accept(ctx context.Context, session *yamux.Session, s *supervisor, files *giver) {
 	for {
 		stream, err := session.AcceptStream()
 		if err != nil {
@@ -81,14 +85,14 @@ func accept(ctx context.Context, session *yamux.Session, s *supervisor) {
 		}
 		go func() {
 			defer stream.Close()
-			handle(ctx, stream, s)
+			handle(ctx, stream, s, files)
 		}()
 	}
 }
 
 // handle reads what a stream is for and does it. The stream is closed when it
-// returns.
-func handle(ctx context.Context, stream *yamux.Stream, s *supervisor) {
+// returns. files is nil on a line without handover.
+func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giver) {
 	line, err := readLine(stream)
 	if err != nil {
 		refuse(stream, err)
@@ -99,11 +103,15 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor) {
 		refuse(stream, err)
 		return
 	}
+	if req.Ticket != 0 && files == nil {
+		refuse(stream, errNotHanded)
+		return
+	}
 	switch req.Op {
 	case opSpawn:
-		handleSpawn(stream, s, req)
+		handleSpawn(stream, s, req, files)
 	case opDial:
-		handleDial(ctx, stream, req.Address)
+		handleDial(ctx, stream, req, files)
 	default:
 		p := s.find(req.Process)
 		if p == nil {
@@ -124,14 +132,21 @@ func refuse(stream *yamux.Stream, err error) {
 	_ = writeLine(stream, response{Error: err.Error()})
 }
 
-func handleSpawn(stream *yamux.Stream, s *supervisor, req request) {
-	p, err := s.start(req.Argv, req.Listens)
+func handleSpawn(stream *yamux.Stream, s *supervisor, req request, files *giver) {
+	var give func(stdin, stdout *os.File) error
+	if req.Ticket != 0 {
+		give = func(stdin, stdout *os.File) error { return files.give(req.Ticket, stdin, stdout) }
+	}
+	p, err := s.start(req.Argv, req.Listens, give)
 	if err != nil {
 		refuse(stream, err)
 		return
 	}
 	if err := writeLine(stream, response{Process: p.id}); err != nil {
 		p.end(0)
+		return
+	}
+	if give != nil {
 		return
 	}
 	go func() {
@@ -144,14 +159,22 @@ func handleSpawn(stream *yamux.Stream, s *supervisor, req request) {
 	p.stdout.Close()
 }
 
-func handleDial(ctx context.Context, stream *yamux.Stream, address string) {
+func handleDial(ctx context.Context, stream *yamux.Stream, req request, files *giver) {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := dialer.DialContext(ctx, "tcp", req.Address)
 	if err != nil {
-		refuse(stream, dialError(address, err))
+		refuse(stream, dialError(req.Address, err))
 		return
 	}
 	defer conn.Close()
+	if tcp, ok := conn.(*net.TCPConn); ok && req.Ticket != 0 {
+		if err := files.give(req.Ticket, tcp); err != nil {
+			refuse(stream, err)
+			return
+		}
+		_ = writeLine(stream, response{})
+		return
+	}
 	if err := writeLine(stream, response{}); err != nil {
 		return
 	}

@@ -45,7 +45,7 @@ const (
 // machine or in a virtual one, or when the system's policy forbids it; the guest
 // then says so and keeps to its standard streams.
 //
-// The guest is the first that runs in the container, and after its connection none
+// The guest is the first that runs in the container, and after its connections none
 // is taken: the socket is gone before there is a server.
 type Shortcut struct {
 	dir      string
@@ -81,9 +81,10 @@ func (s *Shortcut) Close() error {
 	return errors.Join(s.listener.Close(), os.RemoveAll(s.dir))
 }
 
-// take waits until the guest has chosen its way, and takes its connection; nil when
-// it keeps to the streams, with the reason.
-func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (net.Conn, string, error) {
+// take waits until the guest has chosen its way, and takes its connections: the line,
+// and the one on which files are handed over; nil when it keeps to the streams, with
+// the reason.
+func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (conn, files *net.UnixConn, detour string, err error) {
 	type choice struct {
 		line []byte
 		err  error
@@ -97,22 +98,28 @@ func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (net.Conn, string
 	select {
 	case c = <-chosen:
 	case <-ctx.Done():
-		return nil, "", context.Cause(ctx) // the caller ends the reading
+		return nil, nil, "", context.Cause(ctx) // the caller ends the reading
 	}
 	word, reason, _ := strings.Cut(string(c.line), " ")
 	switch {
 	case errors.Is(c.err, io.EOF), errors.Is(c.err, io.ErrUnexpectedEOF):
-		return nil, "", ErrLineLost
+		return nil, nil, "", ErrLineLost
 	case c.err != nil:
-		return nil, "", c.err
+		return nil, nil, "", c.err
 	case word == overStreams:
-		return nil, reason, nil
+		return nil, nil, reason, nil
 	case !bytes.Equal(c.line, []byte(overShortcut)):
-		return nil, "", fmt.Errorf("the container began with %.40q", c.line)
+		return nil, nil, "", fmt.Errorf("the container began with %.40q", c.line)
 	}
 	if err := s.listener.SetDeadline(time.Now().Add(shortcutTimeout)); err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	conn, err := s.listener.Accept()
-	return conn, "", err
+	if conn, err = s.listener.AcceptUnix(); err != nil {
+		return nil, nil, "", err
+	}
+	if files, err = s.listener.AcceptUnix(); err != nil {
+		conn.Close()
+		return nil, nil, "", err
+	}
+	return conn, files, "", nil
 }

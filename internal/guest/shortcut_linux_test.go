@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,26 @@ func openShortcut(t *testing.T) *Shortcut {
 	return s
 }
 
+// Whatever holds of a guest at its streams holds of one at a shortcut.
+func TestOverTheShortcut(t *testing.T) {
+	tests := map[string]func(*testing.T){
+		"echoes": TestProcessEchoes, "arguments": TestProcessGetsArgumentsAsTheyAre,
+		"environment": TestProcessGetsTheContainersEnvironmentAndDirectory, "standard error": TestStandardErrorIsTheGuests,
+		"files": TestProcessHasNoFileOfTheGuest, "how it ended": TestHowAProcessEnded, "cannot be run": TestProgramThatCannotBeRun,
+		"many at once": TestManyProcessesAtOnce, "big data": TestBigDataBothWays, "last words": TestLastWordsAreRead,
+		"not read": TestReaderThatDoesNotReadStallsNobodyElse, "closed early": TestProcessThatClosesItsStreamsEarly,
+		"stop": TestStopIsAsPoliteAsNeeded, "stop a listener": TestStopOfAListener, "listeners": TestListenersEndWithTheLine,
+		"stop at once": TestStopKillsAtOnceWhenItsContextEnds, "what it started": TestWhatAProcessStartedEndsWithIt,
+		"daemons": TestDaemonOfALivingProcessLives, "orphans": TestOrphansAreReaped, "the line is hidden": TestProcessesCannotReachTheLine,
+		"everything ends": TestEverythingEndsWithTheLine, "contexts": TestCallsHonourTheirContext,
+		"dial": TestDial, "dial unread": TestDialClosedUnread, "the server ends it": TestServerEndsConnection,
+		"refused": TestDialRefused, "hostile requests": TestHostileRequests,
+	}
+	for name, test := range tests {
+		t.Run(name, test)
+	}
+}
+
 func TestAGuestTakesTheShortcut(t *testing.T) {
 	s := openShortcut(t)
 	g := startGuestOver(t, s)
@@ -46,6 +67,52 @@ func TestAGuestTakesTheShortcut(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	eventually(t, "standard error", func() bool { return g.stderr.String() == "warned\nlast\n" })
+}
+
+// Whatever was handed over is closed again, also when nobody waited for it.
+func TestWhatWasHandedOverIsClosed(t *testing.T) {
+	g := startGuestOver(t, openShortcut(t))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	if _, err := g.output(t, "true"); err != nil {
+		t.Fatal(err)
+	}
+	before := openFiles(t)
+	for i := range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*50*time.Microsecond)
+		if p, err := g.Spawn(ctx, []string{"cat"}); err == nil {
+			_ = p.Stop(t.Context())
+		}
+		if c, err := g.Dial(ctx, listener.Addr().String()); err == nil {
+			c.Close()
+		}
+		cancel()
+		if _, err := g.output(t, "echo", "read to its end"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "as many open files as before", func() bool { return openFiles(t) <= before })
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
 }
 
 func TestAShortcutThatLeadsNowhere(t *testing.T) {

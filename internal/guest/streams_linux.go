@@ -21,20 +21,44 @@ func OpenLine(ctx context.Context, shortcut string) (io.ReadWriteCloser, error) 
 	if err != nil || shortcut == "" {
 		return streams, err
 	}
-	dialer := net.Dialer{Timeout: shortcutTimeout}
-	conn, err := dialer.DialContext(ctx, "unix", shortcut)
+	line, err := dialShortcut(ctx, shortcut)
 	choice := overShortcut
 	if err != nil {
 		choice = overStreams + " " + strings.ReplaceAll(err.Error(), "\n", " ")
 	}
-	if _, err := fmt.Fprintf(streams, "%.900s\n", choice); err != nil || conn == nil {
+	if _, err := fmt.Fprintf(streams, "%.900s\n", choice); err != nil || line == nil {
 		return streams, err
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, streams)
-		_ = conn.Close()
+		_ = line.Close()
 	}()
-	return conn, nil
+	return line, nil
+}
+
+// shortcutLine is the two connections of a shortcut: the line, and the one on which
+// files are handed over.
+type shortcutLine struct {
+	net.Conn
+	files *net.UnixConn
+}
+
+func (l *shortcutLine) Close() error {
+	return errors.Join(l.Conn.Close(), l.files.Close())
+}
+
+func dialShortcut(ctx context.Context, path string) (*shortcutLine, error) {
+	dialer := net.Dialer{Timeout: shortcutTimeout}
+	line, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	files, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		line.Close()
+		return nil, err
+	}
+	return &shortcutLine{Conn: line, files: files.(*net.UnixConn)}, nil
 }
 
 // standardStreams is standard input and output as one connection.

@@ -43,8 +43,9 @@ func newSupervisor(stderr *os.File) *supervisor {
 	}
 }
 
-// start runs argv in a session of its own. See request.Listens.
-func (s *supervisor) start(argv []string, listens bool) (*process, error) {
+// start runs argv in a session of its own. See request.Listens. Where give is not
+// nil, the pipes are given away.
+func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout *os.File) error) (*process, error) {
 	path, err := lookPath(argv[0], s.env)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,17 @@ func (s *supervisor) start(argv []string, listens bool) (*process, error) {
 		return nil, err
 	}
 	p.stdin, p.stdout = stdin, stdout
-	close(p.ready)
+	defer close(p.ready) // nobody closes them before
+	if give == nil {
+		return p, nil
+	}
+	err = give(stdin, stdout)
+	stdin.Close()
+	stdout.Close()
+	if err != nil {
+		p.send(unix.SIGKILL)
+		return nil, err
+	}
 	return p, nil
 }
 

@@ -41,6 +41,9 @@ type request struct {
 	GraceMillis int64 `json:"graceMs,omitempty"`
 	// Address is the host:port of a dial.
 	Address string `json:"address,omitempty"`
+	// Ticket asks that what is opened be handed over, under this number; 0: that
+	// the stream carry it.
+	Ticket uint64 `json:"ticket,omitempty"`
 }
 
 // response is the guest's answer to a request.

@@ -79,7 +79,8 @@ func (e *engine) start(t *testing.T) {
 }
 
 // forgetContainerd removes the note of a containerd that died with its engine.
-// Where nobody reaps orphans it is a zombie, which dockerd takes for alive.
+// Where nobody reaps orphans it is a zombie, which dockerd takes for alive. It dies
+// by the kernel's signal, after its engine has.
 func (e *engine) forgetContainerd(t *testing.T) {
 	t.Helper()
 	note := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
@@ -91,8 +92,11 @@ func (e *engine) forgetContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", note, err)
 	}
-	if state, _, ok := stat(pid); !ok || state == 'Z' {
-		os.Remove(note)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if state, _, ok := stat(pid); !ok || state == 'Z' {
+			os.Remove(note)
+			return
+		}
 	}
 }
 
