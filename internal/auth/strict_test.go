@@ -91,3 +91,16 @@ func FuzzStrictJSON(f *testing.F) {
 		}
 	})
 }
+
+// The claims of an RFC 9068 access token.
+func BenchmarkStrictJSON(b *testing.B) {
+	text := []byte(`{"iss":"https://idp.example.com/realms/tools","sub":"248289761001","aud":["https://registry.example.com","account"],"exp":1795276800,"iat":1795273200,` +
+		`"jti":"k3Jd8s-00000017","client_id":"client-of-the-benchmark","scope":"mcp-registry:read","realm_access":{"roles":["reader","J\u00fcrgen"]}}`)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := decodeObject(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

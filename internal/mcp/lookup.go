@@ -66,9 +66,14 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 	if len(raw) == 0 {
 		return -1, -1, nil
 	}
-	start = skipSpace(raw, 0)
-	if end, err = skipValue(raw, start, 0); err != nil {
-		return -1, -1, badParams("not valid JSON: %v", err)
+	start, end = skipSpace(raw, 0), len(raw)
+	if len(path) == 0 || start == len(raw) || raw[start] != '{' {
+		if end, err = skipValue(raw, start, 0); err == nil {
+			err = nothingElse(raw, end)
+		}
+		if err != nil {
+			return -1, -1, badParams("not valid JSON: %v", err)
+		}
 	}
 	for n, key := range path {
 		if n > 0 && raw[start] == 'n' {
@@ -77,7 +82,12 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 		if raw[start] != '{' {
 			return -1, -1, badParams("%s must be an object", dotted(path[:n]))
 		}
-		s, e, err := member(raw[:end], start, key)
+		s, e, after, err := member(raw[:end], start, key)
+		if err == nil && n == 0 {
+			if err = nothingElse(raw, after); err != nil {
+				err = badParams("not valid JSON: %v", err)
+			}
+		}
 		if err != nil || s < 0 {
 			return -1, -1, err
 		}
@@ -86,29 +96,38 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 	return start, end, nil
 }
 
-// member finds key in the well-formed object at b[at].
-func member(b []byte, at int, want string) (start, end int, err error) {
+// nothingElse makes sure that the text ends with the value before at.
+func nothingElse(raw json.RawMessage, at int) error {
+	if at = skipSpace(raw, at); at != len(raw) {
+		return syntax(at, "unexpected character")
+	}
+	return nil
+}
+
+// member finds want in the object at b[at], all of which it reads. after is the
+// index behind the object.
+func member(b []byte, at int, want string) (start, end, after int, err error) {
 	it, err := openObject(b, at, 0)
 	if err != nil {
-		return -1, -1, badParams("not valid JSON: %v", err)
+		return -1, -1, at, badParams("not valid JSON: %v", err)
 	}
 	var seen keySet
 	start, end = -1, -1
 	for it.next() {
 		key, _ := unquote(it.key)
 		if !seen.add(key) {
-			return -1, -1, badParams("the key %s is there twice", shown(key))
+			return -1, -1, at, badParams("the key %s is there twice", shown(key))
 		}
 		if key == want {
 			start, end = it.start, it.end
 		} else if shadows(key, want) {
-			return -1, -1, badParams("the key %s is another spelling of %q", shown(key), want)
+			return -1, -1, at, badParams("the key %s is another spelling of %q", shown(key), want)
 		}
 	}
 	if it.err != nil {
-		return -1, -1, badParams("not valid JSON: %v", it.err)
+		return -1, -1, at, badParams("not valid JSON: %v", it.err)
 	}
-	return start, end, nil
+	return start, end, it.i, nil
 }
 
 // keySet holds the keys of one object: a list while they are few, as nearly

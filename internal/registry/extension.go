@@ -33,7 +33,7 @@ type block struct {
 	ProxyPort   int             `json:"proxy_port"`
 	Stateless   bool            `json:"stateless"`
 	OAuth       json.RawMessage `json:"oauth_config"`
-	Environment []olderInput    `json:"env_vars"`
+	Environment []OlderInput    `json:"env_vars"`
 }
 
 func (b *block) hints() Hints {

@@ -29,11 +29,11 @@ type olderServer struct {
 	Image       string       `json:"image"`
 	TargetPort  int          `json:"target_port"`
 	URL         string       `json:"url"`
-	Headers     []olderInput `json:"headers"`
+	Headers     []OlderInput `json:"headers"`
 }
 
-// olderInput is a variable or header of the older format.
-type olderInput struct {
+// OlderInput is a variable or header of the older format, as it is written there.
+type OlderInput struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
 	Required    bool     `json:"required"`
@@ -42,13 +42,13 @@ type olderInput struct {
 	Choices     []string `json:"choices"`
 }
 
-func (v olderInput) keyValue() KeyValue {
+func (v OlderInput) keyValue() KeyValue {
 	return KeyValue{Name: v.Name, Input: Input{
 		Description: v.Description, IsRequired: v.Required, Default: v.Default, IsSecret: v.Secret, Choices: v.Choices,
 	}}
 }
 
-func keyValues(list []olderInput) []KeyValue {
+func keyValues(list []OlderInput) []KeyValue {
 	var out []KeyValue
 	for _, v := range list {
 		out = append(out, v.keyValue())

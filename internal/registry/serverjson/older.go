@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
 // What the older format cannot say: a namespace and a version.
@@ -57,16 +59,6 @@ type convertedInput struct {
 	IsSecret    bool     `json:"isSecret,omitempty"`
 	Default     string   `json:"default,omitempty"`
 	Choices     []string `json:"choices,omitempty"`
-}
-
-// olderInput is a variable or a header of the older format.
-type olderInput struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Required    bool     `json:"required"`
-	Default     string   `json:"default"`
-	Secret      bool     `json:"secret"`
-	Choices     []string `json:"choices"`
 }
 
 type olderGroup struct {
@@ -144,10 +136,10 @@ func convert(key string, raw json.RawMessage) (*converted, error) {
 	var members map[string]json.RawMessage
 	var e struct {
 		Title, Description, Image, Transport, URL string
-		Repository                                string       `json:"repository_url"`
-		TargetPort                                int          `json:"target_port"`
-		Environment                               []olderInput `json:"env_vars"`
-		Headers                                   []olderInput
+		Repository                                string                `json:"repository_url"`
+		TargetPort                                int                   `json:"target_port"`
+		Environment                               []registry.OlderInput `json:"env_vars"`
+		Headers                                   []registry.OlderInput
 	}
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return nil, err
@@ -198,7 +190,7 @@ func convert(key string, raw json.RawMessage) (*converted, error) {
 	return s, nil
 }
 
-func inputs(list []olderInput) []convertedInput {
+func inputs(list []registry.OlderInput) []convertedInput {
 	var out []convertedInput
 	for _, v := range list {
 		out = append(out, convertedInput{Name: v.Name, Description: v.Description, IsRequired: v.Required, IsSecret: v.Secret, Default: v.Default, Choices: v.Choices})
