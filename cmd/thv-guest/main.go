@@ -1,6 +1,7 @@
 // Command thv-guest runs as PID 1 in the containers of Toolhaven's workloads
-// and does there what the gateway asks for; see package guest. Nobody starts it
-// by hand.
+// and does there what the gateway asks for; see package guest. Where it starts
+// as root it sets up the container first; see package guest/setup. Nobody starts
+// it by hand.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os"
 
 	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/guest/setup"
 )
 
 func main() {
@@ -19,9 +21,16 @@ func main() {
 }
 
 func run() error {
+	first, args, err := guest.ParseSetUp(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	if first != nil {
+		return setup.Run(first, append([]string{os.Args[0]}, args...))
+	}
 	shortcut := ""
-	if len(os.Args) > 1 {
-		shortcut = os.Args[1]
+	if len(args) > 0 {
+		shortcut = args[0]
 	}
 	ctx := context.Background()
 	line, err := guest.OpenLine(ctx, shortcut)

@@ -115,6 +115,13 @@ type Build struct {
 
 // Config is a container to create. Every container is hardened the same way by
 // the implementation: all capabilities dropped, no new privileges, limits.
+//
+// With SetUp the entry point, which must be a program of ours, begins with more,
+// so that it can set up the container's own network: as root, whoever the image's
+// user is, with CAP_NET_ADMIN, and with what it takes to give all of that up
+// (CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_SETPCAP). It has to do so before it runs
+// anything of the image. A container that is on no network of its own, or
+// privileged, is refused.
 type Config struct {
 	Name       string
 	Image      string // reference or id that the engine has
@@ -126,6 +133,7 @@ type Config struct {
 	Publish    []Port
 	Network    string // "none", "host", or a network's name; "" is the engine's default bridge
 	Privileged bool   // keep capabilities; only when a profile says so
+	SetUp      bool   // see above
 	Memory     int64  // bytes; 0 is the default limit
 	Pids       int64  // processes; 0 is the default limit
 }

@@ -406,12 +406,8 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 			within(t, 5*time.Second, "the end of its output", func() { io.Copy(io.Discard, p.Stdout()) })
 		})
 	}
-	if left := g.processes(t); len(left) > 0 {
-		t.Errorf("processes left: %v", left)
-	}
-	if n := g.zombies(t); n > 0 {
-		t.Errorf("%d zombies", n)
-	}
+	eventually(t, "the end of all that was killed", func() bool { return len(g.processes(t)) == 0 })
+	eventually(t, "no zombies", func() bool { return g.zombies(t) == 0 })
 }
 
 func TestDaemonOfALivingProcessLives(t *testing.T) {

@@ -19,9 +19,8 @@ const exposureTimeout = 300 * time.Millisecond
 // We publish no port, but where containers run on this machine's own kernel the
 // engine gives the host an address on their bridge, so a server that listens on
 // all of its container's addresses, and not only on the loopback one that it was
-// told (MCP_HOST), answers any local program there. Keeping that out takes a
-// packet filter, which is not ours to set on somebody's machine; so we try, and
-// tell.
+// told (MCP_HOST), answers any local program there. The guest keeps those out (see
+// shut) unless the kernel does not let it; so we try, and tell.
 func (s *site) exposed(ctx context.Context) string {
 	if s == nil || s.spec.Transport == workload.Stdio {
 		return ""

@@ -3,34 +3,40 @@ package owner
 import (
 	"context"
 	"runtime"
-	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/guest"
 )
 
-// create makes the container, with a shortcut to it where there can be one: an
-// engine that is not of this machine does not find the directory, and gets a
-// container without.
-func (s *site) create(ctx context.Context, cfg container.Config) (string, *guest.Shortcut, error) {
-	shortcut := s.shortcut()
-	if shortcut == nil {
-		id, err := s.engine.Create(ctx, cfg)
+// create makes the container, with its network to be shut and with a shortcut to it
+// where there can be one. Neither is worth a server that does not run: an engine that
+// is not of this machine does not find the shortcut's directory, another may not be
+// allowed to give away what shutting takes; those get a container without.
+func (s *site) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
+	shut := s.shut(cfg, image)
+	if shortcut := s.shortcut(); shortcut != nil {
+		with := shut
+		with.Args = append(with.Args[:len(with.Args):len(with.Args)], guest.ShortcutSocket)
+		with.Mounts = append(with.Mounts[:len(with.Mounts):len(with.Mounts)], container.Mount{Source: shortcut.Dir(), Target: guest.ShortcutDir, ReadOnly: true})
+		id, err := s.engine.Create(ctx, with)
+		if err == nil {
+			return id, shortcut, nil
+		}
+		s.log.Debug("no shortcut to the container", "error", err)
+		if err := shortcut.Close(); err != nil {
+			s.log.Warn("the socket of a line to a container is left", "error", err)
+		}
+	}
+	id, err := s.engine.Create(ctx, shut)
+	if err == nil || !shut.SetUp {
 		return id, nil, err
 	}
-	with := cfg
-	with.Args = append(slices.Clip(cfg.Args), guest.ShortcutSocket)
-	with.Mounts = append(slices.Clip(cfg.Mounts), container.Mount{Source: shortcut.Dir(), Target: guest.ShortcutDir, ReadOnly: true})
-	id, err := s.engine.Create(ctx, with)
-	if err == nil {
-		return id, shortcut, nil
+	plain, plainErr := s.engine.Create(ctx, cfg)
+	if plainErr != nil {
+		return "", nil, plainErr
 	}
-	s.log.Debug("no shortcut to the container", "error", err)
-	if err := shortcut.Close(); err != nil {
-		s.log.Warn("the socket of a line to a container is left", "error", err)
-	}
-	id, err = s.engine.Create(ctx, cfg)
-	return id, nil, err
+	s.log.Warn("the container's network is not closed to programs of this machine", "error", err)
+	return plain, nil, nil
 }
 
 // shortcut is a socket for the container to come; nil when there can be none: only

@@ -70,7 +70,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	id, shortcut, err := s.create(ctx, cfg)
+	id, shortcut, err := s.create(ctx, cfg, image)
 	if err != nil {
 		return err
 	}

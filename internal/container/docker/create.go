@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,7 +76,7 @@ func (e *Engine) create(ctx context.Context, c container.Config, labels map[stri
 	r, err := e.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: c.Name,
 		Config: &ctr.Config{
-			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: labels,
+			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: labels, User: user(c),
 			ExposedPorts: exposed,
 			// Our guest's line. When the attached client goes, its input ends.
 			OpenStdin: true, StdinOnce: true, AttachStdin: true, AttachStdout: true, AttachStderr: true,
@@ -86,6 +87,18 @@ func (e *Engine) create(ctx context.Context, c container.Config, labels map[stri
 	})
 	return r.ID, err
 }
+
+// user is "" for the image's own.
+func user(c container.Config) string {
+	if c.SetUp {
+		return "0:0"
+	}
+	return ""
+}
+
+// setUpCapabilities are those of an entry point that sets up: see
+// [container.Config]. All but the first are among an engine's default ones.
+var setUpCapabilities = []string{"NET_ADMIN", "SETPCAP", "SETUID", "SETGID", "CHOWN"}
 
 // nameTaken: Docker answers 409, Podman 4 a plain 500 whose words are all there is.
 func nameTaken(err error) bool {
@@ -103,6 +116,10 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 	case c.Network != "" && !networkName.MatchString(c.Network):
 		// Among others "container:ID", which would join another container.
 		return nil, fmt.Errorf("network %q is not a network's name", c.Network)
+	case c.SetUp && (c.Privileged || c.Network == "" || c.Network == "none" || c.Network == "host"):
+		// What an unnamed network is, the engine's configuration says: in
+		// Podman's it can be the host's.
+		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)
 	case c.Memory < 0 || c.Pids < 0:
 		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d)", c.Memory, c.Pids)
 	}
@@ -126,6 +143,9 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 	}
 	if !c.Privileged {
 		host.CapDrop = []string{"ALL"}
+		if c.SetUp {
+			host.CapAdd = slices.Clone(setUpCapabilities)
+		}
 		host.SecurityOpt = []string{"no-new-privileges"}
 	}
 	for _, m := range c.Mounts {

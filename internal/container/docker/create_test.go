@@ -17,16 +17,17 @@ import (
 // asked is what of a request to create a container matters.
 type asked struct {
 	OpenStdin, StdinOnce, Tty bool
+	User                      string
 	HostConfig                struct {
-		CapDrop, SecurityOpt, Binds []string
-		Memory                      int64
-		PidsLimit                   *int64
-		Privileged, AutoRemove      bool
-		Init                        *bool
-		NetworkMode                 string
-		LogConfig                   struct{ Type string }
-		RestartPolicy               struct{ Name string }
-		Mounts                      []struct {
+		CapDrop, CapAdd, SecurityOpt, Binds []string
+		Memory                              int64
+		PidsLimit                           *int64
+		Privileged, AutoRemove              bool
+		Init                                *bool
+		NetworkMode                         string
+		LogConfig                           struct{ Type string }
+		RestartPolicy                       struct{ Name string }
+		Mounts                              []struct {
 			Type, Source, Target string
 			ReadOnly             bool
 		}
@@ -67,7 +68,7 @@ func TestEveryContainerIsHardened(t *testing.T) {
 	}
 	a := (*got)[0]
 	h := a.HostConfig
-	if !a.OpenStdin || !a.StdinOnce || a.Tty || h.Privileged || h.AutoRemove || *h.Init || h.NetworkMode != "none" || h.LogConfig.Type != "none" || h.RestartPolicy.Name != "no" ||
+	if !a.OpenStdin || !a.StdinOnce || a.Tty || a.User != "" || len(h.CapAdd) != 0 || h.Privileged || h.AutoRemove || *h.Init || h.NetworkMode != "none" || h.LogConfig.Type != "none" || h.RestartPolicy.Name != "no" ||
 		h.Memory != 2<<30 || *h.PidsLimit != 1024 {
 		t.Errorf("%+v", a)
 	}
@@ -86,6 +87,19 @@ func TestEveryContainerIsHardened(t *testing.T) {
 	}
 }
 
+func TestAnEntryPointThatSetsUp(t *testing.T) {
+	e, got := creator(t, says(201, `{"Id":"x"}`))
+	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Network: "n", SetUp: true}); err != nil {
+		t.Fatal(err)
+	}
+	a := (*got)[0]
+	h := a.HostConfig
+	want := [][]string{{"0:0"}, {"ALL"}, {"CAP_CHOWN", "CAP_NET_ADMIN", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"}, {"no-new-privileges"}}
+	if diff := cmp.Diff(want, [][]string{{a.User}, h.CapDrop, h.CapAdd, h.SecurityOpt}); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhatMustNotReachTheEngine(t *testing.T) {
 	dir := t.TempDir()
 	colon := filepath.Join(dir, "a:b")
@@ -98,6 +112,10 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 	for name, c := range map[string]container.Config{
 		"another container's network":   {Network: "container:other"},
 		"a network that is no name":     {Network: "a b"},
+		"to set up the host's network":  {Network: "host", SetUp: true},
+		"to set up an unnamed network":  {SetUp: true},
+		"to set up no network":          {Network: "none", SetUp: true},
+		"to set up while privileged":    {Network: "n", SetUp: true, Privileged: true},
 		"memory below zero":             {Memory: -1},
 		"processes without limit":       {Pids: -1},
 		"a mount of nothing":            mount(container.Mount{Source: filepath.Join(dir, "none"), Target: "/m"}),

@@ -63,6 +63,8 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 	t.Run("a list takes all labels together", s.list)
 	t.Run("a name is taken once", s.nameTaken)
 	t.Run("containers are hardened", s.hardened)
+	t.Run("an entry point that sets up has what it needs, and no more", s.setUp)
+	t.Run("nothing is set up in a network of others", s.setUpNotOurs)
 	t.Run("limits are felt", s.limits)
 	t.Run("files are copied in before the start", s.copyTo)
 	t.Run("mounts", s.mounts)

@@ -100,6 +100,16 @@ func newServer() *mcp.Server {
 		}
 		return "connected", c.Close()
 	})
+	add(s, "listen", "says hello to whoever connects to host:port, from now on", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Address string `json:"address"`
+	}) (string, error) {
+		l, err := net.Listen("tcp", in.Address)
+		if err != nil {
+			return "", err
+		}
+		go hello(l)
+		return l.Addr().String(), nil
+	})
 	add(s, "self", "returns this process's line of /proc/self/status", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 		Field string `json:"field"`
 	}) (string, error) {
@@ -141,6 +151,18 @@ func newServer() *mcp.Server {
 		return "", nil
 	})
 	return s
+}
+
+// hello answers each connection with a word.
+func hello(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		fmt.Fprint(c, "hello")
+		c.Close()
+	}
 }
 
 // ask asks as the era of its caller does: by a result that wants to be called again

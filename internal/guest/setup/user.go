@@ -1,0 +1,146 @@
+package setup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// identity is a user of a container.
+type identity struct {
+	uid, gid int
+	groups   []int // supplementary, and gid
+	home     string
+}
+
+const (
+	maxID       = 1<<31 - 1 // as engines have it
+	maxAccounts = 4 << 20   // bytes read of /etc/passwd and of /etc/group
+	maxLine     = 64 << 10
+	maxGroups   = 1 << 10
+)
+
+// lookup finds out who an image's USER is, as engines do (OCI image-spec,
+// config.md, User): "user", "uid", "user:group", "uid:gid", "uid:group" or
+// "user:gid"; "" is user 0. A number needs no entry in /etc/passwd or /etc/group;
+// without a group, it is the entry's, or 0. Without a group, too, the user is in
+// every group that lists it.
+func lookup(root fs.FS, spec string) (*identity, error) {
+	name, group, _ := strings.Cut(spec, ":")
+	if name == "" {
+		name = "0"
+	}
+	who := &identity{home: "/"}
+	account, err := find(root, "etc/passwd", name, 4)
+	switch {
+	case err != nil:
+		return nil, err
+	case account != nil:
+		who.uid, who.gid = id(account[2]), id(account[3])
+		if len(account) > 5 && account[5] != "" {
+			who.home = account[5]
+		}
+	default:
+		who.uid = id(name)
+	}
+	if who.uid < 0 || who.gid < 0 {
+		return nil, fmt.Errorf("the image's /etc/passwd has no user %q with a number from 0 to %d", name, maxID)
+	}
+	if group == "" {
+		if account != nil {
+			who.groups, err = groupsOf(root, account[0])
+		}
+	} else {
+		who.gid, err = groupID(root, group)
+	}
+	// Its own group among the others, or what a group must not read, its member
+	// might (CVE-2022-36109).
+	who.groups = append([]int{who.gid}, who.groups...)
+	return who, err
+}
+
+func groupID(root fs.FS, group string) (int, error) {
+	entry, err := find(root, "etc/group", group, 3)
+	if err != nil {
+		return 0, err
+	}
+	gid := id(group)
+	if entry != nil {
+		gid = id(entry[2])
+	}
+	if gid < 0 {
+		return 0, fmt.Errorf("the image's /etc/group has no group %q with a number from 0 to %d", group, maxID)
+	}
+	return gid, nil
+}
+
+// id is -1 for what is no number of a user or group.
+func id(text string) int {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return int(n)
+}
+
+// find returns the fields of the first line of an account file that has that name,
+// or that number; nil when there is none, or no file.
+func find(root fs.FS, file, wanted string, fields int) ([]string, error) {
+	var found []string
+	number := id(wanted)
+	err := entries(root, file, fields, func(entry []string) bool {
+		if entry[0] == wanted || number >= 0 && id(entry[2]) == number {
+			found = entry
+		}
+		return found == nil
+	})
+	return found, err
+}
+
+func groupsOf(root fs.FS, user string) ([]int, error) {
+	var groups []int
+	err := entries(root, "etc/group", 4, func(entry []string) bool {
+		if gid := id(entry[2]); gid >= 0 && slices.Contains(strings.Split(entry[3], ","), user) {
+			groups = append(groups, gid)
+		}
+		return len(groups) < maxGroups
+	})
+	return groups, err
+}
+
+// entries calls yield with each line of an account file (passwd(5), group(5)) that
+// has so many fields, until it returns false. An image may have no such file.
+func entries(root fs.FS, file string, fields int, yield func([]string) bool) error {
+	// Not opened unless it is a file: opening a pipe would wait for ever.
+	info, err := fs.Stat(root, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("/%s is not a file", file)
+	}
+	f, err := root.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(io.LimitReader(f, maxAccounts))
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if entry := strings.Split(strings.TrimSpace(lines.Text()), ":"); len(entry) >= fields && !yield(entry) {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read /%s: %w", file, err)
+	}
+	return nil
+}

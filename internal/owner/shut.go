@@ -1,0 +1,35 @@
+package owner
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// shut is cfg with the guest closing the container's network, before the server
+// starts, to everything that comes from outside, but to the ports that the person
+// publishes: a server that listens on all addresses could be reached there around
+// the gateway. What the container itself begins goes on working.
+//
+// It is not done where there is nothing to close, on the host's network, which is
+// not ours, and in a privileged container, which could open it again. What the
+// guest cannot close, because the kernel or the engine does not allow it, the
+// guest says in the server's log; then and there exposed tells who gets in.
+func (s *site) shut(cfg container.Config, image container.Image) container.Config {
+	if cfg.Privileged || cfg.Network == workload.NoNetwork || cfg.Network == "host" {
+		return cfg
+	}
+	first := guest.SetUp{
+		User: image.User,
+		Home: slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
+	}
+	for _, p := range cfg.Publish {
+		first.Open = append(first.Open, uint16(p.ContainerPort)) // 1 to 65535: workload.Validate
+	}
+	cfg.SetUp = true
+	cfg.Args = append([]string{first.Arg()}, cfg.Args...)
+	return cfg
+}
