@@ -7,19 +7,32 @@ import "github.com/toolhaven/toolhaven/internal/mcp"
 type backlog struct {
 	events [][]byte
 	size   int
+	memory *memory // of the gateway; nil counts nothing
 }
 
+// keep adds a notification and drops the oldest that have no room beside it.
 func (b *backlog) keep(m *mcp.Message) {
 	event := appendEvent(nil, m)
-	if len(event) > maxBacklogBytes {
+	limit := maxBacklogBytes
+	if b.memory != nil && !b.memory.has(len(event)) {
+		limit = tightBacklogBytes
+	}
+	if len(event) > limit {
 		return
 	}
 	b.events = append(b.events, event)
-	b.size += len(event)
-	for len(b.events) > maxBacklog || b.size > maxBacklogBytes {
-		b.size -= len(b.events[0])
+	b.count(len(event))
+	for len(b.events) > maxBacklog || b.size > limit {
+		b.count(-len(b.events[0]))
 		b.events[0] = nil
 		b.events = b.events[1:]
+	}
+}
+
+func (b *backlog) count(bytes int) {
+	b.size += bytes
+	if b.memory != nil {
+		b.memory.force(bytes)
 	}
 }
 
@@ -29,6 +42,11 @@ func (b *backlog) take() []byte {
 	for _, event := range b.events {
 		all = append(all, event...)
 	}
-	*b = backlog{}
+	b.clear()
 	return all
+}
+
+func (b *backlog) clear() {
+	b.count(-b.size)
+	b.events = nil
 }

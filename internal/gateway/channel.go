@@ -98,6 +98,13 @@ func (s *session) send(c *channel, m *mcp.Message, limit int) error {
 	case c.number == 0:
 		return c.st.push(m, limit)
 	}
+	if c.st != nil {
+		size, ok := c.st.reserveFor(m)
+		if !ok {
+			return errAnswerRoom
+		}
+		defer c.st.memory.give(size) // it is pushed as it is by then
+	}
 	var slow bool
 	if c.st != nil && c.st.waiting() > limit {
 		if limit < maxUnread {

@@ -93,6 +93,7 @@ type pace struct {
 	settle    time.Duration // how long calls that were cut off may take to notice
 	gather    time.Duration // how long further questions of a call are waited for
 	parked    time.Duration // how long a call waits for its client's answers
+	room      time.Duration // how long an answer waits for room to be kept in
 }
 
 // Proxies cut connections that are idle for 30 to 60 seconds.
@@ -107,6 +108,7 @@ func defaultPace() pace {
 		settle:    2 * time.Second,
 		gather:    25 * time.Millisecond,
 		parked:    15 * time.Minute, // a person may be asked
+		room:      5 * time.Second,
 	}
 }
 
@@ -125,6 +127,9 @@ type Gateway struct {
 	sealer   *seal.Sealer // of session ids and requestStates
 	used     usedOnce
 	parked   parkedCalls
+	inbound  memory  // for what clients send
+	outbound memory  // for what they have not read yet
+	declared memory  // for what they say of themselves
 	issuer   [8]byte // tells the ids that we gave from those before us
 	reviving singleflight.Group
 	// calls counts the exchanges under way; closers the connections that are
@@ -148,6 +153,7 @@ type Gateway struct {
 //	(telemetry)
 //	(authenticate)
 //	parse MCP            the fronts: streamable.go, sse.go
+//	proper names         names.go
 //	(audit)
 //	(tool name)          filter and override
 //	(authorize)
@@ -174,8 +180,9 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(),
-		sealer: sealer, used: usedOnce{maxGeneration: maxUsed},
+		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
 	}
+	g.inbound.max, g.outbound.max, g.declared.max = maxInbound, maxOutbound, maxDeclared
 	g.draining, g.drain = context.WithCancel(context.Background())
 	rand.Read(g.issuer[:]) // never fails
 	g.ctx, g.cut = context.WithCancelCause(context.Background())
@@ -186,7 +193,7 @@ func New(cfg Config) (*Gateway, error) {
 		front = g.sse
 	}
 	g.http = guard.wrap(g.routes(front))
-	g.handler = chain(deliver, g.recovered)
+	g.handler = chain(deliver, g.recovered, properNames)
 
 	g.sweep.Go(g.sweeper)
 	return g, nil
@@ -269,6 +276,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 		cutOff = fmt.Errorf("%d requests of workload %q were cut off: %w", left, g.cfg.Name, context.Cause(ctx))
 	}
 	g.cut(errStopping)
+	g.parked.close()
 	for _, s := range append(g.sessions.close(), g.shared.close()...) {
 		g.leave(s)
 	}

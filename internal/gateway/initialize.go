@@ -26,7 +26,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	}
 	defer g.calls.leave()
 
-	s := newSession("", g.log, &g.pace)
+	s := g.newSession("")
 	s.principal, s.shared = client.Principal, g.cfg.Stateless
 	s.resumable, s.past.total = !g.cfg.Stateless, &g.sessions.past
 	status := http.StatusOK
@@ -87,7 +87,7 @@ func (g *Gateway) openStatus(err error) int {
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case errors.Is(err, errStopping):
+	case errors.Is(err, errStopping), errors.Is(err, errClientRoom):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone:
 		return http.StatusOK

@@ -151,7 +151,13 @@ func (g *Gateway) open(ctx context.Context, s *session, client *Client) error {
 		s.mu.Unlock()
 		return errInitialized
 	}
-	s.opening, s.client = true, client
+	l, ok := g.declared.lend(len(client.Capabilities)+len(client.Info), smallDeclarations)
+	if !ok {
+		s.mu.Unlock()
+		return errClientRoom
+	}
+	s.declared.drop() // of an attempt before
+	s.opening, s.client, s.declared = true, client, l
 	s.mu.Unlock()
 
 	// Nobody but the client that waits is served by the session, and nobody

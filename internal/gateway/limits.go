@@ -24,27 +24,51 @@ const (
 	maxUnread       = 32 << 20  // bytes that wait on a stream before the client is given up
 	maxParked       = 1_000     // calls of stateless clients that wait for answers
 	maxQuestions    = 64        // questions of one such call
-	maxUsed         = 100_000   // used states that are remembered
+	maxUsed         = 100_000   // used states that are remembered, twice: used.go
 	maxBacklog      = 64        // notifications kept for a session without a stream
 	maxBacklogBytes = 256 << 10 // and their bytes
+	// tightBacklogBytes are theirs when the budget for what waits is used up.
+	tightBacklogBytes = 16 << 10
 )
 
-// body reads the JSON body of a POST. A fault has been answered when ok is
-// false.
-func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, ok bool) {
+// Budgets of bytes for all clients of a gateway together. Counts alone do not
+// bound its memory: a thousand calls of 8 MiB are one session's right.
+const (
+	// maxInbound is for bodies of requests, from their first byte until the last
+	// call of them ends: 32 of the largest there may be. What is made of them on
+	// their way to the server (another _meta, the line that is written) comes on
+	// top, each once or twice as large, but for a short time.
+	maxInbound = 256 << 20
+	// maxOutbound is for answers and events that wait for their client to read
+	// them: 16 answers of the largest size. Who reads them frees them at once.
+	maxOutbound = 256 << 20
+	// maxDeclared is for what the clients of open sessions say of themselves, as
+	// far as that is more than smallDeclarations each, which SDKs stay far below.
+	maxDeclared       = 64 << 20
+	smallDeclarations = 4 << 10
+	// smallSize is what a body or an answer, or what waits on one stream, may
+	// always have. Nearly all messages are smaller, and never touch a budget.
+	smallSize = 64 << 10
+)
+
+// body reads the JSON body of a POST. It may be used for as long as the loan is
+// held. A fault has been answered when ok is false.
+func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, l *loan, ok bool) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		protocolFault(w, http.StatusUnsupportedMediaType, "the Content-Type of a POST must be application/json")
-		return nil, false
+		return nil, nil, false
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		protocolFault(w, http.StatusUnsupportedMediaType, "compressed bodies are not accepted; send it without Content-Encoding")
-		return nil, false
+		return nil, nil, false
 	}
-	b, err := g.read(w, r)
+	b, l, err := g.read(w, r)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
-		return b, true
+		return b, l, true
+	case errors.Is(err, errBodyRoom):
+		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, errBodyRoom)
 	case errors.As(err, &tooLarge):
 		protocolFault(w, http.StatusRequestEntityTooLarge, "the body is larger than 8 MiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -54,36 +78,62 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, ok boo
 		w.Header().Set("Connection", "close")
 		protocolFault(w, http.StatusBadRequest, "the body could not be read to its end")
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 // read reads the whole body into memory of its own: the message that is parsed
 // from it points into it.
-func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *loan, error) {
 	if r.ContentLength > mcp.MaxBody {
 		w.Header().Set("Connection", "close") // do not wait for all of it
-		return nil, &http.MaxBytesError{Limit: mcp.MaxBody}
+		return nil, nil, &http.MaxBytesError{Limit: mcp.MaxBody}
 	}
 	// A ResponseWriter of a test has no deadlines, which is fine.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(g.pace.readBody))
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	// The announced length is a promise, not a reason to set megabytes aside.
-	size := min(max(int(r.ContentLength)+1, 512), 64<<10)
+	// The announced length is a promise, not a reason to set megabytes aside: room
+	// doubles as it comes, up to that.
+	announced := int(r.ContentLength) + 1 // with room to see its end
 	src := http.MaxBytesReader(w, r.Body, mcp.MaxBody)
-	for b := make([]byte, 0, size); ; {
+	taken := 0
+	for b := make([]byte, 0, min(max(announced, 512), smallSize)); ; {
 		n, err := src.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		if err == io.EOF {
-			return b, nil
+		if errors.Is(err, io.EOF) {
+			return b, g.inbound.loan(taken), nil
+		}
+		if err == nil && len(b) == cap(b) {
+			size := 2 * cap(b)
+			if announced > cap(b) {
+				size = min(size, announced)
+			}
+			if b, err = g.grow(b, size, &taken); err != nil {
+				g.inbound.give(taken)
+				taken = 0
+				// The rest is read, so that the connection can be used again.
+				if _, lost := io.Copy(io.Discard, src); lost != nil {
+					w.Header().Set("Connection", "close")
+				}
+			}
 		}
 		if err != nil {
-			return nil, err
-		}
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			g.inbound.give(taken)
+			return nil, nil, err
 		}
 	}
+}
+
+// grow makes b as large as size. Beyond [smallSize] that is taken from the
+// budget, of which the body has taken some already.
+func (g *Gateway) grow(b []byte, size int, taken *int) ([]byte, error) {
+	if size > smallSize {
+		if !g.inbound.take(size - *taken) {
+			return nil, errBodyRoom
+		}
+		*taken = size
+	}
+	return append(make([]byte, 0, size), b...), nil
 }
 
 func isJSON(contentType string) bool {

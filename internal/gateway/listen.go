@@ -37,7 +37,7 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	st := newStream(w, &g.pace)
+	st := g.newStream(w)
 	c, err := s.carried(st, lastID, number, event)
 	if err != nil {
 		g.fail(w, http.StatusNotFound, mcp.ID{}, err)

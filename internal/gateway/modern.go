@@ -57,7 +57,7 @@ func (g *Gateway) modern(p *post, k marks) {
 		g.subscription(p, x)
 		return
 	}
-	c, err := g.callOf(x)
+	c, err := g.callOf(x, p.loan)
 	if err != nil {
 		g.fail(p.w, modernStatus(err), m.ID, err)
 		return

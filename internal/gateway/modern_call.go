@@ -22,6 +22,8 @@ type modernCall struct {
 	g        *Gateway
 	id       string    // in the states it is found by
 	parked   time.Time // when it last was
+	body     *loan     // of what it came in
+	answer   *loan     // of a response that nobody waits for yet
 	exchange *Exchange
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when response is there
@@ -45,19 +47,21 @@ type question struct {
 
 var errAbandoned = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client did not come back with the answers in time"}
 
-// begin plays x out in the background.
-func (g *Gateway) begin(x *Exchange) *modernCall {
+// begin plays x out in the background. l is the loan of the body that it came in.
+func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 	c := &modernCall{
-		g: g, id: rand.Text(), exchange: x, done: make(chan struct{}), asked: make(chan struct{}, 1),
+		g: g, id: rand.Text(), exchange: x, body: l, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		open: map[string]*question{},
 	}
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancelCause(g.ctx)
 	x.Peer = c
+	l.keep()
 	go func() {
+		defer l.drop()
 		defer close(c.done)
 		defer c.cancel(nil)
-		c.response = g.outcome(ctx, x)
+		c.response = c.kept(g.outcome(ctx, x))
 	}()
 	return c
 }
@@ -74,6 +78,22 @@ func (g *Gateway) carry(p *post, c *modernCall, m *mcp.Message) {
 	}
 	c.detach(reply)
 	reply.finish(statusOf(response), []*mcp.Message{{ID: m.ID, Result: response.Result, Error: response.Error}}, false)
+}
+
+// kept is the response as it is kept for a client that is not there, when nobody
+// waits for it.
+func (c *modernCall) kept(response *mcp.Message) *mcp.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.round == 0 || c.reply != nil {
+		return response
+	}
+	l, ok := c.g.outbound.lend(sizeOf(response), smallSize)
+	if !ok {
+		return &mcp.Message{ID: response.ID, Error: errAnswerRoom}
+	}
+	c.g.parked.lend(c, l)
+	return response
 }
 
 // next waits for what the POST is answered with.
@@ -280,65 +300,18 @@ func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error
 	return nil
 }
 
-// parkedCalls are those that wait for their client, by id. Its mutex guards their
-// times too.
-type parkedCalls struct {
-	mu    sync.Mutex
-	calls map[string]*modernCall
-}
-
-func (t *parkedCalls) add(c *modernCall) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.calls == nil {
-		t.calls = map[string]*modernCall{}
-	}
-	c.parked = time.Now()
-	t.calls[c.id] = c
-	if len(t.calls) <= maxParked {
-		return
-	}
-	// Most of those that wait are never come back to: the one that has waited
-	// longest makes room.
-	oldest := c
-	for _, other := range t.calls {
-		if other.parked.Before(oldest.parked) {
-			oldest = other
-		}
-	}
-	delete(t.calls, oldest.id)
-	oldest.cancel(errAbandoned)
-}
-
-func (t *parkedCalls) get(id string) *modernCall {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.calls[id]
-}
-
-func (t *parkedCalls) len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.calls)
-}
-
-func (t *parkedCalls) remove(c *modernCall) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.calls, c.id)
-}
-
-// callOf finds the call that a request goes on with, or begins one.
-func (g *Gateway) callOf(x *Exchange) (*modernCall, error) {
+// callOf finds the call that a request goes on with, or begins one. l is the loan
+// of the request's body.
+func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
 	if !mayAsk(x.Request.Method) || !bytes.Contains(x.Request.Params, []byte("requestState")) {
-		return g.begin(x), nil
+		return g.begin(x, l), nil
 	}
 	token, found, err := mcp.LookupString(x.Request.Params, "requestState")
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return g.begin(x), nil
+		return g.begin(x, l), nil
 	}
 	st, err := g.unseal(x, token)
 	if err != nil {
@@ -352,7 +325,7 @@ func (g *Gateway) callOf(x *Exchange) (*modernCall, error) {
 		if x.Request.Params, err = mcp.Replace(x.Request.Params, value, "requestState"); err != nil {
 			return nil, err
 		}
-		return g.begin(x), nil
+		return g.begin(x, l), nil
 	}
 	answers := map[string]json.RawMessage{}
 	raw, found, err := mcp.Lookup(x.Request.Params, "inputResponses")

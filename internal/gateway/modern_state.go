@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -22,19 +21,22 @@ type state struct {
 	Round int    `json:"r,omitempty"`
 	// Server is the state of the server behind us, when that made it.
 	Server string `json:"s,omitempty"`
-	// Nonce is good for one use, until Expires (Unix seconds).
-	Nonce   string `json:"n"`
-	Expires int64  `json:"e"`
+	// Nonce is good for one use, for stateTime after Issued (Unix microseconds).
+	Nonce  string `json:"n"`
+	Issued int64  `json:"i"`
 }
 
 // stateTime is how long a requestState may be brought back: a person may have to
 // find a password, but not to come back the next day.
 const stateTime = time.Hour
 
-var errState = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "requestState is not one that was given for this request, or was used already"}
+var (
+	errState        = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "requestState is not one that was given for this request, or was used already"}
+	errStateExpired = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "requestState has expired; make the request again without it"}
+)
 
 func (g *Gateway) seal(x *Exchange, st state) string {
-	st.Nonce, st.Expires = rand.Text(), time.Now().Add(stateTime).Unix()
+	st.Nonce, st.Issued = rand.Text(), time.Now().UnixMicro()
 	plain, err := json.Marshal(st)
 	if err != nil {
 		panic(err) // texts and numbers
@@ -45,10 +47,15 @@ func (g *Gateway) seal(x *Exchange, st state) string {
 func (g *Gateway) unseal(x *Exchange, token string) (state, error) {
 	plain, err := g.sealer.Open(g.stateBinding(x), token)
 	var st state
-	if err != nil || json.Unmarshal(plain, &st) != nil || time.Now().Unix() > st.Expires || !g.used.take(st.Nonce) {
+	switch {
+	case err != nil || json.Unmarshal(plain, &st) != nil:
 		return state{}, errState
+	case time.Since(time.UnixMicro(st.Issued)) > stateTime:
+		return state{}, errStateExpired
+	case st.Call != "":
+		return st, nil // its round is good once
 	}
-	return st, nil
+	return st, g.used.take(st.Nonce, st.Issued)
 }
 
 // stateBinding is what a request must have in common with the one that it
@@ -101,30 +108,4 @@ func (g *Gateway) sealState(x *Exchange, result json.RawMessage) (json.RawMessag
 		return nil, err
 	}
 	return mcp.Replace(result, ours, "requestState")
-}
-
-// usedOnce remembers what may be used once, for as long as it would be good: in
-// two generations, so that forgetting costs nothing.
-type usedOnce struct {
-	mu            sync.Mutex
-	young, old    map[string]struct{}
-	youngSince    time.Time
-	maxGeneration int
-}
-
-// take reports whether this is the first use. When there are too many to
-// remember, the oldest are forgotten: their seals expire by themselves.
-func (u *usedOnce) take(nonce string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if now := time.Now(); u.young == nil || now.Sub(u.youngSince) > stateTime || len(u.young) >= u.maxGeneration {
-		u.old, u.young, u.youngSince = u.young, map[string]struct{}{}, now
-	}
-	_, young := u.young[nonce]
-	_, old := u.old[nonce]
-	if young || old {
-		return false
-	}
-	u.young[nonce] = struct{}{}
-	return true
 }

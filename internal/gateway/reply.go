@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (p *reply) open() *stream {
 		if p.announce != nil {
 			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
 		}
-		p.stream = newStream(p.w, &p.g.pace)
+		p.stream = p.g.newStream(p.w)
 		// The client does not know the session yet that it would come back to when
 		// that begins with this reply.
 		if p.session != nil && p.session.resumable && p.announce == nil {
@@ -90,6 +91,8 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	st := p.stream
 	p.mu.Unlock()
 	if st == nil {
+		l := p.borrow(responses)
+		defer l.drop()
 		if p.announce != nil && responses[0].Error == nil {
 			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
 		}
@@ -103,7 +106,11 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	}
 	for _, m := range responses {
 		// MCP 2025-03-26 allows a batch's responses one by one.
-		if err := p.put(st, m, maxUnread); err != nil {
+		err := p.g.soon(p.r.Context().Done(), func() error { return p.put(st, m, maxUnread) })
+		if errors.Is(err, errAnswerRoom) {
+			err = p.put(st, &mcp.Message{ID: m.ID, Error: errAnswerRoom}, maxUnread)
+		}
+		if err != nil {
 			p.g.log.Debug("response dropped", "reason", err)
 		}
 	}
@@ -113,6 +120,28 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 		st.finish()
 	}
 	<-st.done
+}
+
+// borrow takes room for plain responses while they are written. Without it they
+// become errors.
+func (p *reply) borrow(responses []*mcp.Message) (l *loan) {
+	size := 0
+	for _, m := range responses {
+		size += sizeOf(m)
+	}
+	err := p.g.soon(p.r.Context().Done(), func() (err error) {
+		var ok bool
+		if l, ok = p.g.outbound.lend(size, smallSize); !ok {
+			err = errAnswerRoom
+		}
+		return err
+	})
+	if err != nil {
+		for i, m := range responses {
+			responses[i] = &mcp.Message{ID: m.ID, Error: errAnswerRoom}
+		}
+	}
+	return l
 }
 
 // Notify sends a notification before the responses. To a client that takes no

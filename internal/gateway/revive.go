@@ -54,7 +54,7 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 	if !ok {
 		return nil, errSessionOver
 	}
-	s := newSession(id, g.log, &g.pace)
+	s := g.newSession(id)
 	s.principal, s.serial, s.revived = principal, t.serial, true
 	s.resumable, s.past.total = true, &g.sessions.past
 	s.client = &Client{Principal: principal, Version: t.version, Capabilities: t.capabilities, Info: t.info}
@@ -63,6 +63,9 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 	conn, err := resumer.Resume(g.ctx, s.client, t.handle, s)
 	if err == nil {
 		s.version, err = agreed(conn)
+	}
+	if err != nil {
+		s.end(errSessionOver) // the server may have spoken to it
 	}
 	switch {
 	case errors.Is(err, ErrNotResumable):

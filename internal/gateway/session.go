@@ -29,11 +29,13 @@ type session struct {
 	conn    Conn // nil until the server has answered initialize
 	version mcp.Version
 	opening bool
-	over    bool
-	cause   error // why it is over
-	seen    time.Time
-	calls   map[mcp.ID]*call // in flight, by the client's id
-	asks    asks
+	// declared is the loan of what the client says of itself.
+	declared *loan
+	over     bool
+	cause    error // why it is over
+	seen     time.Time
+	calls    map[mcp.ID]*call // in flight, by the client's id
+	asks     asks
 	// own carries what belongs to no exchange; while nothing carries it, attached
 	// is open and notifications wait in the backlog.
 	own      channel
@@ -55,10 +57,12 @@ type call struct {
 	client context.Context
 }
 
-func newSession(id string, log *slog.Logger, pace *pace) *session {
+// newSession makes a session that has not begun; end ends it.
+func (g *Gateway) newSession(id string) *session {
 	return &session{
-		id: id, log: log, pace: pace, ended: make(chan struct{}),
+		id: id, log: g.log, pace: &g.pace, ended: make(chan struct{}),
 		seen: time.Now(), calls: map[mcp.ID]*call{}, attached: make(chan struct{}),
+		backlog: backlog{memory: &g.outbound},
 	}
 }
 
@@ -205,8 +209,10 @@ func (s *session) end(cause error) Conn {
 	s.over, s.cause = true, cause
 	close(s.ended)
 	calls, stream, conn := s.calls, s.own.st, s.conn
-	s.calls, s.own.st, s.backlog = map[mcp.ID]*call{}, nil, backlog{}
+	s.calls, s.own.st = map[mcp.ID]*call{}, nil
+	s.backlog.clear()
 	s.past.clear()
+	s.declared.drop()
 	for _, c := range s.posts {
 		if c.away != nil {
 			c.away.Stop()
@@ -256,7 +262,7 @@ func (s *session) attachOwn(st *stream, missed []pastEvent, prime bool) {
 		for _, event := range s.backlog.events {
 			st.pushRaw(s.remember(&s.own, event))
 		}
-		s.backlog = backlog{}
+		s.backlog.clear()
 	}
 	if before == nil {
 		close(s.attached)

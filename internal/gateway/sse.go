@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -41,10 +42,10 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow text/event-stream")
 		return
 	}
-	s := newSession("", g.log, &g.pace)
+	s := g.newSession("")
 	s.principal = principalOf(r)
 	g.name(s)
-	st := newStream(w, &g.pace)
+	st := g.newStream(w)
 	st.pushRaw(mcp.AppendEvent(nil, mcp.Event{
 		Name: mcp.EventEndpoint,
 		Data: []byte(g.prefixOf(r) + pathMessages + "?session_id=" + s.id),
@@ -53,12 +54,14 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 		panic(err) // it is new
 	}
 	if !g.calls.enter() { // closing
+		st.breakOff()
 		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, errStopping)
 		return
 	}
 	err := g.enroll(s)
 	g.calls.leave()
 	if err != nil {
+		st.breakOff()
 		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, err)
 		return
 	}
@@ -68,11 +71,12 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 
 // message takes a POST: 202, and the answers go to the stream.
 func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
-	b, ok := g.body(w, r)
+	b, l, ok := g.body(w, r)
 	if !ok {
 		return
 	}
-	p := &post{w: w, r: r}
+	defer l.drop()
+	p := &post{w: w, r: r, loan: l}
 	var err error
 	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
 		id := mcp.ID{}
@@ -108,19 +112,19 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 			g.fail(w, http.StatusServiceUnavailable, m.ID, errStopping)
 			return
 		}
-		g.dispatch(r, s, m)
+		g.dispatch(p, s, m)
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
 // dispatch plays a request out in the background. When it returns, the request
 // is known to the session: a cancellation that follows finds it.
-func (g *Gateway) dispatch(r *http.Request, s *session, m *mcp.Message) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(p.r.Context()))
 	conn, client, err := s.begin(m.ID, m.Method, &call{cancel: cancel})
 	begun := err == nil
 	if begun {
-		err = sessionOnly(r, m)
+		err = sessionOnly(p.r, m)
 	}
 	x := &Exchange{Client: client, Request: m, Peer: s, conn: conn}
 	if err == nil && m.Method == mcp.MethodInitialize {
@@ -128,8 +132,10 @@ func (g *Gateway) dispatch(r *http.Request, s *session, m *mcp.Message) {
 			x.open = g.opener(s, x)
 		}
 	}
+	p.loan.keep()
 	go func() {
 		defer g.calls.leave()
+		defer p.loan.drop()
 		defer cancel(nil)
 		var response *mcp.Message
 		if err != nil {
@@ -171,7 +177,11 @@ func (g *Gateway) respond(s *session, m *mcp.Message) {
 	if !s.listens() {
 		return // the session is over, and the client gone
 	}
-	if err := s.send(&s.own, m, maxUnread); err != nil {
+	err := g.soon(s.ended, func() error { return s.send(&s.own, m, maxUnread) })
+	if errors.Is(err, errAnswerRoom) {
+		err = s.send(&s.own, &mcp.Message{ID: m.ID, Error: errAnswerRoom}, maxUnread)
+	}
+	if err != nil {
 		g.log.Debug("session ended", "reason", err)
 		g.end(s, errClientGone)
 	}

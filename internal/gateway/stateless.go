@@ -33,7 +33,7 @@ func (g *Gateway) anonymous(ctx context.Context, v mcp.Version) (*session, error
 		if s := g.shared.get(v); s != nil {
 			return s, nil
 		}
-		s := newSession("", g.log, &g.pace)
+		s := g.newSession("")
 		s.shared = true
 		if err := g.open(g.ctx, s, &Client{Version: v}); err != nil {
 			return nil, err

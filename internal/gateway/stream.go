@@ -11,8 +11,9 @@ import (
 // stream sends messages as server-sent events over one HTTP response. Anybody
 // may push; run alone writes, so that nobody waits for a slow client but run.
 type stream struct {
-	w    http.ResponseWriter
-	pace *pace
+	w      http.ResponseWriter
+	pace   *pace
+	memory *memory // of the gateway; all that waits is taken from it
 
 	mu      sync.Mutex
 	pending []byte
@@ -24,8 +25,9 @@ type stream struct {
 	done chan struct{} // closed when run has returned
 }
 
-func newStream(w http.ResponseWriter, pace *pace) *stream {
-	return &stream{w: w, pace: pace, wake: make(chan struct{}, 1), done: make(chan struct{})}
+// newStream makes a stream, which must be run, or broken off.
+func (g *Gateway) newStream(w http.ResponseWriter) *stream {
+	return &stream{w: w, pace: &g.pace, memory: &g.outbound, wake: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // Why something could not be put on a stream.
@@ -45,9 +47,34 @@ func (s *stream) push(m *mcp.Message, limit int) error {
 	if len(s.pending) > limit {
 		return errSlowClient
 	}
+	size, ok := s.reserve(m)
+	if !ok {
+		return errAnswerRoom
+	}
+	before := len(s.pending)
 	s.pending = appendEvent(s.pending, m)
+	s.memory.force(len(s.pending) - before - size)
 	s.signal()
 	return nil
+}
+
+// reserve takes room for m: it has it always as long as little waits, and
+// otherwise in the gateway's budget. What it took is given back, or pushed. The
+// caller holds mu.
+func (s *stream) reserve(m *mcp.Message) (size int, ok bool) {
+	size = sizeOf(m)
+	if len(s.pending)+size <= smallSize {
+		s.memory.force(size)
+		return size, true
+	}
+	return size, s.memory.take(size)
+}
+
+// reserveFor is reserve for who does not push m itself.
+func (s *stream) reserveFor(m *mcp.Message) (size int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reserve(m)
 }
 
 // pushRaw queues whole events.
@@ -56,6 +83,7 @@ func (s *stream) pushRaw(events []byte) {
 	defer s.mu.Unlock()
 	if len(events) > 0 && !s.ending && !s.broken {
 		s.pending = append(s.pending, events...)
+		s.memory.force(len(events))
 		s.signal()
 	}
 }
@@ -96,7 +124,9 @@ func (s *stream) run(gone, lost <-chan struct{}) (whole bool) {
 	for {
 		b, last := s.swap(spare)
 		if len(b) > 0 {
-			if !s.write(control, b) {
+			ok := s.write(control, b)
+			s.memory.give(len(b))
+			if !ok {
 				return false
 			}
 			s.note()
@@ -173,6 +203,7 @@ func (s *stream) write(control *http.ResponseController, b []byte) bool {
 func (s *stream) breakOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.memory.give(len(s.pending))
 	s.broken, s.pending = true, nil
 	s.signal()
 }

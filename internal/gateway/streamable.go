@@ -43,6 +43,7 @@ type post struct {
 	plain, events bool // what the client accepts
 	messages      []*mcp.Message
 	batch         bool
+	loan          *loan // of the body
 }
 
 func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
@@ -51,10 +52,12 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow application/json and text/event-stream")
 		return
 	}
-	b, ok := g.body(w, r)
+	b, l, ok := g.body(w, r)
 	if !ok {
 		return
 	}
+	defer l.drop()
+	p.loan = l
 	var err error
 	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
 		id := mcp.ID{}

@@ -6,22 +6,26 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// flight is one request that was sent and waits for its answer.
+// flight is one request that was sent and waits for its answer. It may stay for
+// a while when nobody waits any more, so it keeps nothing of the request's params.
 type flight struct {
-	id       mcp.ID // toward the server
-	exchange *gateway.Exchange
-	peer     gateway.Peer    // the exchange's, never nil
-	token    json.RawMessage // the client's progress token, nil for none
-	number   int64
-	wire     mcp.ID // the token toward the server, as an ID so that it compares
-	done     chan struct{}
-	answer   *mcp.Message // set with err before done is closed
-	err      error
+	id     mcp.ID // toward the server
+	own    mcp.ID // the client's
+	method string
+	peer   gateway.Peer    // the exchange's, never nil
+	token  json.RawMessage // the client's progress token, nil for none
+	number int64
+	wire   mcp.ID // the token toward the server, as an ID so that it compares
+	logs   bool   // stateless era: it asks for log messages
+	done   chan struct{}
+	answer *mcp.Message // set with err before done is closed
+	err    error
 }
 
 // wait returns the server's answer with the client's id, or why there is none.
@@ -74,11 +78,18 @@ type inflight struct {
 	// connection of one session passes tokens through: they are unique already,
 	// and may outlive the request (MCP 2025-11-25, Tasks).
 	shared bool
+	// modern says that they are of the stateless era.
+	modern bool
 
 	mu      sync.Mutex
 	last    int64
 	byID    map[mcp.ID]*flight
-	failure error // set by fail: nothing can be sent any more
+	failure error // nothing can be sent any more
+	// doubt is until when the table is not all that the server may speak about,
+	// and logDoubt until when it may log about something else.
+	doubt, logDoubt time.Time
+	// unasked: the server has logged when no request asked it to.
+	unasked bool
 }
 
 func newInflight(shared bool) *inflight {
@@ -93,7 +104,12 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &flight{exchange: x, peer: orNoPeer(x.Peer), done: make(chan struct{})}
+	f := &flight{own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), done: make(chan struct{})}
+	if t.modern {
+		if _, f.logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel); err != nil {
+			return nil, nil, err
+		}
+	}
 	f.number, err = t.takeNumber()
 	if err != nil {
 		return nil, nil, err
@@ -101,7 +117,7 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	f.id = mcp.IntID(f.number)
 	out := &mcp.Message{ID: f.id, Method: x.Request.Method, Params: x.Request.Params}
 	if hasToken {
-		f.token = token
+		f.token = bytes.Clone(token)
 		f.wire, _ = mcp.AsID(token)
 		if t.shared {
 			f.wire = f.id
@@ -159,9 +175,18 @@ func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
 
 func (t *inflight) complete(f *flight, m *mcp.Message) bool {
 	delete(t.byID, f.id)
-	f.answer = &mcp.Message{ID: f.exchange.Request.ID, Result: m.Result, Error: m.Error}
+	f.answer = &mcp.Message{ID: f.own, Result: m.Result, Error: m.Error}
 	close(f.done)
 	return true
+}
+
+// refuse ends every later add with err.
+func (t *inflight) refuse(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.failure = err
+	}
 }
 
 // fail ends every flight with err, and every later add.
@@ -204,7 +229,7 @@ func (t *inflight) unreadable(b []byte, err error) bool {
 	if f == nil {
 		return false
 	}
-	t.settle(f, gone("the server's answer to %s cannot be understood: %v", f.exchange.Request.Method, err))
+	t.settle(f, gone("the server's answer to %s cannot be understood: %v", f.method, err))
 	return true
 }
 
@@ -277,8 +302,25 @@ func (t *inflight) byToken(token mcp.ID) *flight {
 	return newest
 }
 
+// forsake takes f, whose answer may still come, out of the table for want of
+// room. Until then nobody is the only one that a message can be for.
+func (t *inflight) forsake(f *flight, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, f.id)
+	if f.method == mcp.MethodSubscriptionsListen {
+		return // its messages say what they belong to
+	}
+	t.doubt = until
+	if f.logs {
+		t.logDoubt = until
+	}
+}
+
+// only is the one flight there is, if nobody else can be meant. The caller holds
+// mu.
 func (t *inflight) only() *flight {
-	if len(t.byID) != 1 {
+	if len(t.byID) != 1 || time.Now().Before(t.doubt) {
 		return nil
 	}
 	for _, f := range t.byID {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -210,14 +212,20 @@ func TestQuestionsAreBounded(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	for i := range maxQuestions {
-		q.put(request(mcp.IntID(int64(i)), "m", ``), block)
+	put := func(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) {
+		t.Helper()
+		if err := q.put(m, ask); err != nil {
+			t.Error(err)
+		}
 	}
-	q.put(request(mcp.StringID("one too many"), "m", ``), block)
+	for i := range maxQuestions {
+		put(request(mcp.IntID(int64(i)), "m", ``), block)
+	}
+	put(request(mcp.StringID("one too many"), "m", ``), block)
 	if m := <-sent; m.ID != mcp.StringID("one too many") || m.Error == nil {
 		t.Errorf("got %+v", m)
 	}
-	q.put(request(mcp.IntID(0), "m", ``), block)
+	put(request(mcp.IntID(0), "m", ``), block)
 	if m := <-sent; m.ID != mcp.IntID(0) || m.Error == nil || !strings.Contains(m.Error.Message, "in use") {
 		t.Errorf("got %+v", m)
 	}
@@ -225,8 +233,114 @@ func TestQuestionsAreBounded(t *testing.T) {
 		t.Error("took back a question that is not there")
 	}
 	q.close() // takes all back, waits for them, and nothing is sent for them
-	q.put(request(mcp.StringID("late"), mcp.MethodPing, ``), block)
+	put(request(mcp.StringID("late"), mcp.MethodPing, ``), block)
 	if len(sent) != 0 {
 		t.Errorf("sent %+v", <-sent)
+	}
+}
+
+func TestAServerIsToldOfEveryQuestionThatHasNoRoom(t *testing.T) {
+	noLeaks(t)
+	reading, told := make(chan struct{}), make(chan *mcp.Message, 4000)
+	q := newQuestions(func(ctx context.Context, m *mcp.Message) {
+		select {
+		case <-reading:
+			told <- m
+		case <-ctx.Done():
+		}
+	})
+	defer q.close()
+	block := func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	const asked = 3000
+	for i := range asked {
+		if err := q.put(request(mcp.IntID(int64(i)), "m", ``), block); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	close(reading)
+	refused := map[mcp.ID]bool{}
+	for range asked - maxQuestions {
+		select {
+		case m := <-told:
+			if m.Error == nil || m.Error.Message != errManyQuestions.Message || refused[m.ID] {
+				t.Fatalf("told %s", m.Encode())
+			}
+			refused[m.ID] = true
+		case <-time.After(10 * time.Second):
+			t.Fatalf("told of %d only", len(refused))
+		}
+	}
+	eventually(t, "there is room again", func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.refusedSize == 0 && !q.refusing && q.running == maxQuestions
+	})
+}
+
+func TestAServerThatReadsNoRefusalsIsGivenUp(t *testing.T) {
+	noLeaks(t)
+	q := newQuestions(func(ctx context.Context, _ *mcp.Message) { <-ctx.Done() })
+	defer q.close()
+	long := strings.Repeat("x", 64<<10)
+	for i := range 2*maxQuestions + maxRefusals/len(long) + 1 {
+		err := q.put(request(mcp.StringID(fmt.Sprint(i, long)), mcp.MethodPing, ``), nil)
+		if err != nil {
+			if i < 2*maxQuestions || !errors.Is(err, errFlood) {
+				t.Fatalf("question %d: %v", i, err)
+			}
+			return
+		}
+	}
+	t.Error("refusals are kept without end")
+}
+
+func TestWhatHadNoRoomInTheTableMayStillBeMeant(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		table := newInflight(true)
+		table.modern = modern
+		add := func(p gateway.Peer) *flight {
+			f, _, err := table.add(exchange(request(mcp.IntID(1), "m", `{"_meta":{"`+mcp.MetaLogLevel+`":"info"}}`), p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		notify := table.notify
+		if modern {
+			notify = table.notifyModern
+		}
+		log := &mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"info","data":"x"}`)}
+		heard := newPeer()
+		table.forsake(add(newPeer()), time.Now().Add(time.Hour))
+		add(heard)
+		if notify(log) || len(heard.notes) > 0 {
+			t.Errorf("modern %t: what may be about another was given on a guess", modern)
+		}
+		table.doubt, table.logDoubt = time.Now().Add(-time.Second), time.Now().Add(-time.Second)
+		if !notify(log) || len(heard.notes) != 1 {
+			t.Errorf("modern %t: the only one did not hear it when the doubt was over", modern)
+		}
+		if !modern {
+			continue
+		}
+		// Log messages are never about one that asked for none, nor about a
+		// subscription; other messages may be about the former.
+		for method, other := range map[string]bool{"m": false, mcp.MethodSubscriptionsListen: true} {
+			f, _, err := table.add(exchange(request(mcp.IntID(1), method, `{}`), newPeer()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table.doubt = time.Time{}
+			table.forsake(f, time.Now().Add(time.Hour))
+			if !notify(log) {
+				t.Errorf("%s: the only one that asked did not hear it", method)
+			}
+			if notify(&mcp.Message{Method: "notifications/x"}) != other {
+				t.Errorf("%s: another message is given on a guess: %t", method, !other)
+			}
+		}
 	}
 }

@@ -80,6 +80,7 @@ func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
 	b.params.log = log
 	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
+	b.clients.refused = b.doubt
 	return b
 }
 
@@ -101,6 +102,7 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 	patience := discoverTime
 	if err != nil {
 		patience = openTime
+		b.doubt()
 	}
 	info, discoverErr := b.discover(ctx, patience)
 	if discoverErr != nil {
@@ -109,7 +111,16 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 	if conn != nil {
 		_ = conn.Close()
 	}
-	return b.sessionClients.open(info, client, session)
+	return b.withoutSessions(info, client, session)
+}
+
+// withoutSessions begins a session for a client that the server knows nothing of.
+func (b *bridge) withoutSessions(info json.RawMessage, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	conn, err := b.sessionClients.open(info, client, session)
+	if err != nil {
+		b.forget() // it says something else the next time, perhaps
+	}
+	return conn, err
 }
 
 // sessionless: the server took initialize, but keeps no session.
@@ -240,6 +251,14 @@ func (b *bridge) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.discovered, b.refused = nil, nil
+}
+
+// doubt: the server refused what a server of the session era does not, so that
+// its word that it is of that era is not good any more.
+func (b *bridge) doubt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refused = nil
 }
 
 // ask sends server/discover.

@@ -53,6 +53,18 @@ func (s *httpSession) ServerInfo() json.RawMessage { return s.info }
 // Done is closed when the server no longer has the session.
 func (s *httpSession) Done() <-chan struct{} { return s.done }
 
+// inTime bounds a handshake: a server that takes initialize and never answers it
+// must not keep a client that has set itself no limit.
+func inTime(ctx context.Context, server string, handshake func(context.Context) error) error {
+	bound, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	err := handshake(bound)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		return gone("%s did not answer %s within %s", server, mcp.MethodInitialize, openTime)
+	}
+	return err
+}
+
 // initialize begins the session (MCP, Lifecycle, Initialization); request plays
 // the exchange out.
 func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage, request func(*gateway.Exchange) (*mcp.Message, error)) error {
@@ -101,13 +113,13 @@ func (s *httpSession) exchange(ctx context.Context, x *gateway.Exchange, send fu
 }
 
 func (s *httpSession) tellCancelled(f *flight) {
-	if f.exchange.Request.Method == mcp.MethodInitialize {
+	if f.method == mcp.MethodInitialize {
 		return // must not be cancelled (MCP, Cancellation)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, partingTime)
 	defer cancel()
 	if err := s.Notify(ctx, f.cancelled()); err != nil {
-		s.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+		s.log.Warn("the server was not told of a cancelled request", "method", f.method, "error", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 type modernClients struct {
 	sessions sessions
 	log      *slog.Logger
+	refused  func() // the server refused to begin a session
 	opening  singleflight.Group
 	sweeping sync.WaitGroup
 	stop     chan struct{}
@@ -211,6 +213,9 @@ func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *ga
 	if err != nil {
 		return err
 	}
+	if conn, ok := s.Conn.(interface{ Share() }); ok {
+		conn.Share()
+	}
 	c.mu.Lock()
 	p = c.poolOf(key)
 	before := p.shared
@@ -299,9 +304,14 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 		_ = s.Close()
 	}
 	conn, err := c.sessions.Open(ctx, &gateway.Client{
-		Principal: client.Principal, Version: mcp.LatestSession, Capabilities: client.Capabilities, Info: client.Info,
+		Principal: client.Principal, Version: mcp.LatestSession,
+		// The connection outlives the request, whose body these are parts of.
+		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)
 	if err != nil {
+		if refusedByServer(err) {
+			c.refused()
+		}
 		return nil, err
 	}
 	s, err := newServed(conn, peer)

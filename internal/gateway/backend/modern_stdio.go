@@ -70,6 +70,9 @@ func (p *stdioProcess) listen(ctx context.Context, x *gateway.Exchange) (answer 
 		return nil, false, err
 	}
 	if wants, ok := wishesOf(raw); ok {
+		if len(wants.uris) > maxSubscriptions {
+			return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}
+		}
 		return p.modern.subscriptions.play(ctx, x, wants)
 	}
 	return p.play(ctx, x)

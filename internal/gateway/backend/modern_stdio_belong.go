@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -23,7 +24,7 @@ func (t *inflight) notifyModern(m *mcp.Message) bool {
 			// Progress of a request that is answered already is nobody's.
 			return t.notify(m)
 		}
-		f := t.onlyCall()
+		f := t.onlyCall(m.Method)
 		if f == nil {
 			return false
 		}
@@ -35,7 +36,7 @@ func (t *inflight) notifyModern(m *mcp.Message) bool {
 	if !ok || f == nil {
 		return false
 	}
-	params, err := mcp.Replace(m.Params, f.exchange.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
+	params, err := mcp.Replace(m.Params, f.own.Raw(), "_meta", mcp.MetaSubscription)
 	if err != nil {
 		return false
 	}
@@ -68,26 +69,44 @@ func (t *inflight) subscription(id mcp.ID) *flight {
 
 // listening is the listen request with the id. The caller holds mu.
 func (t *inflight) listening(id mcp.ID) *flight {
-	if f := t.byID[id]; f != nil && f.exchange.Request.Method == mcp.MethodSubscriptionsListen {
+	if f := t.byID[id]; f != nil && f.method == mcp.MethodSubscriptionsListen {
 		return f
 	}
 	return nil
 }
 
-// onlyCall is the one request in flight beside subscriptions, whose messages all
-// say what they belong to.
-func (t *inflight) onlyCall() *flight {
+// onlyCall is the one request in flight that a notification of that method can
+// belong to which says of itself nothing; nil when there are several. A
+// subscription's messages all say what they belong to. Log messages are for who
+// asked for them: a server must not send any about another request (MCP
+// 2026-07-28, Logging). So one that was cancelled and asked for none, and that
+// some servers never answer, does not stand in the way; one that did ask does,
+// since what is still logged about it must reach nobody else. A server that has
+// logged unasked is not relied on: then every request may be meant.
+func (t *inflight) onlyCall(method string) *flight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var only *flight
+	log := method == mcp.NotificationMessage
+	var only, asked *flight
+	calls, askers := 0, 0
 	for _, f := range t.byID {
-		if f.exchange.Request.Method == mcp.MethodSubscriptionsListen {
+		if f.method == mcp.MethodSubscriptionsListen {
 			continue
 		}
-		if only != nil {
-			return nil
+		only, calls = f, calls+1
+		if f.logs {
+			asked, askers = f, askers+1
 		}
-		only = f
+	}
+	now := time.Now()
+	switch {
+	case log && askers == 0:
+		t.unasked = true
+		return nil
+	case log && !t.unasked && askers == 1 && !now.Before(t.logDoubt):
+		return asked
+	case calls != 1 || log && !only.logs || now.Before(t.doubt):
+		return nil
 	}
 	return only
 }

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -149,37 +150,96 @@ func TestModernStdioProgressKeepsItsToken(t *testing.T) {
 	}
 }
 
-func TestModernStdioWhoseIsALogMessage(t *testing.T) {
-	level := `"` + mcp.MetaLogLevel + `":"info"`
-	_, m := modernSite(t, StdioConfig{}, "modern")
-	alone := newPeer()
-	_, _ = m.Do(testContext(t), modernExchange(tool("log", "one"), alone))
-	if got := string(alone.next(t, mcp.NotificationMessage).Params); !strings.Contains(got, "one") {
+// askingForLogs is a call of a tool of the crude server that asks for log
+// messages.
+func askingForLogs(t *testing.T, id int64, name, arg string, p gateway.Peer) *gateway.Exchange {
+	t.Helper()
+	x := modernExchange(call(mcp.IntID(id), name, fmt.Sprintf(`{"is":%q}`, arg)), p)
+	params, err := mcp.Set(x.Request.Params, json.RawMessage(`"info"`), "_meta", mcp.MetaLogLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Request.Params = params
+	return x
+}
+
+// logs has the server log what, and tells whether the caller heard it.
+func logs(t *testing.T, m modern, caller *peer, what string) bool {
+	t.Helper()
+	if got := text(m.Do(testContext(t), askingForLogs(t, 1, "log", what, caller))); got != "logged" {
+		t.Fatal(got)
+	}
+	if len(caller.notes) == 0 {
+		return false
+	}
+	if got := string(caller.next(t, mcp.NotificationMessage).Params); !strings.Contains(got, what) {
 		t.Error(got)
+	}
+	return true
+}
+
+func TestModernStdioWhoseIsALogMessage(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	caller, holder := newPeer(), newPeer()
+	if !logs(t, m, caller, "one") {
+		t.Error("the only caller did not hear it")
 	}
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	subscriber, listening := listen(ctx, t, m, mcp.IntID(1))
-	_, _ = m.Do(testContext(t), modernExchange(tool("log", "two"), alone))
-	if got := string(alone.next(t, mcp.NotificationMessage).Params); !strings.Contains(got, "two") {
-		t.Error(got) // a subscription's messages say that they are
+	if !logs(t, m, caller, "two") {
+		t.Error("it did not hear it beside a subscription, whose messages say that they are")
 	}
-	holder := newPeer()
-	done := holdModern(ctx, t, m, "x", holdExchange(mcp.IntID(2), "x", level, holder))
-	_, _ = m.Do(testContext(t), modernExchange(tool("log", "three"), alone))
-	for name, p := range map[string]*peer{"caller": alone, "holder": holder, "subscriber": subscriber} {
+	// MCP 2026-07-28, Logging: about a request that does not ask for log
+	// messages there are none.
+	quiet, leave := context.WithCancel(testContext(t))
+	defer leave()
+	done := holdModern(quiet, t, m, "quiet", holdExchange(mcp.IntID(2), "quiet", "", holder))
+	if !logs(t, m, caller, "three") {
+		t.Error("it did not hear it beside a call that asks for none")
+	}
+	leave()
+	_, _ = wait(t, done)
+	if !logs(t, m, caller, "four") {
+		t.Error("it did not hear it after one that asked for none was cancelled, which is not answered")
+	}
+	// One that asks may be meant, also when it was cancelled: the server may not
+	// know that yet.
+	done = holdModern(ctx, t, m, "x", askingForLogs(t, 3, "hold", "x", holder))
+	if logs(t, m, caller, "five") {
+		t.Error("a message was given to one of two")
+	}
+	cancel()
+	_, _ = wait(t, done)
+	_, _ = wait(t, listening)
+	if logs(t, m, caller, "six") {
+		t.Error("a message that may be about the cancelled call was given to another")
+	}
+	for name, p := range map[string]*peer{"holder": holder, "subscriber": subscriber} {
 		if len(p.notes) > 0 {
 			t.Errorf("the %s heard %s", name, (<-p.notes).Params)
 		}
 	}
-	// A call that was cancelled still is one that may be meant.
+}
+
+func TestModernStdioAServerThatLogsUnaskedIsNotReliedOn(t *testing.T) {
+	_, m := modernSite(t, StdioConfig{}, "modern")
+	caller, other := newPeer(), newPeer()
+	_, _ = m.Do(testContext(t), modernExchange(tool("log", "unasked"), other))
+	if len(other.notes) > 0 {
+		t.Error("who asked for no log messages has heard one")
+	}
+	if !logs(t, m, caller, "alone") {
+		t.Error("the only request in flight did not hear it")
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	done := holdModern(ctx, t, m, "quiet", holdExchange(mcp.IntID(2), "quiet", "", other))
+	if logs(t, m, caller, "whose") {
+		t.Error("what may be about the quiet call was given to another")
+	}
 	cancel()
 	_, _ = wait(t, done)
-	_, _ = wait(t, listening)
-	_, _ = m.Do(testContext(t), modernExchange(tool("log", "four"), alone))
-	if len(alone.notes)+len(holder.notes) > 0 {
-		t.Error("a message was given to somebody on a guess")
-	}
 }
 
 func TestModernStdioCancellation(t *testing.T) {

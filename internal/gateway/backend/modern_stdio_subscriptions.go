@@ -96,6 +96,14 @@ func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants wis
 // admit makes s a member. The caller holds the turn.
 func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
 	h.mu.Lock()
+	watched := len(s.wants.uris)
+	for other := range h.members {
+		watched += len(other.wants.uris)
+	}
+	if len(s.wants.uris) > 0 && watched > maxWatched {
+		h.mu.Unlock()
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resources are watched already"}
+	}
 	h.members[s] = struct{}{}
 	if up := h.current; up != nil && up.ack != nil && up.covers.include(s.wants) {
 		up.welcome(s)

@@ -9,8 +9,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// maxQuestions bounds how many requests of one server may wait for a client.
-const maxQuestions = 64
+const (
+	// maxQuestions bounds how many requests of one server may wait for a client.
+	maxQuestions = 64
+	// maxRefusals bounds the bytes of ids of requests beyond that, which wait for
+	// a server to read that they are refused: some 26,000.
+	maxRefusals = 1 << 20
+	refusalSize = 32 // of a refusal, beside its id
+)
+
+var (
+	errManyQuestions = &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d requests wait for the client already", maxQuestions)}
+	errFlood         = gone("the server asks its clients more than it reads answers to")
+)
 
 // questions are the requests of a server that wait for a client's answer. Each
 // is asked on a goroutine of its own, so that reading goes on meanwhile.
@@ -26,6 +37,10 @@ type questions struct {
 	closed  bool
 	running int
 	open    map[mcp.ID]context.CancelFunc
+	// refused wait for refusing, which tells the server one by one.
+	refused     []mcp.ID
+	refusedSize int
+	refusing    bool
 }
 
 // newQuestions makes the table; send sends one answer to the server. close
@@ -38,15 +53,16 @@ func newQuestions(send func(context.Context, *mcp.Message)) *questions {
 // put asks the server's request q by ask, and sends what comes of it: the
 // client's answer or an error, always with the server's id. A ping is answered
 // at once: it asks whether the other end of this connection is alive, and that
-// is we. put does not wait.
-func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) {
+// is we. put does not wait. Its error is a reason to end the connection: the
+// server asks on and on, and does not read that nobody listens.
+func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return
+		return nil
 	}
 	if q.running >= 2*maxQuestions {
-		return // a flood: there is no room left even for refusals
+		return q.refuse(m.ID)
 	}
 	reply := func(answer *mcp.Message) {
 		q.run(func() { q.send(q.ctx, answer) })
@@ -54,13 +70,13 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 	switch {
 	case m.Method == mcp.MethodPing:
 		reply(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
-		return
+		return nil
 	case q.open[m.ID] != nil:
 		reply(mcp.NewError(m.ID, mcp.CodeInvalidRequest, fmt.Sprintf("the id %s is in use by a request that is not answered yet", m.ID)))
-		return
+		return nil
 	case len(q.open) >= maxQuestions:
-		reply(mcp.NewError(m.ID, mcp.CodeInternal, fmt.Sprintf("more than %d requests wait for the client already", maxQuestions)))
-		return
+		reply(&mcp.Message{ID: m.ID, Error: errManyQuestions})
+		return nil
 	}
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.open[m.ID] = cancel
@@ -78,6 +94,45 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 		}
 		q.send(q.ctx, answer)
 	})
+	return nil
+}
+
+// refuse has the server told that there is no room for the request. The caller
+// holds mu.
+func (q *questions) refuse(id mcp.ID) error {
+	size := len(id.String()) + refusalSize
+	if q.refusedSize+size > maxRefusals {
+		return errFlood
+	}
+	q.refused, q.refusedSize = append(q.refused, id), q.refusedSize+size
+	if !q.refusing {
+		q.refusing = true
+		q.wait.Go(q.refuseAll)
+	}
+	return nil
+}
+
+func (q *questions) refuseAll() {
+	for {
+		q.mu.Lock()
+		ids := q.refused
+		q.refused = nil
+		if len(ids) == 0 || q.ctx.Err() != nil {
+			q.refusing = false
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		for _, id := range ids {
+			if q.ctx.Err() != nil {
+				break
+			}
+			q.send(q.ctx, &mcp.Message{ID: id, Error: errManyQuestions})
+			q.mu.Lock()
+			q.refusedSize -= len(id.String()) + refusalSize
+			q.mu.Unlock()
+		}
+	}
 }
 
 // run starts f; the caller holds mu.

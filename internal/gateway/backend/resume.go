@@ -28,7 +28,7 @@ func (b *bridge) Resume(ctx context.Context, client *gateway.Client, handle []by
 	info, err := b.discover(ctx, discoverTime)
 	switch {
 	case err == nil:
-		return b.sessionClients.open(info, client, session)
+		return b.withoutSessions(info, client, session)
 	case refusedByServer(err):
 		return nil, gateway.ErrNotResumable // it was another server then
 	default:

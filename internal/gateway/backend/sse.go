@@ -61,7 +61,8 @@ func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.
 	if err != nil {
 		return nil, err
 	}
-	if err := c.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+	err = inTime(ctx, "the server at "+r.String(), func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (c *sseConn) handle(data []byte) error {
 			c.session.Notify(m)
 		}
 	case mcp.Request:
-		c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+		return c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 			return c.flights.ask(ctx, q, c.session)
 		})
 	}

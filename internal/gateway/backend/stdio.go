@@ -199,7 +199,8 @@ func (b *stdio) start(ctx context.Context, client *gateway.Client, session gatew
 	if p.isModern() {
 		return p, nil
 	}
-	if err := p.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+	err = inTime(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client, b.cfg.ClientInfo) })
+	if err != nil {
 		p.end(err)
 		return nil, err
 	}

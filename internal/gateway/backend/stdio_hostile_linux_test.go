@@ -104,6 +104,14 @@ func TestStdioServerThatFloods(t *testing.T) {
 	}
 }
 
+func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
+	_, b := crudeBackend(t, StdioConfig{})
+	conn := openAs(t, b, plain(), newPeer())
+	if got := ask(t, conn, "ask forever", ""); !strings.Contains(got, "asks its clients more than it reads answers to") {
+		t.Error(got)
+	}
+}
+
 // A server that does not read any more stalls its clients for as long as they
 // care to wait, and can be ended.
 func TestStdioServerThatStopsReading(t *testing.T) {

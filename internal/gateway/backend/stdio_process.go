@@ -69,6 +69,7 @@ func newStdioProcess(b *stdio, server guest.Process, session gateway.Peer, com *
 		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		sessions: map[*stdioConn]struct{}{},
 	}
+	p.flights.modern = p.isModern()
 	p.modern.subscriptions = newSubscriptions(p)
 	p.asks = newQuestions(p.sendAnswer)
 	p.early = newEarlyOutput(server.Stdout(), b.cfg.Babble, p.giveUp)
@@ -220,12 +221,13 @@ func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *m
 // still says about it must not look as if it were about the one other request
 // in flight.
 func (p *stdioProcess) abandon(f *flight) {
-	if p.common == nil || p.abandoned.Add(1) > maxAbandoned {
-		if p.common != nil {
-			p.abandoned.Add(-1)
-		}
+	switch {
+	case p.common == nil:
 		p.flights.remove(f)
-	} else {
+	case p.abandoned.Add(1) > maxAbandoned:
+		p.abandoned.Add(-1)
+		p.flights.forsake(f, time.Now().Add(abandonTime))
+	default:
 		time.AfterFunc(abandonTime, func() {
 			p.abandoned.Add(-1)
 			p.flights.remove(f)
@@ -235,7 +237,7 @@ func (p *stdioProcess) abandon(f *flight) {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		defer cancel()
 		if err := p.send(ctx, f.cancelled()); err != nil && !p.over() {
-			p.log.Warn("the server was not told of a cancelled request", "method", f.exchange.Request.Method, "error", err)
+			p.log.Warn("the server was not told of a cancelled request", "method", f.method, "error", err)
 		}
 	})
 }
@@ -251,7 +253,9 @@ func (p *stdioProcess) handle(m *mcp.Message) {
 			p.log.Debug("an answer of the server is for no request, or came too late", "id", m.ID.String())
 		}
 	case mcp.Request:
-		p.asks.put(m, p.ask)
+		if err := p.asks.put(m, p.ask); err != nil {
+			p.end(err)
+		}
 	case mcp.Notification:
 		p.notify(m)
 	}

@@ -282,6 +282,10 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 				os.Exit(0)
 			}
 		}
+	case "ask forever":
+		for i := int64(0); ; i++ {
+			c.write(&mcp.Message{ID: mcp.IntID(i), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})
+		}
 	case "split":
 		c.out.WriteString(`{"jsonrpc":"2.0",`)
 		c.out.Flush()

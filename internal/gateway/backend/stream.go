@@ -128,7 +128,7 @@ func (c *streamableConn) resume(ctx context.Context, cancel context.CancelFunc, 
 		defer func() { _ = resp.Body.Close() }()
 		return c.pump(resp.Body, cancel, f, state)
 	}
-	method := f.exchange.Request.Method
+	method := f.method
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
 		return final(gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, method))
@@ -249,12 +249,14 @@ func (c *streamableConn) handle(f *flight, m *mcp.Message) {
 			c.session.Notify(m)
 		}
 	case mcp.Request:
-		c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+		if err := c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 			if live {
 				return f.peer.Ask(ctx, q)
 			}
 			return c.flights.ask(ctx, q, c.session)
-		})
+		}); err != nil {
+			c.lose(err)
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ const (
 	// listenTime is how long Listen waits for the server to accept the stream of
 	// the session, so that nothing is lost that it sends to a client that listens.
 	listenTime = 250 * time.Millisecond
+	// lostTime is how long requests in a shared session may still be answered
+	// after the server said to one of them that it does not know the session.
+	lostTime = time.Minute
 )
 
 // StreamableConfig says how to reach a streamable HTTP server.
@@ -66,7 +69,8 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	if err := c.handshake(ctx, client, b.cfg.ClientInfo); err != nil {
+	err = inTime(ctx, "the server at "+r.String(), func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -92,6 +96,7 @@ type streamableConn struct {
 	mark    []byte    // the server's
 	resumed bool      // the session was there before the connection
 	deaf    bool      // there is no standalone stream
+	shared  bool      // guarded by mu
 	// settled is closed when it is known whether the standalone stream is there;
 	// nil until somebody listens. Guarded by mu.
 	settled chan struct{}
@@ -195,13 +200,38 @@ func (c *streamableConn) refusedHere(f *refusal) error {
 	return f.err()
 }
 
-// lose ends the session from the server's side.
+// Share says that the requests in the session are of several clients.
+func (c *streamableConn) Share() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared = true
+}
+
+// lose ends the session from the server's side, and what is in flight with it. In
+// a shared session that is not at once: a server says 404 for other reasons too,
+// and may go on answering those who were not told so.
 func (c *streamableConn) lose(err error) {
-	// First: who is told that the session is lost finds that it is.
+	c.mu.Lock()
+	shared := c.shared
+	c.mu.Unlock()
 	c.end.Do(func() {
 		c.log.Info("the session ended", "error", err)
+		// First: who is told that the session is lost finds that it is.
 		close(c.done)
+		c.flights.refuse(err)
+		if shared {
+			c.work.start(func() {
+				_ = sleep(c.ctx, lostTime)
+				c.fail(err)
+			})
+		}
 	})
+	if !shared {
+		c.fail(err)
+	}
+}
+
+func (c *streamableConn) fail(err error) {
 	c.flights.fail(err)
 	c.stop()
 	c.asks.stop()
@@ -216,9 +246,12 @@ func (c *streamableConn) Close() error {
 
 func (c *streamableConn) close(tell bool) {
 	c.shut.Do(func() {
-		lost := c.ctx.Err() != nil
+		lost := true
+		c.end.Do(func() {
+			lost = false
+			close(c.done)
+		})
 		c.flights.fail(errClosed(c.remote.String()))
-		c.end.Do(func() { close(c.done) })
 		c.stop()
 		c.asks.close()
 		c.work.wait()

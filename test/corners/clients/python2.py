@@ -137,7 +137,9 @@ async def steps(client):
     say("progress", heard + [text(await done)])
     if version < STATELESS:
         await client.set_logging_level("info")
-    await call("log", key=key)
+        await call("log", key=key)
+    else:  # only here, as other clients do; the client's own log_level goes with every request
+        await client.call_tool("log", {"key": key}, meta={"io.modelcontextprotocol/logLevel": "info"})
     say("log", await many(3, logs))
 
     for tool in ("sample", "elicit", "roots"):
@@ -170,7 +172,6 @@ async def main():
     async with Client(
         sse_client(url) if transport == "sse" else url,
         mode=os.environ["MODE"],
-        log_level="info",
         client_info=types.Implementation(name="python2", version="1"),
         message_handler=on_message,
         logging_callback=on_log,

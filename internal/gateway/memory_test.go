@@ -1,0 +1,498 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const mib = 1 << 20
+
+// padded is a request of about size bytes.
+func padded(id, method string, size int, more string) string {
+	return req(id, method, `{"name":"add","padding":"`+strings.Repeat("x", size)+`"`+more+`}`)
+}
+
+// refusedForRoom reports whether a is what a client gets when there is no room.
+func refusedForRoom(a *answer, err error) bool {
+	return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "" && strings.Contains(a.body, err.Error())
+}
+
+func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
+	const clients, size, room = 40, 2 * mib, 16 * mib
+	b := newFakeBackend()
+	do, _, release, _ := held()
+	b.do = do
+	g, srv := serve(t, b, nil, nil)
+	g.inbound.max = room
+	srv.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = clients
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	stop := make(chan struct{})
+	most := atomic.Int64{}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Microsecond):
+				most.Store(max(most.Load(), g.inbound.used.Load()))
+			}
+		}
+	})
+	served, refused := atomic.Int64{}, atomic.Int64{}
+	var all sync.WaitGroup
+	rest := make(chan struct{}) // closed when the rest of the bodies may come
+	for i := range clients {
+		all.Go(func() {
+			body := padded(fmt.Sprint(i), "hold", size, "")
+			r, w := io.Pipe()
+			go func() {
+				_, _ = io.WriteString(w, body[:size/2])
+				<-rest
+				_, _ = io.WriteString(w, body[size/2:])
+				_ = w.Close()
+			}()
+			request := c.request(context.Background(), "POST", "/mcp", "")
+			request.Body, request.ContentLength = r, int64(len(body))
+			if i%2 == 0 {
+				request.ContentLength = -1
+			}
+			resp, err := c.client.Do(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			a := &answer{resp.StatusCode, resp.Header, string(text)}
+			switch {
+			case err != nil:
+				t.Error(err)
+			case a.status == 200 && len(a.body) > size:
+				served.Add(1)
+			case refusedForRoom(a, errBodyRoom) && !resp.Close:
+				refused.Add(1)
+			default:
+				t.Errorf("got %d %.200s", a.status, a.body)
+			}
+		})
+	}
+	eventually(t, "the budget to be used", func() bool { return g.inbound.used.Load() > room/2 })
+	small := func() {
+		t.Helper()
+		if a := c.post(req(`"small"`, "tools/list", `{}`)); a.status != 200 {
+			t.Errorf("a small one: %d %s", a.status, a.body)
+		}
+	}
+	small()
+	close(rest)
+	eventually(t, "those that had no room to be told", func() bool { return refused.Load() > 0 })
+	small()
+	close(release)
+	all.Wait()
+	close(stop)
+	watch.Wait()
+	t.Logf("%d served, %d refused; at most %d KiB were taken", served.Load(), refused.Load(), most.Load()>>10)
+	if served.Load() == 0 || served.Load()+refused.Load() != clients {
+		t.Errorf("%d served, %d refused", served.Load(), refused.Load())
+	}
+	// Who takes looks after taking, and gives back: each is over for a moment.
+	if most.Load() > room+clients*size {
+		t.Errorf("%d were taken", most.Load())
+	}
+	eventually(t, "the budget to be full again", g.owesNothing)
+	if a := c.post(padded("1", "tools/call", size, "")); a.status != 200 {
+		t.Errorf("a large one afterwards: %d %.200s", a.status, a.body)
+	}
+}
+
+func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
+	g, srv := serve(t, newFakeBackend(), nil, nil)
+	g.inbound.max = mib
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	answers := bufio.NewReader(conn)
+	send := func(body string) *http.Response {
+		t.Helper()
+		if _, err := fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	for range 3 {
+		if resp := send(padded("1", "initialize", 4*mib, "")); resp.StatusCode != 503 || resp.Close || resp.Header.Get("Retry-After") == "" {
+			t.Fatalf("got %+v", resp)
+		}
+		if resp := send(initBody); resp.StatusCode != 200 || resp.Close {
+			t.Fatalf("then a small one got %+v", resp)
+		}
+	}
+}
+
+// Whatever ends an exchange gives back what its body took.
+func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
+	const size = mib
+	taken := func(g *Gateway) bool { return g.inbound.used.Load() >= size }
+	abandon := func(c *wire, path, body string, headers ...string) context.CancelFunc {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			if resp, err := c.client.Do(c.request(ctx, "POST", path, body, headers...)); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		}()
+		return cancel
+	}
+	t.Run("an answer", func(t *testing.T) {
+		g, srv := serve(t, newFakeBackend(), nil, nil)
+		newWire(t, srv).initialize(mcp.V20251125).post(padded("1", "x", size, ""))
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	for name, body := range map[string]string{
+		"no JSON":      strings.Repeat("x", size),
+		"too large":    strings.Repeat("x", mcp.MaxBody+1),
+		"no session":   padded("1", "tools/list", size, ""),
+		"notification": `{"jsonrpc":"2.0","method":"x","params":{"x":"` + strings.Repeat("x", size) + `"}}`,
+		"a batch":      `[` + padded("1", "tools/list", size, "") + `]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, srv := serve(t, newFakeBackend(), nil, nil)
+			newWire(t, srv).post(body)
+			eventually(t, "the bytes", g.owesNothing)
+		})
+	}
+	t.Run("the body breaks off", func(t *testing.T) {
+		g, srv := serve(t, newFakeBackend(), nil, nil)
+		c := newWire(t, srv)
+		r, w := io.Pipe()
+		request := c.request(t.Context(), "POST", "/mcp", "")
+		request.Body, request.ContentLength = r, 2*size
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if resp, err := c.client.Do(request); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		_, _ = io.WriteString(w, strings.Repeat("x", size+size/2))
+		eventually(t, "some of the body", func() bool { return taken(g) })
+		_ = w.CloseWithError(errors.New("the client breaks off"))
+		<-done
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	t.Run("a session's call whose client went away holds them until the server answers", func(t *testing.T) {
+		b := newFakeBackend()
+		do, entered, release, _ := held()
+		b.do = do
+		g, srv := serve(t, b, nil, nil)
+		c := newWire(t, srv).initialize(mcp.V20251125)
+		leave := abandon(c, "/mcp", padded("1", "hold", size, ""))
+		receive(t, "the call", entered)
+		leave()
+		if !taken(g) {
+			t.Error("they were given back too early")
+		}
+		close(release)
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	t.Run("a stateless call whose client went away", func(t *testing.T) {
+		b := newFakeBackend()
+		do, entered, _, _ := held()
+		b.do = do
+		g, srv := serve(t, b, nil, nil)
+		leave := abandon(newWire(t, srv), "/mcp", padded("1", "hold", size, ","+modernMeta("")), modernHeaders("hold", "")...)
+		receive(t, "the call", entered)
+		if !taken(g) {
+			t.Error("they were not taken")
+		}
+		leave()
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	t.Run("over HTTP+SSE the answer, not the POST", func(t *testing.T) {
+		b := newFakeBackend()
+		do, entered, release, _ := held()
+		b.do = do
+		g, srv := serve(t, b, sseMode, nil)
+		c := newWire(t, srv)
+		e, endpoint := c.subscribe()
+		c.send("POST", endpoint, initBody)
+		e.message()
+		if a := c.send("POST", endpoint, padded("1", "hold", size, "")); a.status != 202 {
+			t.Fatalf("got %d %s", a.status, a.body)
+		}
+		receive(t, "the call", entered)
+		if !taken(g) {
+			t.Error("they were given back with the POST")
+		}
+		close(release)
+		if m := e.message(); len(m.Result) < size {
+			t.Errorf("got %.100s", m.Encode())
+		}
+		eventually(t, "the bytes", func() bool { return g.inbound.used.Load() == 0 })
+	})
+}
+
+func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
+	const size = mib
+	body := padded("1", "tools/call", size, `,`+modernMeta(`"elicitation":{}`))
+	ask := func(t *testing.T, g *Gateway, c *wire) {
+		t.Helper()
+		c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
+		if g.inbound.used.Load() < size {
+			t.Error("they were given back while the call waits")
+		}
+	}
+	t.Run("answered", func(t *testing.T) {
+		b, _ := inquisitive(t, elicit, elicit)
+		g, srv := serve(t, b, nil, nil)
+		c := newWire(t, srv)
+		state := c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+		for i := 1; i <= 2; i++ {
+			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"%d":{"action":"accept"}},%s`, state, i, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+			if i == 1 {
+				state = a.inputRequired(t).RequestState
+			} else if a.status != 200 || a.code(t) != 0 {
+				t.Errorf("got %d %.200s", a.status, a.body)
+			}
+		}
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	t.Run("never come back to", func(t *testing.T) {
+		b, _ := inquisitive(t, elicit)
+		g, srv := serve(t, b, nil, func(p *pace) { p.parked = 50 * time.Millisecond })
+		newWire(t, srv).post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
+		eventually(t, "the bytes", g.owesNothing)
+	})
+	t.Run("when there is no room for another", func(t *testing.T) {
+		b, _ := inquisitive(t, elicit)
+		g, srv := serve(t, b, nil, nil)
+		g.inbound.max = 5 * size / 2
+		c := newWire(t, srv)
+		ask(t, g, c)
+		ask(t, g, c)
+		if a := c.post(body, modernHeaders("tools/call", "add")...); !refusedForRoom(a, errBodyRoom) {
+			t.Errorf("got %d %.200s", a.status, a.body)
+		}
+	})
+	t.Run("its outcome takes room too", func(t *testing.T) {
+		for _, room := range []int64{0, 8 * mib} {
+			b := newFakeBackend()
+			withdraw := make(chan struct{})
+			b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+				ctx, cancel := context.WithCancel(ctx)
+				asked := make(chan struct{})
+				go func() { _, _ = x.Peer.Ask(ctx, elicit); close(asked) }()
+				<-withdraw
+				cancel()
+				<-asked
+				return mcp.NewResult(x.Request.ID, json.RawMessage(`{"large":"`+strings.Repeat("x", 2*size)+`"}`)), nil
+			}
+			g, srv := serve(t, b, nil, nil)
+			g.outbound.max = room
+			c := newWire(t, srv)
+			state := c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+			close(withdraw) // the server takes its question back, and answers
+			var parked *modernCall
+			g.parked.mu.Lock()
+			for _, parked = range g.parked.calls {
+			}
+			g.parked.mu.Unlock()
+			receive(t, "the outcome", parked.done)
+			if got := g.outbound.used.Load(); (got >= 2*size) != (room > 0) {
+				t.Errorf("%d bytes are taken for it", got)
+			}
+			g.outbound.max = maxOutbound
+			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+			if (len(a.body) > 2*size) != (room > 0) || strings.Contains(a.body, errAnswerRoom.Message) != (room == 0) {
+				t.Errorf("the client got %d %.200s", a.status, a.body)
+			}
+			eventually(t, "the bytes", g.owesNothing)
+		}
+	})
+}
+
+// unread makes a request over a connection of its own and reads nothing.
+func (c *wire) unread(t *testing.T, method, path, body string, headers ...string) (leave func()) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if err := c.request(context.Background(), method, path, body, headers...).Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = conn.Close() }
+}
+
+// generous is a server that answers with results of that size, after a
+// notification for "told".
+func generous(size int) *fakeBackend {
+	b := newFakeBackend()
+	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		switch x.Request.Method {
+		case "told":
+			x.Peer.Notify(note(mcp.NotificationMessage, `{"level":"info","data":"x"}`))
+			fallthrough
+		case "large":
+			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"large":"`+strings.Repeat("x", size)+`"}`)), nil
+		}
+		return echo(x), nil
+	}
+	return b
+}
+
+func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
+	const size = 15 * mib // more than the kernel takes
+	for _, method := range []string{"large", "told"} {
+		t.Run(method, func(t *testing.T) {
+			g, srv := serve(t, generous(size), nil, func(p *pace) { p.room = 20 * time.Millisecond })
+			g.outbound.max = size + mib
+			c := newWire(t, srv).initialize(mcp.V20251125)
+			leave := c.unread(t, "POST", "/mcp", req("1", method, `{}`))
+			eventually(t, "the answer nobody reads", func() bool { return g.outbound.used.Load() >= size })
+			if a := c.post(req("2", method, `{}`)); !strings.Contains(a.body, errAnswerRoom.Message) || !strings.Contains(a.body, `"id":2`) {
+				t.Errorf("a second one got %d %.200s", a.status, a.body)
+			}
+			if a := c.post(req("3", "tools/list", `{}`)); a.status != 200 || a.code(t) != 0 {
+				t.Errorf("a small one got %d %.200s", a.status, a.body)
+			}
+			if g.outbound.used.Load() > g.outbound.max {
+				t.Errorf("%d bytes are taken", g.outbound.used.Load())
+			}
+			leave()
+			eventually(t, "the bytes", g.owesNothing)
+			if a := c.post(req("4", method, `{}`)); a.status != 200 || len(a.body) < size {
+				t.Errorf("afterwards: %d %.200s", a.status, a.body)
+			}
+		})
+	}
+	t.Run("sse", func(t *testing.T) {
+		g, srv := serve(t, generous(size), sseMode, func(p *pace) { p.room = 20 * time.Millisecond })
+		g.outbound.max = size + mib
+		c := newWire(t, srv)
+		e, endpoint := c.subscribe()
+		c.send("POST", endpoint, initBody)
+		e.message()
+		g.outbound.force(int(g.outbound.max)) // by others
+		c.send("POST", endpoint, req("1", "large", `{}`))
+		if m := e.message(); m == nil || m.Error == nil || m.Error.Message != errAnswerRoom.Message {
+			t.Errorf("got %.200v", m)
+		}
+		c.send("POST", endpoint, req("2", "tools/list", `{}`))
+		if m := e.message(); m == nil || m.Error != nil {
+			t.Errorf("a small one got %.200v", m)
+		}
+		g.outbound.give(int(g.outbound.max))
+		c.send("POST", endpoint, req("3", "large", `{}`))
+		if m := e.message(); m == nil || len(m.Result) < size {
+			t.Errorf("afterwards: %.200v", m)
+		}
+	})
+}
+
+func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
+	g, srv := serve(t, generous(mib), nil, nil)
+	g.outbound.force(int(g.outbound.max))
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	answer := c.background(req("1", "large", `{}`))
+	select {
+	case a := <-answer:
+		t.Errorf("got %d %.200s", a.status, a.body)
+	case <-time.After(50 * time.Millisecond):
+	}
+	g.outbound.give(int(g.outbound.max))
+	if a := receive(t, "the answer", answer); a == nil || len(a.body) < mib {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
+	g, srv := serve(t, newFakeBackend(), nil, nil)
+	g.declared.max = 32 << 10
+	declaring := func(size int) string {
+		return strings.Replace(initBody, `"capabilities":{}`, `"capabilities":{"experimental":{"x":"`+strings.Repeat("x", size)+`"}}`, 1)
+	}
+	first := newWire(t, srv)
+	first.session = first.post(declaring(20 << 10)).header.Get("Mcp-Session-Id")
+	if first.session == "" {
+		t.Fatal("there was room")
+	}
+	if a := newWire(t, srv).post(declaring(20 << 10)); !refusedForRoom(a, errClientRoom) {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	newWire(t, srv).initialize(mcp.V20251125)
+	if a := first.send("DELETE", "/mcp", ""); a.status != 204 {
+		t.Errorf("DELETE: %d", a.status)
+	}
+	if a := newWire(t, srv).post(declaring(20 << 10)); a.status != 200 {
+		t.Errorf("when the first is gone: %d %s", a.status, a.body)
+	}
+}
+
+func TestALoanIsGivenBackOnce(t *testing.T) {
+	m := memory{max: 10 * smallSize}
+	if l, ok := m.lend(smallSize, smallSize); l != nil || !ok || m.used.Load() != 0 {
+		t.Error("what is small is lent")
+	}
+	l, ok := m.lend(9*smallSize, smallSize)
+	if _, tooMuch := m.lend(2*smallSize, smallSize); !ok || tooMuch || m.used.Load() != 9*smallSize {
+		t.Errorf("%d are taken", m.used.Load())
+	}
+	for range 100 {
+		l.keep()
+	}
+	var all sync.WaitGroup
+	for range 101 {
+		all.Go(func() { l.keep().drop(); l.drop() })
+	}
+	all.Wait()
+	if l.keep() != nil || m.used.Load() != 0 {
+		t.Errorf("%d are taken in the end", m.used.Load())
+	}
+}
+
+func TestABacklogIsShortWhenThereIsNoRoom(t *testing.T) {
+	m := memory{max: mib}
+	full, short := backlog{memory: &m}, backlog{memory: &m}
+	n := note("x", `{"x":"`+strings.Repeat("x", 8<<10)+`"}`)
+	for range maxBacklog {
+		full.keep(n)
+	}
+	m.force(mib)
+	for range maxBacklog {
+		short.keep(n)
+	}
+	if len(full.events) < 20 || len(short.events) != 1 {
+		t.Errorf("%d and %d are kept", len(full.events), len(short.events))
+	}
+	full.take()
+	short.clear()
+	if got := m.used.Load(); got != mib {
+		t.Errorf("%d are taken", got-mib)
+	}
+}

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// properNames is the stage that refuses a request for something with control
+// characters in its name or URI, in both eras: nothing is called so, and what
+// the name comes through on its way (headers, logs, lines of a terminal) may
+// read it in another way than the server.
+func properNames(next Handler) Handler {
+	return func(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+		if err := checkName(x.Request); err != nil {
+			return nil, err
+		}
+		return next(ctx, x)
+	}
+}
+
+// named is the member of a request's params that names what it is for, "" for
+// a method that has none.
+func named(method string) string {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		return "name"
+	case mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		return "uri"
+	}
+	return ""
+}
+
+func checkName(m *mcp.Message) error {
+	member := named(m.Method)
+	// JSON has control characters as escapes only (RFC 8259 section 7), except
+	// for DEL. What else is wrong with params is for the server to say.
+	if member == "" || bytes.IndexByte(m.Params, '\\') < 0 && bytes.IndexByte(m.Params, 0x7f) < 0 {
+		return nil
+	}
+	name, found, err := mcp.LookupString(m.Params, member)
+	if err != nil || !found {
+		return err
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + member + " of " + m.Method + " holds control characters"}
+	}
+	return nil
+}
