@@ -138,6 +138,8 @@ type Attempt struct {
 	// Expected and Got are the values that did not match, of claims that are
 	// no secrets (iss, aud, typ, alg), or "".
 	Expected, Got string
+	// Skipped: the provider was not asked, for the token is none of its.
+	Skipped bool
 }
 
 func (a Attempt) String() string {
@@ -161,3 +163,28 @@ type Rejection struct {
 }
 
 func (r *Rejection) Error() string { return "the access token is not valid here" }
+
+// Reasons are what a line of the log says of a rejection: the first few attempts,
+// those before all others that came nearest, for the provider was asked, and how
+// many more there are. So the line has a bound however many providers there are.
+func (r *Rejection) Reasons() []string {
+	attempts := slices.Clone(r.Attempts)
+	slices.SortStableFunc(attempts, func(a, b Attempt) int {
+		switch {
+		case a.Skipped == b.Skipped:
+			return 0
+		case b.Skipped:
+			return -1
+		}
+		return 1
+	})
+	shown := attempts[:min(len(attempts), maxReasons)]
+	var reasons []string
+	for _, a := range shown {
+		reasons = append(reasons, cut(a.String(), maxReason))
+	}
+	if more := len(attempts) - len(shown); more > 0 {
+		reasons = append(reasons, fmt.Sprintf("and %d more", more))
+	}
+	return reasons
+}

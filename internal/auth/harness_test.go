@@ -28,6 +28,8 @@ import (
 
 	jose "github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // No test leaves work behind: validators and servers are closed.
@@ -277,22 +279,7 @@ func newValidatorWith(t testing.TB, opt Options, providers ...Provider) *Validat
 }
 
 // testLog keeps what is logged.
-type testLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *testLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *testLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type testLog struct{ local.Output }
 
 func (l *testLog) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))

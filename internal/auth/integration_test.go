@@ -21,6 +21,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // Against a real identity provider, npm's oidc-provider.
@@ -238,28 +239,11 @@ func TestRealProviderBehindAPrivateAuthority(t *testing.T) {
 	}
 }
 
-// privateAddress is an address of this machine that others could have: neither
-// loopback nor public.
-func privateAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsPrivate() {
-			return n.IP.String()
-		}
-	}
-	t.Skip("this machine has no private address but loopback")
-	return ""
-}
-
 // The service-account provider of specification section 5.11: its keys are at a
 // private address, behind the cluster's authority, for whoever shows the mounted
 // token, which is replaced as time goes by.
 func TestAKubernetesShapedProvider(t *testing.T) {
-	address := privateAddress(t)
+	address := local.PrivateAddress(t)
 	authority := idp.NewAuthority(t)
 	cert, key := authority.Certificate(t, address)
 	pair, err := tls.X509KeyPair(cert, key)

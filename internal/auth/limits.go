@@ -9,6 +9,9 @@ const (
 	maxToken = 16 << 10
 	// maxResponse bounds a provider's answer, after decompression.
 	maxResponse = 1 << 20
+	// maxReasons and maxReason bound what a line of the log says of a token that
+	// was refused: so many reasons, of so many bytes.
+	maxReasons, maxReason = 5, 600
 	// maxCredential bounds a secret's or token's file.
 	maxCredential = 64 << 10
 	// maxKeys bounds a key set; more is an error.

@@ -67,11 +67,7 @@ func logRejection(r *http.Request, log *slog.Logger, err error) {
 		log.Warn("token refused", "path", r.URL.Path)
 		return
 	}
-	reasons := make([]string, len(rejection.Attempts))
-	for i, a := range rejection.Attempts {
-		reasons[i] = a.String()
-	}
-	log.Warn("token refused", "path", r.URL.Path, "providers", reasons)
+	log.Warn("token refused", "path", r.URL.Path, "providers", rejection.Reasons())
 }
 
 var errNoCredential = errors.New("no credential")

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,5 +136,30 @@ func TestRequestsAreLetThroughOrChallenged(t *testing.T) {
 				t.Errorf("a part of a token is in the log: %s", logged)
 			}
 		}
+	}
+}
+
+// With fifty providers a refusal is still one line that can be read.
+func TestTheReasonsInTheLogHaveABound(t *testing.T) {
+	var attempts []Attempt
+	for i := range 50 {
+		attempts = append(attempts, Attempt{Provider: fmt.Sprint("p", i), Reason: "not asked: the token names another issuer", Skipped: true})
+	}
+	attempts[30] = Attempt{Provider: "p30", Reason: "it has expired"}
+	attempts[40] = Attempt{Provider: "p40", Reason: strings.Repeat("the answer is long ", 1000)}
+	got := (&Rejection{Attempts: attempts}).Reasons()
+	if len(got) != maxReasons+1 || got[maxReasons] != "and 45 more" {
+		t.Fatalf("it says %q", got)
+	}
+	for i, start := range []string{"p30: it has expired", "p40: the answer", "p0: not asked", "p1: not asked", "p2: not asked"} {
+		if !strings.HasPrefix(got[i], start) || len(got[i]) > maxReason+len("...") {
+			t.Errorf("reason %d is %d bytes: %.80s", i, len(got[i]), got[i])
+		}
+	}
+	if got := (&Rejection{Attempts: attempts[:maxReasons]}).Reasons(); len(got) != maxReasons {
+		t.Errorf("%d reasons of %d", len(got), maxReasons)
+	}
+	if got := (&Rejection{}).Reasons(); len(got) != 0 {
+		t.Errorf("no reasons are %q", got)
 	}
 }

@@ -154,9 +154,12 @@ var tokenChars = func() (is [256]bool) {
 }()
 
 // shorten bounds a value that comes from a token and is no secret.
-func shorten(s string) string {
-	if len(s) > 200 {
-		s = s[:200] + "..."
+func shorten(s string) string { return cut(s, 200) }
+
+// cut is the text, or its first n bytes.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = s[:n] + "..."
 	}
 	return strings.ToValidUTF8(s, "?")
 }

@@ -12,7 +12,6 @@
 package dex
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,9 +22,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // Who logs in, and through which client. Dex's client of a resource is its
@@ -59,7 +59,7 @@ type Provider struct {
 	program string
 	config  string
 	stop    func()
-	stderr  *log
+	stderr  *local.Output
 }
 
 // Tokens are what a login gives.
@@ -95,21 +95,13 @@ func Start(t testing.TB, options Options) *Provider {
 
 // installed finds what test/setup/dex.sh builds, from the working directory.
 func installed() (string, error) {
-	dir, err := os.Getwd()
+	root, err := local.Root()
 	if err != nil {
 		return "", err
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			program := filepath.Join(dir, "test/.cache/dex/dex")
-			_, err := os.Stat(program)
-			return program, err
-		}
-		if filepath.Dir(dir) == dir {
-			return "", fmt.Errorf("the working directory is not in the repository")
-		}
-		dir = filepath.Dir(dir)
-	}
+	program := filepath.Join(root, "test/.cache/dex/dex")
+	_, err = os.Stat(program)
+	return program, err
 }
 
 // configure writes the configuration, with a port that is free now.
@@ -161,7 +153,7 @@ func (p *Provider) Restart(t testing.TB) {
 	// The shell ends Dex when its own standard input ends, which it does with us.
 	const script = `"$@" </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait $pid`
 	command := exec.Command("sh", "-c", script, "sh", p.program, "serve", p.config)
-	p.stderr = new(log)
+	p.stderr = new(local.Output)
 	command.Stdout, command.Stderr = p.stderr, p.stderr
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -270,22 +262,4 @@ func do(req *http.Request) ([]byte, error) {
 		err = fmt.Errorf("%s: answered %s: %s", req.URL, resp.Status, body)
 	}
 	return body, err
-}
-
-// log is what Dex says, for messages.
-type log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

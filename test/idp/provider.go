@@ -18,9 +18,7 @@ package idp
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,6 +30,8 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // Clients that every provider has.
@@ -99,7 +99,7 @@ type Provider struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	stdout  *bufio.Reader
-	stderr  *lockedBuffer
+	stderr  *local.Output
 }
 
 // Start starts a provider, ends it with the test, and fails the test when that
@@ -146,18 +146,9 @@ func (o *Options) setDefaults() {
 // installed finds the repository from the working directory, and in it what
 // test/setup installs.
 func installed() (string, error) {
-	dir, err := os.Getwd()
+	dir, err := local.Root()
 	if err != nil {
 		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if filepath.Dir(dir) == dir {
-			return "", errors.New("the working directory is not in the repository")
-		}
-		dir = filepath.Dir(dir)
 	}
 	for _, needed := range []string{"test/.cache/idp/.installed", "test/.cache/clients/node"} {
 		if _, err := os.Stat(filepath.Join(dir, needed)); err != nil {
@@ -175,7 +166,7 @@ func (p *Provider) Restart(t testing.TB) {
 	if p.command != nil {
 		t.Fatal("the identity provider is running already")
 	}
-	p.stderr = new(lockedBuffer)
+	p.stderr = new(local.Output)
 	command := exec.Command(filepath.Join(p.dir, "test/.cache/clients/node"), filepath.Join(p.dir, "test/idp/provider.mjs"))
 	command.Env = append(os.Environ(), "IDP_DIR="+filepath.Join(p.dir, "test/.cache/idp"), "NODE_ENV=production")
 	command.Stderr = p.stderr
@@ -320,22 +311,4 @@ func (p *Provider) SigningKey() jose.JSONWebKey {
 // Address is the host and port it listens on.
 func (p *Provider) Address() string {
 	return net.JoinHostPort(p.options.Host, fmt.Sprint(p.Port))
-}
-
-// lockedBuffer collects what the process says about errors.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

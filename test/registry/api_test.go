@@ -211,6 +211,72 @@ func TestAnUnchangedAnswerIsNotSentAgain(t *testing.T) {
 	mustDo(t, s.do("GET", servers, nil, header{"If-None-Match": tag}), http.StatusOK)
 }
 
+// RFC 9110 sections 13.1.1, 13.1.2 and 13.2.
+func TestConditionsOfARequestAreEvaluated(t *testing.T) {
+	s := serve(t, anonymous)
+	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), http.StatusOK)
+	one, all := at("a.b/x", "/versions/1.0.0"), at("a.b/x", "/versions")
+	tag := s.do("GET", one, nil).header.Get("ETag")
+	status := func(method, path string, body any, status int, name, value string) {
+		t.Helper()
+		a := s.do(method, path, body, header{name: value})
+		if a.status != status {
+			t.Errorf("%s %s with %s: %s is answered %s, not %d", method, path, name, value, a, status)
+		}
+		if status == http.StatusNotModified && a.header.Get("ETag") == "" && path != "/openapi.json" {
+			t.Errorf("%s %s: no ETag beside a 304 (section 15.4.5)", method, path)
+		}
+	}
+	for _, path := range []string{servers, servers + "?search=nothing-has-it", one, all, at("a.b/x", "/versions/latest"), "/openapi.json"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			status(method, path, nil, 304, "If-None-Match", "*")
+			status(method, path, nil, 304, "If-None-Match", " * ")
+			status(method, path, nil, 200, "If-None-Match", `"*"`)
+			status(method, path, nil, 200, "If-Match", "*")
+		}
+	}
+	status("GET", one, nil, 412, "If-Match", tag) // it is weak
+	status("GET", one, nil, 412, "If-Match", strings.TrimPrefix(tag, "W/"))
+	// Section 13.2.1: only where the answer would be a success.
+	for _, path := range []string{at("a.b/none", "/versions"), at("a.b/x", "/versions/2.0.0"), "/registry/none/v0.1/servers", "/nothing"} {
+		for _, name := range []string{"If-None-Match", "If-Match"} {
+			status("GET", path, nil, 404, name, "*")
+		}
+	}
+	status("GET", servers+"?cursor=x", nil, 400, "If-None-Match", "*")
+	if a := s.do("GET", one, nil, header{"If-Match": "*", "If-None-Match": tag}); a.status != 304 {
+		t.Errorf("If-Match holds, and If-None-Match does not: %s", a)
+	}
+	if a := s.do("GET", one, nil, header{"If-Match": `"a"`, "If-None-Match": tag}); a.status != 412 {
+		t.Errorf("If-Match comes first (section 13.2.2): %s", a)
+	}
+
+	// What writes.
+	edited := server("a.b/x", "1.0.0")
+	edited["title"] = "Edited"
+	status("POST", publish, server("a.b/x", "1.0.0"), 409, "If-None-Match", `"a"`)
+	status("POST", publish, server("a.b/x", "1.0.0"), 412, "If-None-Match", "*")
+	status("POST", publish, server("a.b/x", "2.0.0"), 412, "If-Match", "*")
+	status("PUT", one, edited, 412, "If-None-Match", "*")
+	status("PUT", one, edited, 412, "If-None-Match", tag)
+	status("PUT", one, edited, 412, "If-Match", tag)
+	status("PUT", one, edited, 412, "If-Match", `"a", "b"`)
+	status("DELETE", one, nil, 412, "If-None-Match", "*")
+	status("PATCH", one+"/status", `{"status":"deleted"}`, 412, "If-Match", `"a"`)
+	status("PATCH", at("a.b/x", "/status"), `{"status":"deleted"}`, 412, "If-None-Match", "*")
+	for _, name := range []string{"If-None-Match", "If-Match"} { // not there, so it fails by itself
+		status("PUT", at("a.b/x", "/versions/3.0.0"), server("a.b/x", "3.0.0"), 404, name, "*")
+		status("DELETE", at("a.b/none", "/versions/1.0.0"), nil, 404, name, "*")
+		status("DELETE", at("a.b/x", "/versions/latest"), nil, 404, name, "*")
+	}
+	if again := s.do("GET", one, nil).header.Get("ETag"); again != tag {
+		t.Error("a request whose condition did not hold has changed something")
+	}
+	status("PUT", one, edited, 200, "If-Match", "*")
+	status("PUT", one, edited, 200, "If-None-Match", tag) // which is of before
+	status("POST", publish, server("a.b/x", "2.0.0"), 200, "If-None-Match", "*")
+}
+
 func TestSearchFindsByNameTitleDescriptionAndTags(t *testing.T) {
 	onEachDatabase(t, testSearchFindsByNameTitleDescriptionAndTags)
 }

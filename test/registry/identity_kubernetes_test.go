@@ -20,6 +20,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // The service-account provider of specification section 5.11: a cluster's API
@@ -46,7 +47,7 @@ const (
 func newCluster(t *testing.T, token string, keys ...jose.JSONWebKey) *cluster {
 	t.Helper()
 	k := &cluster{rogue: &rogue{routes: map[string]http.HandlerFunc{}, sent: map[string][]string{}}, valid: token, keys: keys}
-	listener, err := net.Listen("tcp", net.JoinHostPort(privateAddress(t), "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(local.PrivateAddress(t), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,23 +116,6 @@ func (k *cluster) change(token string, keys ...jose.JSONWebKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.valid, k.keys = token, keys
-}
-
-// privateAddress is an address of this machine that others could have: neither
-// loopback nor public.
-func privateAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsPrivate() {
-			return n.IP.String()
-		}
-	}
-	t.Skip("this machine has no private address but loopback")
-	return ""
 }
 
 // projected is a service account's token as the API server makes it.

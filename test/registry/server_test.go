@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
+	"github.com/toolhaven/toolhaven/test/local"
 	"github.com/toolhaven/toolhaven/test/postgres"
 )
 
@@ -59,29 +59,11 @@ type instance struct {
 	base, internal string // URLs
 	cmd            *exec.Cmd
 	config         string // path
-	log            *logBuffer
+	log            *local.Output
 	ended          chan struct{}
 	contract       routers.Router
 	// token, if any, is sent with every request.
 	token string
-}
-
-// logBuffer gathers standard error, and lets a test wait for a line.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
 }
 
 const startTimeout = 60 * time.Second
@@ -124,7 +106,7 @@ func launch(t *testing.T, config string, env ...string) *instance {
 
 func (s *instance) start(address, internal string, env ...string) {
 	s.t.Helper()
-	s.log, s.ended = &logBuffer{}, make(chan struct{})
+	s.log, s.ended = &local.Output{}, make(chan struct{})
 	s.cmd = exec.Command(program, "serve", "--config", s.config, "--address", address, "--internal-address", internal, "--log-level", "debug")
 	s.cmd.Env = append(os.Environ(), append([]string{"XDG_STATE_HOME=" + filepath.Dir(s.config)}, env...)...)
 	s.cmd.Stdout = s.log

@@ -96,10 +96,13 @@ func (e *badRequest) Error() string { return e.text }
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var faults *serverjson.Faults
 	var bad *badRequest
+	var condition *unmet
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &bad):
 		fail(w, http.StatusBadRequest, bad.text)
+	case errors.As(err, &condition):
+		fail(w, http.StatusPreconditionFailed, condition.text)
 	case errors.As(err, &large):
 		fail(w, http.StatusRequestEntityTooLarge, "the body is too large")
 	case errors.As(err, &faults):

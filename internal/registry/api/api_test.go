@@ -29,7 +29,7 @@ func large(b *testing.B) http.Handler {
 		for v := range 3 {
 			name, version := fmt.Sprintf("io.github.owner-%d/server-%d", i%971, i), fmt.Sprintf("%d.0.0", v)
 			versions = append(versions, store.Version{
-				Head:     store.Head{Source: "s", Name: name, Version: version, Status: "active", UpdatedAt: now, StatusChangedAt: now, Search: name},
+				Head:     store.Head{Source: "s", Name: name, Version: version, Status: "active", StatusChangedAt: now, Search: name},
 				Document: fmt.Appendf(nil, `{"name":%q,"version":%q,"description":"Gives agents access to number %d","packages":[{"registryType":"npm","identifier":"@owner/server-%d","version":"1.0.0","transport":{"type":"stdio"},"environmentVariables":[{"name":"API_TOKEN","description":"What signs in","isRequired":true,"isSecret":true}]}]}`, name, version, i, i),
 			})
 		}
@@ -37,10 +37,10 @@ func large(b *testing.B) http.Handler {
 	if ok, err := st.Acquire(b.Context(), "s", "me", time.Hour); err != nil || !ok {
 		b.Fatal(ok, err)
 	}
-	if _, err := st.Replace(b.Context(), "s", "me", versions, store.Sync{Source: "s"}, now); err != nil {
+	if _, err := st.Replace(b.Context(), "s", "me", versions, store.Sync{Source: "s"}); err != nil {
 		b.Fatal(err)
 	}
-	cat := catalog.New(st, []catalog.Definition{{Name: "default", Sources: []string{"s"}}}, time.Now)
+	cat := catalog.New(st, []catalog.Definition{{Name: "default", Sources: []string{"s"}}})
 	if err := cat.Warm(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -11,10 +11,14 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Access-Control-Allow-Origin", "*") // public by definition
-	_, _ = w.Write(openAPI)                   // the caller went away
+	if anything(r.Header.Values("If-None-Match")) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	_, _ = w.Write(openAPI) // the caller went away
 }

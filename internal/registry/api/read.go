@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -64,16 +62,11 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	answer(w, http.StatusOK, serverList{Servers: respondAll(page.Servers), Metadata: listMetadata{NextCursor: page.Next, Count: len(page.Servers)}})
+	h.found(w, r, serverList{Servers: respondAll(page.Servers), Metadata: listMetadata{NextCursor: page.Next, Count: len(page.Servers)}})
 }
 
 func (h *handler) versions(w http.ResponseWriter, r *http.Request) {
-	reg, deleted, err := h.reading(r)
-	if err != nil {
-		h.refuse(w, r, err)
-		return
-	}
-	state, ok := h.changed(w, r, reg)
+	state, deleted, ok := h.reading(w, r)
 	if !ok {
 		return
 	}
@@ -82,16 +75,11 @@ func (h *handler) versions(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	answer(w, http.StatusOK, serverList{Servers: respondAll(servers), Metadata: listMetadata{Count: len(servers)}})
+	h.found(w, r, serverList{Servers: respondAll(servers), Metadata: listMetadata{Count: len(servers)}})
 }
 
 func (h *handler) version(w http.ResponseWriter, r *http.Request) {
-	reg, deleted, err := h.reading(r)
-	if err != nil {
-		h.refuse(w, r, err)
-		return
-	}
-	state, ok := h.changed(w, r, reg)
+	state, deleted, ok := h.reading(w, r)
 	if !ok {
 		return
 	}
@@ -100,53 +88,26 @@ func (h *handler) version(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	answer(w, http.StatusOK, respond(s))
+	h.found(w, r, respond(s))
 }
 
-func (h *handler) reading(r *http.Request) (catalog.Registry, bool, error) {
+// reading returns the state that the versions of a server are read from, and
+// whether the deleted ones are asked for; false when it has answered.
+func (h *handler) reading(w http.ResponseWriter, r *http.Request) (state catalog.Reader, deleted, ok bool) {
 	reg, err := h.registry(r)
-	if err != nil {
-		return nil, false, err
-	}
-	query, err := parameters(r.URL, "include_deleted")
-	if err != nil {
-		return nil, false, err
-	}
-	deleted, _, err := boolean(query, "include_deleted")
-	return reg, deleted, err
-}
-
-// changed returns the state to answer from, and notes its entity tag. When the
-// caller has that answer already, it answers 304 (RFC 9110 section 13.1.2) and
-// returns false, as it does after a failure.
-func (h *handler) changed(w http.ResponseWriter, r *http.Request, reg catalog.Registry) (catalog.Reader, bool) {
-	state, err := reg.Now(r.Context())
-	var tag string
+	var query url.Values
 	if err == nil {
-		tag, err = state.Tag(r.Context())
+		query, err = parameters(r.URL, "include_deleted")
+	}
+	if err == nil {
+		deleted, _, err = boolean(query, "include_deleted")
 	}
 	if err != nil {
 		h.refuse(w, r, err)
-		return nil, false
+		return nil, false, false
 	}
-	// The state, and the question: a weak tag, because the state may grow while
-	// the answer is made. Then the next question has another tag.
-	sum := sha256.Sum256([]byte(r.URL.Path + "?" + r.URL.RawQuery))
-	etag := fmt.Sprintf(`W/"%s-%s"`, tag, base64.RawURLEncoding.EncodeToString(sum[:9]))
-	header := w.Header()
-	header.Set("ETag", etag)
-	header.Set("Cache-Control", "private, no-cache")
-	header.Set("Vary", "Authorization")
-	for _, line := range r.Header.Values("If-None-Match") {
-		for candidate := range strings.SplitSeq(line, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == etag || "W/"+candidate == etag {
-				w.WriteHeader(http.StatusNotModified)
-				return nil, false
-			}
-		}
-	}
-	return state, true
+	state, ok = h.changed(w, r, reg)
+	return state, deleted, ok
 }
 
 // parameters are the query's; one that is known and there twice is refused, for

@@ -12,6 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
 const (
@@ -25,6 +26,11 @@ func (h *handler) writing(w http.ResponseWriter, r *http.Request, change func(ca
 		reg, err := h.registry(r)
 		if err != nil {
 			return nil, err
+		}
+		if r.PathValue("server") != "" {
+			if err := mayChange(r, reg); err != nil {
+				return nil, err
+			}
 		}
 		var body []byte
 		if r.Method != http.MethodDelete {
@@ -72,7 +78,13 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 		// The path does not say what is written; the record must.
 		r.SetPathValue("server", doc.Name)
 		r.SetPathValue("version", doc.Version)
+		if len(r.Header.Values("If-Match")) > 0 {
+			return nil, errNothing
+		}
 		s, err := reg.Publish(r.Context(), doc)
+		if errors.Is(err, store.ErrExists) && anything(r.Header.Values("If-None-Match")) {
+			err = errMatch // which is how it has asked to be told
+		}
 		return respond(s), err
 	})
 }

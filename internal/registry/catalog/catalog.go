@@ -52,9 +52,15 @@ type Query struct {
 	// Words must all be found, each anywhere in name, title, description or tags.
 	Words []string
 	// Version is "latest", one version, or "" for all.
-	Version        string
+	Version string
+	// UpdatedSince, if not zero, selects what was changed later. Whoever asks with
+	// the latest UpdatedAt of the list before misses nothing: what might have an
+	// earlier change beside it that cannot be seen yet is left for the next time,
+	// and so is what changes while the pages of a list are read.
 	UpdatedSince   time.Time
 	IncludeDeleted bool
+
+	until time.Time // the horizon of the moment
 }
 
 // Page is a part of a list, ordered by name and then by version, as text.
@@ -99,11 +105,11 @@ type Catalog struct {
 	sources    []string
 }
 
-// New makes a Catalog over a store. now is the clock of what is written.
-func New(st store.Store, definitions []Definition, now func() time.Time) *Catalog {
+// New makes a Catalog over a store.
+func New(st store.Store, definitions []Definition) *Catalog {
 	c := &Catalog{index: newIndex(st)}
 	for _, d := range definitions {
-		c.registries = append(c.registries, &registryView{Definition: d, index: c.index, clock: now})
+		c.registries = append(c.registries, &registryView{Definition: d, index: c.index})
 		for _, s := range d.Sources {
 			if !slices.Contains(c.sources, s) {
 				c.sources = append(c.sources, s)
@@ -128,6 +134,6 @@ func (c *Catalog) Registry(name string) (Registry, bool) {
 
 // Warm reads all sources, so that the first request need not.
 func (c *Catalog) Warm(ctx context.Context) error {
-	_, err := c.index.current(ctx, c.sources)
+	_, _, err := c.index.current(ctx, c.sources)
 	return err
 }

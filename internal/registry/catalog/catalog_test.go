@@ -132,7 +132,9 @@ func TestConditionsMustAllHold(t *testing.T) {
 		{"one version", Query{Version: "1.0.0"}, []string{"s a/git-x 1.0.0", "s b/files 1.0.0*"}},
 		{"words in any case", Query{Words: []string{"GIT", "x"}}, []string{"s a/git-x 1.0.0", "s a/git-x 2.0.0*"}},
 		{"no pattern characters", Query{Words: []string{"%"}}, []string{}},
-		{"changed after, not at", Query{UpdatedSince: day.AddDate(0, 0, 2), IncludeDeleted: true}, []string{"s b/git-y 1.0.0*"}},
+		{"changed after, not at", Query{UpdatedSince: day.AddDate(0, 0, 2), IncludeDeleted: true, until: day.AddDate(1, 0, 0)}, []string{"s b/git-y 1.0.0*"}},
+		{"changed up to the horizon", Query{UpdatedSince: day, IncludeDeleted: true, until: day.AddDate(0, 0, 2)}, []string{"s a/git-x 2.0.0*", "s b/files 1.0.0*"}},
+		{"changed, whatever the horizon, when that is not asked", Query{Version: "latest", until: day}, []string{"s a/git-x 2.0.0*", "s b/files 1.0.0*"}},
 		{"words and latest", Query{Words: []string{"git"}, Version: "latest"}, []string{"s a/git-x 2.0.0*"}},
 	}
 	for _, test := range tests {
@@ -153,14 +155,37 @@ func TestThereIsNoCursorToAnEmptyPage(t *testing.T) {
 }
 
 func TestCursorsOfOthersAreRefused(t *testing.T) {
-	for _, cursor := range []string{"x", "!!!!", "YQ", "YS94CjEuMC4wCg", "Cg", strings.Repeat("A", 2000), position{"a", ""}.cursor(), position{"../x", "1"}.cursor()} {
+	for _, cursor := range []string{"x", "!!!!", "YQ", "YS94CjEuMC4wCg", "Cg", strings.Repeat("A", 2000), position{name: "a"}.cursor(), position{name: "../x", version: "1"}.cursor(),
+		position{name: "a/x", version: "1\nsoon"}.cursor(), position{name: "a/x", version: "1\n2\n3"}.cursor()} {
 		if _, err := parseCursor(cursor); err == nil {
 			t.Errorf("%q was accepted", cursor)
 		}
 	}
-	want := position{"a/x", "1.0.0"}
-	if got, err := parseCursor(want.cursor()); err != nil || got != want {
-		t.Errorf("%v, %v", got, err)
+	for _, want := range []position{{name: "a/x", version: "1.0.0"}, {name: "a/x", version: "1.0.0", until: day}} {
+		if got, err := parseCursor(want.cursor()); err != nil || got != want {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// What changes while the pages are read is left for the next time, or the reader
+// would take its time for the last one seen and miss what came before it in a page
+// that was read already.
+func TestAllPagesOfAListLookAsFarAsTheFirst(t *testing.T) {
+	v := view{heads("s", "a/a 1.0.0", "a/b 1.0.0", "a/c 1.0.0")}
+	q := Query{Limit: 1, UpdatedSince: day.Add(-1), until: day.AddDate(0, 0, 1)}
+	_, next, err := v.list(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Cursor, q.until = next, day.AddDate(1, 0, 0)
+	if diff := cmp.Diff([]string{"s a/b 1.0.0*"}, all(t, v, q)); diff != "" {
+		t.Error(diff)
+	}
+	// And no further than the moment has everything, whatever a cursor says.
+	q.Cursor, q.until = position{name: "a/a", version: "1.0.0", until: day.AddDate(9, 0, 0)}.cursor(), day.AddDate(0, 0, 1)
+	if diff := cmp.Diff([]string{"s a/b 1.0.0*"}, all(t, v, q)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -208,12 +233,14 @@ func TestChangesInStepsGiveTheSameAsAllAtOnce(t *testing.T) {
 
 func FuzzCursor(f *testing.F) {
 	f.Add("")
-	f.Add(position{"a/x", "1.0.0"}.cursor())
+	f.Add(position{name: "a/x", version: "1.0.0", until: day}.cursor())
 	v := view{heads("s", "a/x 1.0.0", "a/y 1.0.0")}
 	f.Fuzz(func(t *testing.T, cursor string) {
-		page, _, err := v.list(Query{Cursor: cursor, Limit: 10})
-		if err != nil && len(page) > 0 {
-			t.Error("a page beside an error")
+		for _, since := range []time.Time{{}, day} {
+			page, _, err := v.list(Query{Cursor: cursor, Limit: 10, UpdatedSince: since, until: day.AddDate(1, 0, 0)})
+			if err != nil && len(page) > 0 {
+				t.Error("a page beside an error")
+			}
 		}
 	})
 }
@@ -241,7 +268,7 @@ func BenchmarkPageInTheMiddle(b *testing.B) {
 		}
 	}
 	v := view{heads("s", lines...)}
-	q := Query{Limit: 30, Cursor: position{"io.github.somebody-5/x", "0"}.cursor()}
+	q := Query{Limit: 30, Cursor: position{name: "io.github.somebody-5/x", version: "0"}.cursor()}
 	for b.Loop() {
 		if page, _, err := v.list(q); err != nil || len(page) != 30 {
 			b.Fatal(len(page), err)

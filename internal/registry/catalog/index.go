@@ -56,14 +56,18 @@ func newIndex(st store.Store) *index {
 const refreshTimeout = 30 * time.Second
 
 // current returns the sources' snapshots, in order, none older than the moment
-// of the call.
-func (x *index) current(ctx context.Context, sources []string) ([]*snapshot, error) {
+// of the call, and the time up to which they have every change. They may have
+// later ones too: a snapshot is of the moment when it was read.
+func (x *index) current(ctx context.Context, sources []string) (out []*snapshot, horizon time.Time, err error) {
 	wanted, err := x.revisions.of(ctx, sources)
 	if err != nil {
-		return nil, err
+		return nil, horizon, err
 	}
-	out := make([]*snapshot, len(sources))
+	out = make([]*snapshot, len(sources))
 	for i, want := range wanted {
+		if want.At.After(horizon) {
+			horizon = want.At
+		}
 		// A refresh under way may have begun before our question: then one more.
 		for range 3 {
 			x.mu.RLock()
@@ -74,14 +78,14 @@ func (x *index) current(ctx context.Context, sources []string) ([]*snapshot, err
 				break
 			}
 			if err := x.refresh(ctx, want.Source); err != nil {
-				return nil, err
+				return nil, horizon, err
 			}
 		}
 		if out[i] == nil {
-			return nil, fmt.Errorf("source %s: %w: it changes under our hands", want.Source, store.ErrUnavailable)
+			return nil, horizon, fmt.Errorf("source %s: %w: it changes under our hands", want.Source, store.ErrUnavailable)
 		}
 	}
-	return out, nil
+	return out, horizon, nil
 }
 
 // refresh reads what has changed in a source, once for all who ask for it.

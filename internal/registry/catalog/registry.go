@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
@@ -17,45 +16,16 @@ import (
 type registryView struct {
 	Definition
 	index *index
-	clock func() time.Time
-
-	mu   sync.Mutex
-	last time.Time // that tick gave out
 }
 
 func (r *registryView) Name() string { return r.Definition.Name }
 
-// tick is the time of a write, in the store's resolution, so that an answer says
-// what is stored. It is later than that of every write the registry shows, also
-// where another replica's clock is ahead of ours: whoever asks for what was
-// updated since the last thing they saw must not miss this.
-func (r *registryView) tick(shown view) time.Time {
-	now := r.clock().UTC().Truncate(time.Microsecond)
-	var newest time.Time
-	for _, s := range shown {
-		for _, e := range s.entries {
-			if e.UpdatedAt.After(newest) {
-				newest = e.UpdatedAt
-			}
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, before := range []time.Time{newest, r.last} {
-		if !now.After(before) {
-			now = before.Add(time.Microsecond)
-		}
-	}
-	r.last = now
-	return now
-}
-
 func (r *registryView) view(ctx context.Context) (*moment, error) {
-	snapshots, err := r.index.current(ctx, r.Sources)
+	snapshots, horizon, err := r.index.current(ctx, r.Sources)
 	if err != nil {
 		return nil, fmt.Errorf("registry %s: %w", r.Name(), err)
 	}
-	return &moment{view: snapshots, store: r.index.store}, nil
+	return &moment{view: snapshots, horizon: horizon, store: r.index.store}, nil
 }
 
 // Now is the registry at this moment.
@@ -100,7 +70,10 @@ func (r *registryView) Get(ctx context.Context, name, version string, includeDel
 // moment is a registry at one moment.
 type moment struct {
 	view
-	store store.Store
+	// horizon is the time up to which the view has every change. Of what is later
+	// it may have one and lack another of before: see [Query.UpdatedSince].
+	horizon time.Time
+	store   store.Store
 }
 
 // Tag names the state that answers are made from.
@@ -114,6 +87,7 @@ func (m *moment) Tag(context.Context) (string, error) {
 
 // List returns a page.
 func (m *moment) List(ctx context.Context, q Query) (Page, error) {
+	q.until = m.horizon
 	selected, next, err := m.list(q)
 	if err != nil {
 		return Page{}, err

@@ -3,7 +3,9 @@ package catalog
 import (
 	"encoding/base64"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
@@ -85,6 +87,12 @@ func (v view) list(q Query) ([]*entry, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if !after.until.IsZero() && q.UpdatedSince.IsZero() {
+		return nil, "", ErrCursor // of another list
+	}
+	if !after.until.IsZero() && after.until.Before(q.until) {
+		q.until = after.until // all pages of a list look as far as the first
+	}
 	words := make([]string, len(q.Words))
 	for i, w := range q.Words {
 		words[i] = strings.ToLower(w)
@@ -108,7 +116,11 @@ func (v view) list(q Query) ([]*entry, string, error) {
 		return page, "", nil
 	}
 	last := page[len(page)-1]
-	return page, position{last.Name, last.Version}.cursor(), nil
+	next := position{name: last.Name, version: last.Version}
+	if !q.UpdatedSince.IsZero() {
+		next.until = q.until
+	}
+	return page, next.cursor(), nil
 }
 
 func (q Query) selects(e *entry, words []string) bool {
@@ -116,7 +128,7 @@ func (q Query) selects(e *entry, words []string) bool {
 	case e.Status == registry.Deleted && !q.IncludeDeleted,
 		q.Version == "latest" && !e.latest,
 		q.Version != "" && q.Version != "latest" && e.Version != q.Version,
-		!q.UpdatedSince.IsZero() && !e.UpdatedAt.After(q.UpdatedSince):
+		!q.UpdatedSince.IsZero() && (!e.UpdatedAt.After(q.UpdatedSince) || e.UpdatedAt.After(q.until)):
 		return false
 	}
 	for _, w := range words {
@@ -128,13 +140,20 @@ func (q Query) selects(e *entry, words []string) bool {
 }
 
 // position is the last version of a page.
-type position struct{ name, version string }
+type position struct {
+	name, version string
+	until         time.Time // of a list of what was changed; else zero
+}
 
-// maxCursor bounds a cursor, in bytes: a name and a version in base64.
+// maxCursor bounds a cursor, in bytes: a name, a version and a time in base64.
 const maxCursor = 1 << 10
 
 func (p position) cursor() string {
-	return base64.RawURLEncoding.EncodeToString([]byte(p.name + "\n" + p.version))
+	text := p.name + "\n" + p.version
+	if !p.until.IsZero() {
+		text += "\n" + strconv.FormatInt(p.until.UnixMicro(), 10)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
 func parseCursor(cursor string) (position, error) {
@@ -148,9 +167,17 @@ func parseCursor(cursor string) (position, error) {
 	if err != nil {
 		return position{}, ErrCursor
 	}
-	name, version, found := strings.Cut(string(text), "\n")
-	if !found || !registry.ValidName(name) || version == "" || strings.Contains(version, "\n") {
+	parts := strings.Split(string(text), "\n")
+	if len(parts) < 2 || len(parts) > 3 || !registry.ValidName(parts[0]) || parts[1] == "" {
 		return position{}, ErrCursor
 	}
-	return position{name, version}, nil
+	p := position{name: parts[0], version: parts[1]}
+	if len(parts) == 3 {
+		until, err := strconv.ParseInt(parts[2], 10, 64)
+		if err != nil {
+			return position{}, ErrCursor
+		}
+		p.until = time.UnixMicro(until).UTC()
+	}
+	return p, nil
 }

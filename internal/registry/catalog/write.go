@@ -12,32 +12,33 @@ import (
 
 // Publish adds a version to the managed source.
 func (r *registryView) Publish(ctx context.Context, doc serverjson.Document) (Server, error) {
-	now, err := r.writable(ctx, doc.Name)
-	if err != nil {
+	if err := r.writable(ctx, doc.Name); err != nil {
 		return Server{}, err
 	}
-	stored, err := r.index.store.Insert(ctx, store.Version{
-		Head: store.Head{
-			Source: r.Managed, Name: doc.Name, Version: doc.Version, Status: registry.Active,
-			PublishedAt: now, UpdatedAt: now, StatusChangedAt: now, Search: serverjson.Search(doc),
-		},
-		Document: doc.Raw,
-	})
+	stored, err := r.index.store.Insert(ctx, Publication(r.Managed, doc))
 	if err != nil {
 		return Server{}, fmt.Errorf("publish %s %s: %w", doc.Name, doc.Version, err)
 	}
 	return r.shown(ctx, stored)
 }
 
+// Publication is a document as a source keeps it once it is published. Its times
+// are those of the change that brings it.
+func Publication(source string, doc serverjson.Document) store.Version {
+	return store.Version{
+		Head:     store.Head{Source: source, Name: doc.Name, Version: doc.Version, Status: registry.Active, Search: serverjson.Search(doc)},
+		Document: doc.Raw,
+	}
+}
+
 // Edit replaces the document of a version; its status stays.
 func (r *registryView) Edit(ctx context.Context, doc serverjson.Document) (Server, error) {
-	now, err := r.writable(ctx, doc.Name)
-	if err != nil {
+	if err := r.writable(ctx, doc.Name); err != nil {
 		return Server{}, err
 	}
 	stored, err := r.index.store.Update(ctx, r.Managed, doc.Name, doc.Version, func(v *store.Version) error {
 		if string(v.Document) != string(doc.Raw) {
-			v.Document, v.Search, v.UpdatedAt = doc.Raw, serverjson.Search(doc), now
+			v.Document, v.Search = doc.Raw, serverjson.Search(doc)
 		}
 		return nil
 	})
@@ -49,21 +50,18 @@ func (r *registryView) Edit(ctx context.Context, doc serverjson.Document) (Serve
 
 // SetStatus changes the status of one version, or of all when version is "".
 func (r *registryView) SetStatus(ctx context.Context, name, version, status, message string) ([]Server, error) {
-	now, err := r.writable(ctx, name)
-	if err != nil {
+	if err := r.writable(ctx, name); err != nil {
 		return nil, err
 	}
 	change := func(v *store.Version) error {
-		if v.Status == status && v.StatusMessage == message {
-			return nil
-		}
 		if v.Status != status {
-			v.StatusChangedAt = now
+			v.StatusChangedAt = time.Time{} // now, as the store has it
 		}
-		v.Status, v.StatusMessage, v.UpdatedAt = status, message, now
+		v.Status, v.StatusMessage = status, message
 		return nil
 	}
 	var stored []store.Version
+	var err error
 	if version == "" {
 		stored, err = r.index.store.UpdateAll(ctx, r.Managed, name, change)
 	} else {
@@ -84,19 +82,19 @@ func (r *registryView) SetStatus(ctx context.Context, name, version, status, mes
 }
 
 // writable tells whether publications of a server go into this registry, and
-// would be seen there, and at what time they are made.
-func (r *registryView) writable(ctx context.Context, name string) (time.Time, error) {
+// would be seen there.
+func (r *registryView) writable(ctx context.Context, name string) error {
 	if r.Managed == "" {
-		return time.Time{}, ErrReadOnly
+		return ErrReadOnly
 	}
 	v, err := r.view(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
 	if shown := v.versions(name); len(shown) > 0 && shown[0].Source != r.Managed && isBefore(r.Sources, shown[0].Source, r.Managed) {
-		return time.Time{}, fmt.Errorf("%w: %s comes from source %s, which is before %s", ErrShadowed, name, shown[0].Source, r.Managed)
+		return fmt.Errorf("%w: %s comes from source %s, which is before %s", ErrShadowed, name, shown[0].Source, r.Managed)
 	}
-	return r.tick(v.view), nil
+	return nil
 }
 
 func isBefore(sources []string, a, b string) bool {

@@ -1,20 +1,21 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/user"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
-	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/server"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
@@ -35,7 +36,9 @@ it to the managed source of a registry. The server may run meanwhile.
 
 A version that is there already stays as it is: one that says the same counts as
 unchanged, one that differs is reported and makes the command fail, unless
---update replaces it. Nothing is published when the file cannot be read whole.`,
+--update replaces it. Nothing is published when the file cannot be read whole.
+
+A record of what was written goes to audit.file, or to standard error.`,
 		Example: `  thv-registry import servers.json --config registry.yaml
   thv-registry import servers.json --config registry.yaml --registry team --update
   thv-registry import servers.json --config registry.yaml --dry-run`,
@@ -87,19 +90,22 @@ func (o *importOptions) run(ctx context.Context, path string) error {
 	if o.dryRun {
 		return o.show(path, result)
 	}
+	// Standard output is for the result.
+	audit, closeAudit, err := server.OpenAudit(cfg.Audit, o.env.Err)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
 	st, err := server.OpenStore(ctx, cfg.Database)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	for i, doc := range documents {
-		err := o.publish(ctx, st, source, doc, &result)
-		if err != nil && ctx.Err() != nil {
-			return &interrupted{fmt.Sprintf("import %s: %d of %d were imported; run it again to go on", path, i, len(documents))}
-		}
-		if err != nil {
-			return fmt.Errorf("import %s: %s %s: %w (%d of %d were imported; run it again to go on)", path, doc.Name, doc.Version, err, i, len(documents))
-		}
+	switch done, err := o.publish(ctx, st, audit, source, documents, &result); {
+	case err != nil && ctx.Err() != nil:
+		return &interrupted{fmt.Sprintf("import %s: %d of %d were imported; run it again to go on", path, done, len(documents))}
+	case err != nil:
+		return fmt.Errorf("import %s: %w (%d of %d were imported; run it again to go on)", path, err, done, len(documents))
 	}
 	return o.show(path, result)
 }
@@ -142,45 +148,75 @@ func (o *importOptions) read(path string) ([]byte, error) {
 	return netguard.ReadBounded(io.Reader(f), maxImport)
 }
 
-func (o *importOptions) publish(ctx context.Context, st store.Store, source string, doc serverjson.Document, result *imported) error {
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	_, err := st.Insert(ctx, store.Version{
-		Head: store.Head{
-			Source: source, Name: doc.Name, Version: doc.Version, Status: registry.Active,
-			PublishedAt: now, UpdatedAt: now, StatusChangedAt: now, Search: serverjson.Search(doc),
-		},
-		Document: doc.Raw,
-	})
-	if err == nil {
-		result.Added++
-		return nil
+// A batch is one transaction of so many versions, and about so many bytes, at
+// most: many, for each transaction waits for the disk, and not too many, for those
+// who publish meanwhile wait for it.
+const (
+	maxBatch      = 500
+	maxBatchBytes = 8 << 20
+)
+
+// batch is how many of the documents, of which there are some, go together.
+func batch(documents []serverjson.Document) int {
+	n, size := 0, 0
+	for n < len(documents) && n < maxBatch && size < maxBatchBytes {
+		size += len(documents[n].Raw)
+		n++
 	}
-	if !errors.Is(err, store.ErrExists) {
-		return err
-	}
-	differs := false
-	_, err = st.Update(ctx, source, doc.Name, doc.Version, func(v *store.Version) error {
-		if differs = !bytes.Equal(v.Document, doc.Raw); differs && o.update {
-			v.Document, v.Search, v.UpdatedAt = doc.Raw, serverjson.Search(doc), now
-			return nil
-		}
-		return errUntouched
-	})
-	switch {
-	case errors.Is(err, errUntouched) && differs:
-		result.Differing = append(result.Differing, doc.Name+" "+doc.Version)
-		return nil
-	case errors.Is(err, errUntouched):
-		result.Unchanged++
-		return nil
-	case err == nil:
-		result.Updated++
-	}
-	return err
+	return n
 }
 
-// errUntouched ends an Update that is to change nothing.
-var errUntouched = errors.New("nothing to change")
+// publish adds the documents, batch by batch, and returns how many are in those
+// that were committed. After a failure it can be called again with the same.
+func (o *importOptions) publish(ctx context.Context, st store.Store, audit *slog.Logger, source string, documents []serverjson.Document, result *imported) (int, error) {
+	for done := 0; done < len(documents); {
+		some := documents[done:][:batch(documents[done:])]
+		versions := make([]store.Version, len(some))
+		for i, doc := range some {
+			versions[i] = catalog.Publication(source, doc)
+		}
+		outcomes, err := st.Add(ctx, source, versions, o.update)
+		if err != nil {
+			record(audit, result.Registry, nil, fmt.Errorf("%d versions from %s %s: %w", len(some), some[0].Name, some[0].Version, err))
+			return done, err
+		}
+		named := map[store.Outcome][]string{}
+		for i, outcome := range outcomes {
+			named[outcome] = append(named[outcome], some[i].Name+" "+some[i].Version)
+		}
+		record(audit, result.Registry, named, nil)
+		result.Added += len(named[store.Added])
+		result.Updated += len(named[store.Replaced])
+		result.Unchanged += len(named[store.Same])
+		result.Differing = append(result.Differing, named[store.Differs]...)
+		done += len(some)
+	}
+	return len(documents), nil
+}
+
+// record writes what became of a batch into the record of writes.
+func record(audit *slog.Logger, registry string, named map[store.Outcome][]string, err error) {
+	attrs := []slog.Attr{slog.String("outcome", "done"), slog.String("command", "import"), slog.String("registry", registry), slog.String("user", userName())}
+	if err != nil {
+		attrs[0] = slog.String("outcome", "failed")
+		attrs = append(attrs, slog.String("reason", err.Error()))
+	} else {
+		attrs = append(attrs, slog.Any("added", list(named[store.Added])), slog.Any("updated", list(named[store.Replaced])),
+			slog.Int("unchanged", len(named[store.Same])), slog.Int("differing", len(named[store.Differs])))
+	}
+	audit.LogAttrs(context.Background(), slog.LevelInfo, "registry write", attrs...)
+}
+
+// list is never nil, so that it is [] in JSON.
+func list(names []string) []string { return append([]string{}, names...) }
+
+// userName is who imports, to this machine.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
+}
 
 func (o *importOptions) show(path string, r imported) error {
 	slices.Sort(r.Differing)

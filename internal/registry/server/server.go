@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	defer mainPort.Close()
 	defer internalPort.Close()
 
-	auditLog, closeAudit, err := openAudit(cfg.Audit, opt.AuditOut)
+	auditLog, closeAudit, err := OpenAudit(cfg.Audit, opt.AuditOut)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	}()
 
 	m := newMetrics()
-	cat := catalog.New(st, cfg.Definitions(), time.Now)
+	cat := catalog.New(st, cfg.Definitions())
 	access, closeAccess, err := openAccess(cfg, m, opt.Log)
 	if err != nil {
 		return err
@@ -160,8 +160,8 @@ func warn(cfg *config.Config, address net.Addr, log *slog.Logger) {
 	log.Warn("auth.mode is anonymous: whoever reaches this port may read and publish", "address", address.String())
 }
 
-// openAudit opens the record of writes.
-func openAudit(c config.Audit, out io.Writer) (*slog.Logger, func(), error) {
+// OpenAudit opens the record of writes: the configured file, or else out.
+func OpenAudit(c config.Audit, out io.Writer) (*slog.Logger, func(), error) {
 	if c.File == "" {
 		return slog.New(slog.NewJSONHandler(out, nil)), func() {}, nil
 	}

@@ -51,7 +51,7 @@ func (w *worker) attempt(ctx context.Context, state store.Sync) (store.Sync, str
 	done.Digest = w.fingerprint + " " + fetched.Digest
 	w.applying.Store(true)
 	defer w.applying.Store(false)
-	stats, err := w.store.Replace(ctx, w.name, w.Owner, versions, done, now)
+	stats, err := w.store.Replace(ctx, w.name, w.Owner, versions, done)
 	if err != nil {
 		return state, Failed, fmt.Errorf("write what it lists: %w", err)
 	}

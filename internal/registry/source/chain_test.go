@@ -19,7 +19,7 @@ import (
 // versions arrives, deletions too.
 func TestOneOfOursIsTheSourceOfAnother(t *testing.T) {
 	upstreamStore := openStore(t, filepath.Join(t.TempDir(), "upstream.db"))
-	cat := catalog.New(upstreamStore, []catalog.Definition{{Name: "main", Sources: []string{"own"}, Managed: "own"}}, time.Now)
+	cat := catalog.New(upstreamStore, []catalog.Definition{{Name: "main", Sources: []string{"own"}, Managed: "own"}})
 	front := httptest.NewServer(api.New(api.Options{Catalog: cat, Log: slog.New(slog.DiscardHandler), Audit: slog.New(slog.DiscardHandler)}))
 	defer front.Close()
 	main, _ := cat.Registry("main")

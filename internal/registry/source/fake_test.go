@@ -102,7 +102,7 @@ func (m *memory) SetSync(ctx context.Context, owner string, state store.Sync) er
 	return nil
 }
 
-func (m *memory) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync, now time.Time) (store.Stats, error) {
+func (m *memory) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync) (store.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var stats store.Stats
@@ -113,6 +113,7 @@ func (m *memory) Replace(ctx context.Context, source, owner string, versions []s
 		return stats, store.ErrLeaseLost
 	}
 	m.replaced++
+	now := time.Now()
 	had := m.versions[source]
 	if had == nil {
 		had = map[[2]string]store.Version{}

@@ -8,6 +8,10 @@
 // by asking for [Store.Changes] since then, which is how package catalog keeps
 // its index, in this process and in every other that shares the database.
 //
+// A change has a time as well, which the store gives it: later than that of every
+// change before it, of whatever source and by whichever process, and given so
+// that nobody sees a change before all those of earlier times.
+//
 // Nothing is ever taken out: what a publisher deletes, and what a source no
 // longer lists, stays with the status deleted, so that those who copy the
 // registry learn of it.
@@ -50,9 +54,12 @@ type Head struct {
 	// Status is active, deprecated or deleted (registry API v0.1).
 	Status        string
 	StatusMessage string
-	PublishedAt   time.Time
-	// UpdatedAt is when the document or the status changed last.
-	UpdatedAt       time.Time
+	// UpdatedAt is the time of the change that this is from. The store gives it:
+	// what a caller puts there counts for nothing.
+	UpdatedAt time.Time
+	// StatusChangedAt and PublishedAt are the caller's; where they are zero in
+	// what is written, they become the time of the change.
+	PublishedAt     time.Time
 	StatusChangedAt time.Time
 	// Search is what a search looks at, lower-cased: name, title, description
 	// and tags, one a line.
@@ -74,6 +81,8 @@ type Revision struct {
 	Epoch string
 	// Number is 0 for a source without any change yet.
 	Number int64
+	// At is the time of its last change; zero when there was none.
+	At time.Time
 }
 
 // Sync is how the synchronization of a source goes.
@@ -94,6 +103,20 @@ type Sync struct {
 	Digest string
 }
 
+// Outcome is what became of a version that was to be added.
+type Outcome int
+
+// Outcomes of [Store.Add].
+const (
+	Added Outcome = iota
+	// Same: it was there, with the same document.
+	Same
+	// Differs: it was there with another document, and was left as it is.
+	Differs
+	// Replaced: it was there with another document, and has this one now.
+	Replaced
+)
+
 // Stats is what a [Store.Replace] changed.
 type Stats struct{ Added, Changed, Deleted, Unchanged int }
 
@@ -102,8 +125,9 @@ type Stats struct{ Added, Changed, Deleted, Unchanged int }
 // that ends, ends the call with its error. A function given to a method must not
 // call the store.
 type Store interface {
-	// Revisions tells how far each source has come, in the order asked. A source
-	// not known yet is made.
+	// Revisions tells how far each source has come, in the order asked, all at one
+	// moment: what any of them has changed up to the latest At of the answer is in
+	// the revisions that it names. A source not known yet is made.
 	Revisions(ctx context.Context, sources []string) ([]Revision, error)
 
 	// Changes calls each for every version of the source whose last change is
@@ -119,6 +143,13 @@ type Store interface {
 	// The ID is the store's to give.
 	Insert(ctx context.Context, v Version) (Version, error)
 
+	// Add adds versions to a source, all together or none, and says of each what
+	// became of it. One that is there, deleted or not, stays as it is, unless
+	// replace is set and its document is another: then it takes the document and
+	// the search text that are given, and nothing else. A version that is given
+	// twice is an error.
+	Add(ctx context.Context, source string, versions []Version, replace bool) ([]Outcome, error)
+
 	// Update lets change alter a version: its document, status, times and search
 	// text. It is called with what is stored, perhaps again after a conflict; its
 	// error is returned as it is and nothing changes. ErrNotFound when there is
@@ -132,13 +163,11 @@ type Store interface {
 	// Replace makes versions what the source lists. A version that is the same
 	// (document, status, message, search text) is left alone and keeps its times;
 	// one that differs takes the times given; one no longer listed becomes
-	// deleted at now, without a message. owner must hold the lease, else
-	// ErrLeaseLost. The state is kept with it. The times of a version are the
-	// caller's; a zero PublishedAt keeps the stored one, or is now for a new
-	// version; a zero UpdatedAt is now; a zero StatusChangedAt keeps the stored
-	// one while the status is the same, else is now. A version that is listed
+	// deleted, without a message. owner must hold the lease, else ErrLeaseLost.
+	// The state is kept with it. A zero PublishedAt keeps the stored one, a zero
+	// StatusChangedAt too while the status is the same. A version that is listed
 	// twice is an error.
-	Replace(ctx context.Context, source, owner string, versions []Version, state Sync, now time.Time) (Stats, error)
+	Replace(ctx context.Context, source, owner string, versions []Version, state Sync) (Stats, error)
 
 	// Acquire takes, or prolongs, the lease on the synchronization of a source
 	// for the owner; false when another holds it. The database's clock counts.

@@ -22,6 +22,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // shelf is a registry that holds what a test puts into it, also what no real one
@@ -98,7 +99,7 @@ func (s *shelf) put(name, more string) *catalog.Server {
 type harness struct {
 	*testing.T
 	site *Site
-	log  *lockedBuffer
+	log  *local.Output
 
 	mu  sync.Mutex
 	now time.Time
@@ -118,7 +119,7 @@ func (h *harness) advance(d time.Duration) {
 
 func newHarness(t *testing.T, opt Options, shelves ...*shelf) *harness {
 	t.Helper()
-	h := &harness{T: t, log: &lockedBuffer{}, now: time.Now().Truncate(time.Second)}
+	h := &harness{T: t, log: &local.Output{}, now: time.Now().Truncate(time.Second)}
 	opt.Registries = func() []catalog.Registry {
 		out := make([]catalog.Registry, len(shelves))
 		for i, s := range shelves {
@@ -186,23 +187,6 @@ func says(t *testing.T, resp *http.Response, status int, texts ...string) {
 			t.Errorf("the page does not say %q:\n%s", want, got)
 		}
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func testKey(context.Context) ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }

@@ -212,9 +212,7 @@ func (s *Site) logRejection(err error) {
 	var reasons []string
 	var rejection *auth.Rejection
 	if errors.As(err, &rejection) {
-		for _, a := range rejection.Attempts {
-			reasons = append(reasons, a.String())
-		}
+		reasons = rejection.Reasons()
 	}
 	s.Log.Warn("the token of a sign-in at the page is refused", "provider", s.Login.Provider, "reasons", reasons)
 }

@@ -18,8 +18,9 @@ func dialect() sqlstore.Dialect {
 		Placeholder: func(n int) string { return "$" + strconv.Itoa(n) },
 		ForUpdate:   " FOR UPDATE",
 		// Not now(), which is when the transaction began: it may have waited since.
-		Now:   "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
-		Fault: fault,
+		Now:      "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+		Greatest: "greatest",
+		Fault:    fault,
 	}
 }
 

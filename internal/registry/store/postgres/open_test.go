@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
+	"github.com/toolhaven/toolhaven/internal/registry/store/storetest"
 	server "github.com/toolhaven/toolhaven/test/postgres"
 )
 
@@ -177,7 +178,7 @@ func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrNewer) {
 		t.Fatalf("it ends with %v", err)
 	}
-	for _, part := range []string{"database test1", "version 99", "up to 1"} {
+	for _, part := range []string{"database test1", "version 99", "up to 2"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -228,4 +229,10 @@ func TestADatabaseThatIsNotOurs(t *testing.T) {
 	// Nothing of a migration that failed stays.
 	pg.Exec(t, "taken", "DROP TABLE version")
 	openAt(t, pg.URL("taken"))
+}
+
+func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
+	pg := server.Start(t)
+	url := pg.Database(t)
+	storetest.Clockless(t, func() store.Store { return openAt(t, url) }, func(statement string) { pg.Exec(t, "test1", statement) })
 }

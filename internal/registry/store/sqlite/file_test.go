@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 	"github.com/toolhaven/toolhaven/internal/registry/store/sqlstore"
+	"github.com/toolhaven/toolhaven/internal/registry/store/storetest"
 )
 
 func TestTheFileIsMadeForThisUserAlone(t *testing.T) {
@@ -99,7 +100,7 @@ func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrNewer) {
 		t.Fatalf("it ends with %v", err)
 	}
-	for _, part := range []string{path, "version 99", "up to 1"} {
+	for _, part := range []string{path, "version 99", "up to 2"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -201,4 +202,13 @@ func TestAWriterWaitsForAnotherProcess(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("a writer that waited ended with %v", err)
 	}
+}
+
+func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry.db")
+	storetest.Clockless(t, func() store.Store { return openAt(t, path) }, func(statement string) {
+		if _, err := raw(t, path).Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -186,6 +186,7 @@ func dialect() sqlstore.Dialect {
 		// Named ones are looked up one by one, which takes long in long statements.
 		Placeholder: func(int) string { return "?" },
 		Now:         "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+		Greatest:    "max",
 		Fault:       fault,
 	}
 }

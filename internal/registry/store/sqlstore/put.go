@@ -24,7 +24,7 @@ ON CONFLICT (source_id, name, version) DO UPDATE SET
 RETURNING id, name, version`
 
 // put writes the rows, those that are there already over what is there, with the
-// source's next revision. It gives them their IDs.
+// source's next revision. It gives them their IDs; advance gives them their times.
 func (s *Store) put(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
 	for len(rows) > 0 {
 		n, size := 0, 0
@@ -49,7 +49,7 @@ func (s *Store) putHeads(ctx context.Context, tx *sql.Tx, source sourceRow, rows
 	at := make(map[[2]string]*row, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		at[[2]string{r.Name, r.Version.Version}] = r
+		at[r.key()] = r
 		args = append(args, source.id, r.Name, r.Version.Version, r.Status, r.StatusMessage,
 			micros(r.PublishedAt), micros(r.UpdatedAt), micros(r.StatusChangedAt), r.Search, r.digest, source.Number+1)
 	}

@@ -21,14 +21,12 @@ func (s *Store) Revisions(ctx context.Context, sources []string) ([]store.Revisi
 	}
 	known := make(map[string]store.Revision, len(sources))
 	readAll := func(ctx context.Context) error {
-		// All of them: those configured, and a few that once were.
-		return each(ctx, s.reader, "SELECT name, epoch, revision FROM source", nil, func(scan scanner) error {
-			var r store.Revision
-			if err := scan(&r.Source, &r.Epoch, &r.Number); err != nil {
-				return err
-			}
-			known[r.Source] = r
-			return nil
+		// All of them: those configured, and a few that once were. One statement
+		// sees one moment.
+		return each(ctx, s.reader, "SELECT "+sourceColumns+" FROM source", nil, func(scan scanner) error {
+			r, err := scanSource(scan)
+			known[r.Source] = r.Revision
+			return err
 		})
 	}
 	if err := s.do(ctx, what, s.limits.Short, readAll); err != nil {
@@ -44,14 +42,15 @@ func (s *Store) Revisions(ctx context.Context, sources []string) ([]store.Revisi
 	if len(missing) > 0 {
 		err := s.write(ctx, what, s.limits.Short, func(ctx context.Context, tx *sql.Tx) error {
 			for _, source := range missing {
-				made, err := s.lockSource(ctx, tx, source)
-				if err != nil {
+				if _, err := s.lockSource(ctx, tx, source); err != nil {
 					return err
 				}
-				known[source] = made.Revision
 			}
 			return nil
 		})
+		if err == nil {
+			err = s.do(ctx, what, s.limits.Short, readAll) // again, for all to be of one moment
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ const statusDeleted = "deleted"
 // Replace implements store.Store. What changes is found out before anything is
 // locked, and again under the lock only if somebody else has changed the source
 // in between; so the transaction holds no more than the changes.
-func (s *Store) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync, now time.Time) (store.Stats, error) {
+func (s *Store) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync) (store.Stats, error) {
 	what := "replace what source " + source + " lists"
 	state.Source = source
 	listed, err := prepare(source, versions)
@@ -34,7 +34,7 @@ func (s *Store) Replace(ctx context.Context, source, owner string, versions []st
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
-			plan, err = s.plan(ctx, tx, from, listed, now)
+			plan, err = s.plan(ctx, tx, from, listed)
 			return err
 		})
 	})
@@ -50,14 +50,14 @@ func (s *Store) Replace(ctx context.Context, source, owner string, versions []st
 			return err
 		}
 		if plan.from != locked.Revision {
-			if plan, err = s.plan(ctx, tx, locked, listed, now); err != nil {
+			if plan, err = s.plan(ctx, tx, locked, listed); err != nil {
 				return err
 			}
 		}
-		if err := s.carryOut(ctx, tx, locked, plan); err != nil {
+		if err := s.putSync(ctx, tx, state); err != nil {
 			return err
 		}
-		return s.putSync(ctx, tx, state)
+		return s.carryOut(ctx, tx, locked, plan)
 	})
 	if err != nil {
 		return store.Stats{}, err
@@ -65,7 +65,7 @@ func (s *Store) Replace(ctx context.Context, source, owner string, versions []st
 	return plan.stats, nil
 }
 
-// prepare checks what a source lists.
+// prepare checks versions of a source, each of which may be there once.
 func prepare(source string, versions []store.Version) ([]row, error) {
 	if err := checkKey("source", source); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func prepare(source string, versions []store.Version) ([]row, error) {
 			return nil, fmt.Errorf("version %s of %s is listed twice", v.Version, v.Name)
 		}
 		seen[key] = true
-		rows[i] = newRow(v)
+		rows[i] = newRow(exact(v))
 	}
 	return rows, nil
 }
@@ -92,7 +92,6 @@ type plan struct {
 	from  store.Revision
 	put   []row
 	gone  []int64 // to become deleted
-	now   time.Time
 	stats store.Stats
 }
 
@@ -103,23 +102,27 @@ type existing struct {
 	listed bool
 }
 
-func (s *Store) plan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []row, now time.Time) (*plan, error) {
-	p := &plan{from: from.Revision, now: now}
+func scanExisting(scan scanner) (*existing, error) {
+	e := new(existing)
+	return e, scanHead(scan, &e.Head, &e.digest)
+}
+
+func (e *existing) key() [2]string { return [2]string{e.Name, e.Version} }
+
+func (s *Store) plan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []row) (*plan, error) {
+	p := &plan{from: from.Revision}
 	stored := make(map[[2]string]*existing, len(listed))
 	query := "SELECT " + headColumns + ", digest FROM version WHERE source_id = $1"
 	err := each(ctx, tx, query, []any{from.id}, func(scan scanner) error {
-		e := new(existing)
-		if err := scanHead(scan, &e.Head, &e.digest); err != nil {
-			return err
-		}
-		stored[[2]string{e.Name, e.Version}] = e
-		return nil
+		e, err := scanExisting(scan)
+		stored[e.key()] = e
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range listed {
-		was := stored[[2]string{r.Name, r.Version.Version}]
+		was := stored[r.key()]
 		if was != nil {
 			was.listed = true
 		}
@@ -132,8 +135,8 @@ func (s *Store) plan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []r
 		} else {
 			p.stats.Changed++
 			r.withDocument = !bytes.Equal(was.digest, r.digest)
+			keepTimes(&r.Head, was)
 		}
-		fillTimes(&r.Head, was, now)
 		p.put = append(p.put, r)
 	}
 	for _, was := range stored {
@@ -150,22 +153,13 @@ func (e *existing) same(r row) bool {
 		bytes.Equal(e.digest, r.digest)
 }
 
-// fillTimes puts in the times that the caller left to the store.
-func fillTimes(h *store.Head, was *existing, now time.Time) {
+// keepTimes keeps the stored times where the caller does not say others.
+func keepTimes(h *store.Head, was *existing) {
 	if h.PublishedAt.IsZero() {
-		h.PublishedAt = now
-		if was != nil {
-			h.PublishedAt = was.PublishedAt
-		}
+		h.PublishedAt = was.PublishedAt
 	}
-	if h.UpdatedAt.IsZero() {
-		h.UpdatedAt = now
-	}
-	if h.StatusChangedAt.IsZero() {
-		h.StatusChangedAt = now
-		if was != nil && was.Status == h.Status {
-			h.StatusChangedAt = was.StatusChangedAt
-		}
+	if h.StatusChangedAt.IsZero() && was.Status == h.Status {
+		h.StatusChangedAt = was.StatusChangedAt
 	}
 }
 
@@ -178,7 +172,7 @@ func (s *Store) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, p *p
 	}
 	for gone := p.gone; len(gone) > 0; {
 		n := min(len(gone), maxRows)
-		args := []any{statusDeleted, micros(p.now), micros(p.now), source.Number + 1}
+		args := []any{statusDeleted, micros(time.Time{}), source.Number + 1}
 		list := ""
 		for i, id := range gone[:n] {
 			if i > 0 {
@@ -187,12 +181,13 @@ func (s *Store) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, p *p
 			args = append(args, id)
 			list += s.dialect.Placeholder(len(args))
 		}
-		query := "UPDATE version SET status = " + s.dialect.Placeholder(1) + ", status_message = '', updated_at = " + s.dialect.Placeholder(2) +
-			", status_changed_at = " + s.dialect.Placeholder(3) + ", revision = " + s.dialect.Placeholder(4) + " WHERE id IN (" + list + ")"
+		query := "UPDATE version SET status = " + s.dialect.Placeholder(1) + ", status_message = '', status_changed_at = " +
+			s.dialect.Placeholder(2) + ", revision = " + s.dialect.Placeholder(3) + " WHERE id IN (" + list + ")"
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
 		gone = gone[n:]
 	}
-	return advance(ctx, tx, source)
+	_, err := s.advance(ctx, tx, source)
+	return err
 }

@@ -5,7 +5,9 @@
 // The rule that everything rests on: a transaction that writes versions locks
 // its source first and stamps what it writes with the next revision of that
 // source. So revisions become visible in their order, and a reader that knows a
-// revision has seen everything up to it.
+// revision has seen everything up to it. The last thing that it does is to take
+// the one clock of the database, for the time of the change (see advance): so
+// times too become visible in their order, across all sources.
 //
 // Three tables hold a version: source has its name and revision, version what a
 // list and a search need, document the text. Reading heads touches no text.
@@ -29,6 +31,8 @@ type Dialect struct {
 	ForUpdate string
 	// Now is an SQL expression: the database's clock, in microseconds since 1970.
 	Now string
+	// Greatest is the function that gives the greatest of its arguments.
+	Greatest string
 	// Fault says what an error of the driver means.
 	Fault func(error) Fault
 	// Ready, if any, is asked before each call: its error is why the database is

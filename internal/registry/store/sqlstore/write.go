@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
@@ -19,9 +20,16 @@ type sourceRow struct {
 
 // sourceOf reads a source; sql.ErrNoRows when it is not there.
 func sourceOf(ctx context.Context, tx *sql.Tx, source, forUpdate string) (sourceRow, error) {
-	r := sourceRow{Revision: store.Revision{Source: source}}
-	err := tx.QueryRowContext(ctx, "SELECT id, epoch, revision FROM source WHERE name = $1"+forUpdate, source).
-		Scan(&r.id, &r.Epoch, &r.Number)
+	return scanSource(tx.QueryRowContext(ctx, "SELECT "+sourceColumns+" FROM source WHERE name = $1"+forUpdate, source).Scan)
+}
+
+const sourceColumns = "id, name, epoch, revision, updated_at"
+
+func scanSource(scan scanner) (sourceRow, error) {
+	var r sourceRow
+	var updated int64
+	err := scan(&r.id, &r.Source, &r.Epoch, &r.Number, &updated)
+	r.At = fromMicros(updated)
 	return r, err
 }
 
@@ -43,9 +51,45 @@ func (s *Store) lockSource(ctx context.Context, tx *sql.Tx, source string) (sour
 	return sourceRow{}, fmt.Errorf("source %s vanishes as soon as it is made", source)
 }
 
-// advance gives the source its next revision.
-func advance(ctx context.Context, tx *sql.Tx, source sourceRow) error {
-	_, err := tx.ExecContext(ctx, "UPDATE source SET revision = $1 WHERE id = $2", source.Number+1, source.id)
+// advance gives a locked source its next revision, and what was written with that
+// its time. From here on all that write wait for this transaction, whatever their
+// source: so it comes last, when all else is written, and locks nothing after it.
+func (s *Store) advance(ctx context.Context, tx *sql.Tx, source sourceRow) (time.Time, error) {
+	var now int64
+	query := "UPDATE clock SET last = " + s.dialect.Greatest + "(last + 1, " + s.dialect.Now + ") RETURNING last"
+	if err := tx.QueryRowContext(ctx, query).Scan(&now); err != nil {
+		return time.Time{}, err
+	}
+	query = "UPDATE version SET updated_at = $1"
+	for _, column := range []string{"published_at", "status_changed_at"} {
+		query += fmt.Sprintf(", %s = CASE %s WHEN %d THEN $1 ELSE %s END", column, column, micros(time.Time{}), column)
+	}
+	if _, err := tx.ExecContext(ctx, query+" WHERE source_id = $2 AND revision = $3", now, source.id, source.Number+1); err != nil {
+		return time.Time{}, err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE source SET revision = $1, updated_at = $2 WHERE id = $3", source.Number+1, now, source.id)
+	return fromMicros(now), err
+}
+
+// change writes rows, if there are any, as the next change of a locked source, and
+// gives them their IDs and times.
+func (s *Store) change(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.put(ctx, tx, source, rows); err != nil {
+		return err
+	}
+	at, err := s.advance(ctx, tx, source)
+	for i := range rows {
+		r := &rows[i]
+		r.UpdatedAt = at
+		for _, t := range []*time.Time{&r.PublishedAt, &r.StatusChangedAt} {
+			if t.IsZero() {
+				*t = at
+			}
+		}
+	}
 	return err
 }
 
@@ -62,43 +106,11 @@ func newRow(v store.Version) row {
 	return row{Version: v, digest: digest[:], withDocument: true}
 }
 
-// Insert implements store.Store.
-func (s *Store) Insert(ctx context.Context, v store.Version) (store.Version, error) {
-	if err := check(&v); err != nil {
-		return store.Version{}, fmt.Errorf("add a version: %w", err)
-	}
-	v = exact(v)
-	rows := []row{newRow(v)}
-	what := fmt.Sprintf("add version %s of %s", v.Version, v.Name)
-	err := s.write(ctx, what, s.limits.Short, func(ctx context.Context, tx *sql.Tx) error {
-		source, err := s.lockSource(ctx, tx, v.Source)
-		if err != nil {
-			return err
-		}
-		var one int
-		err = tx.QueryRowContext(ctx, "SELECT 1 FROM version WHERE source_id = $1 AND name = $2 AND version = $3",
-			source.id, v.Name, v.Version).Scan(&one)
-		if err == nil {
-			return store.ErrExists
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		if err := s.put(ctx, tx, source, rows); err != nil {
-			return err
-		}
-		return advance(ctx, tx, source)
-	})
-	if err != nil {
-		return store.Version{}, err
-	}
-	return rows[0].Version, nil
-}
+func (r row) key() [2]string { return [2]string{r.Name, r.Version.Version} }
 
 // exact is the version as it will come back.
 func exact(v store.Version) store.Version {
 	v.PublishedAt = fromMicros(micros(v.PublishedAt))
-	v.UpdatedAt = fromMicros(micros(v.UpdatedAt))
 	v.StatusChangedAt = fromMicros(micros(v.StatusChangedAt))
 	return v
 }
@@ -151,14 +163,17 @@ func (s *Store) modify(ctx context.Context, what, source, name, condition string
 		if len(out) == 0 {
 			return store.ErrNotFound
 		}
-		changed, err := alter(out, change)
-		if err != nil || len(changed) == 0 {
+		changed, at, err := alter(out, change)
+		if err != nil {
 			return err
 		}
-		if err := s.put(ctx, tx, locked, changed); err != nil {
+		if err := s.change(ctx, tx, locked, changed); err != nil {
 			return err
 		}
-		return advance(ctx, tx, locked)
+		for i, r := range changed {
+			out[at[i]] = r.Version
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -167,29 +182,29 @@ func (s *Store) modify(ctx context.Context, what, source, name, condition string
 }
 
 // alter lets change have its way with the versions, and returns those that are
-// different afterwards.
-func alter(versions []store.Version, change func(*store.Version) error) ([]row, error) {
-	var changed []row
+// different afterwards, and where they are among the versions.
+func alter(versions []store.Version, change func(*store.Version) error) (changed []row, at []int, err error) {
 	for i := range versions {
 		v := &versions[i]
 		before := *v
 		// The caller's to alter, and what was there still to be compared with.
 		v.Document = append([]byte(nil), before.Document...)
 		if err := change(v); err != nil {
-			return nil, callerError{err}
+			return nil, nil, callerError{err}
 		}
 		if v.ID != before.ID || v.Source != before.Source || v.Name != before.Name || v.Version != before.Version {
-			return nil, fmt.Errorf("version %s of %s cannot become another one", before.Version, before.Name)
+			return nil, nil, fmt.Errorf("version %s of %s cannot become another one", before.Version, before.Name)
 		}
 		if err := check(v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		v.UpdatedAt = before.UpdatedAt
 		*v = exact(*v)
 		r := newRow(*v)
 		r.withDocument = string(v.Document) != string(before.Document)
 		if r.withDocument || v.Head != before.Head {
-			changed = append(changed, r)
+			changed, at = append(changed, r), append(at, i)
 		}
 	}
-	return changed, nil
+	return changed, at, nil
 }

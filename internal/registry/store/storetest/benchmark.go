@@ -19,7 +19,7 @@ func Benchmark(b *testing.B, open func(b *testing.B) store.Store) {
 	versions := Large(20000)
 	replace := func(b *testing.B, want store.Stats) {
 		b.Helper()
-		stats, err := st.Replace(b.Context(), source, owner, versions, store.Sync{Source: source}, noon())
+		stats, err := st.Replace(b.Context(), source, owner, versions, store.Sync{Source: source})
 		if err != nil || stats != want {
 			b.Fatal(stats, err)
 		}

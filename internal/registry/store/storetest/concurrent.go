@@ -129,7 +129,7 @@ func testFollow(t *testing.T, first, second store.Store) {
 				case 4:
 					// The lease is the first server's, whichever store it uses.
 					listed := []store.Version{makeVersion("a", fmt.Sprint(n)), makeVersion("listed", fmt.Sprint(n%3))}
-					_, err = st.Replace(t.Context(), source, owner, listed, store.Sync{Source: source}, noon())
+					_, err = st.Replace(t.Context(), source, owner, listed, store.Sync{Source: source})
 				case 3:
 					_, err = st.Insert(t.Context(), makeVersion("b", fmt.Sprint(n)))
 				default:

@@ -33,9 +33,9 @@ func lease(t *testing.T, st store.Store) {
 	}
 }
 
-func replace(t *testing.T, st store.Store, versions []store.Version, now time.Time) store.Stats {
+func replace(t *testing.T, st store.Store, versions []store.Version) store.Stats {
 	t.Helper()
-	stats, err := st.Replace(t.Context(), source, owner, versions, store.Sync{Source: source, Phase: "complete", LastSuccess: now}, now)
+	stats, err := st.Replace(t.Context(), source, owner, versions, store.Sync{Source: source, Phase: "complete", LastSuccess: noon()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +49,14 @@ func testReplace(t *testing.T, first, second store.Store) {
 		Source: source, Phase: "complete", LastAttempt: noon(), LastSuccess: noon().Add(time.Second),
 		Servers: 2, Versions: 2, Digest: "sha256:abc",
 	}
-	stats, err := first.Replace(t.Context(), source, owner, []store.Version{a, b}, state, noon())
+	stats, err := first.Replace(t.Context(), source, owner, []store.Version{a, b}, state)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "what changed", store.Stats{Added: 2}, stats)
 	got := all(t, second, source)
 	a.ID, b.ID = got["a 1"].ID, got["b 1"].ID
-	same(t, "what is stored", map[string]store.Version{"a 1": a, "b 1": b}, got)
+	sameButTime(t, "what is stored", map[string]store.Version{"a 1": a, "b 1": b}, got)
 	if a.ID == b.ID || a.ID <= 0 || b.ID <= 0 {
 		t.Errorf("the IDs are %d and %d", a.ID, b.ID)
 	}
@@ -67,32 +67,32 @@ func testReplace(t *testing.T, first, second store.Store) {
 	same(t, "the state", []store.Sync{state}, syncs)
 
 	revision := revisionOf(t, second, source)
-	b.Document, b.UpdatedAt = json.RawMessage(`{"changed": 1}`), noon().Add(time.Hour)
+	b.Document = json.RawMessage(`{"changed": 1}`)
 	c := makeVersion("c", "1")
-	stats = replace(t, first, []store.Version{c, b}, noon().Add(time.Hour))
+	stats = replace(t, first, []store.Version{c, b})
 	same(t, "what changed", store.Stats{Added: 1, Changed: 1, Deleted: 1}, stats)
 	after, changed := changes(t, second, source, revision.Number)
 	if after.Number != revision.Number+1 || len(changed) != 3 {
 		t.Errorf("%d versions changed, from %+v to %+v", len(changed), revision, after)
 	}
 	c.ID = all(t, second, source)["c 1"].ID
-	a.Status, a.UpdatedAt, a.StatusChangedAt = "deleted", noon().Add(time.Hour), noon().Add(time.Hour)
-	same(t, "what is stored", map[string]store.Version{"a 1": a, "b 1": b, "c 1": c}, all(t, second, source))
+	a.Status, a.StatusChangedAt = "deleted", after.At
+	sameButTime(t, "what is stored", map[string]store.Version{"a 1": a, "b 1": b, "c 1": c}, all(t, second, source))
 }
 
 func testReplaceSame(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	v := makeVersion("a", "1")
-	replace(t, first, []store.Version{v}, noon())
+	replace(t, first, []store.Version{v})
 	want, revision := all(t, second, source), revisionOf(t, second, source)
 	later := noon().Add(time.Hour)
-	v.UpdatedAt, v.PublishedAt, v.StatusChangedAt = later, later, later
-	stats := replace(t, first, []store.Version{v}, later)
+	v.PublishedAt, v.StatusChangedAt = later, later
+	stats := replace(t, first, []store.Version{v})
 	same(t, "what changed", store.Stats{Unchanged: 1}, stats)
 	same(t, "what is stored", want, all(t, second, source))
 	same(t, "the revision", revision, revisionOf(t, second, source))
 	syncs, err := second.Syncs(t.Context(), []string{source})
-	if err != nil || !syncs[0].LastSuccess.Equal(later) {
+	if err != nil || !syncs[0].LastSuccess.Equal(noon()) {
 		t.Errorf("the state is not recorded where nothing changes: %+v, %v", syncs, err)
 	}
 }
@@ -100,7 +100,7 @@ func testReplaceSame(t *testing.T, first, second store.Store) {
 func testReplaceDifferences(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	v := makeVersion("a", "1")
-	replace(t, first, []store.Version{v}, noon())
+	replace(t, first, []store.Version{v})
 	v.PublishedAt = noon().Add(-time.Hour)
 	for i, change := range []func(){
 		func() { v.Document = json.RawMessage(`{"name": "a"}`) },
@@ -112,11 +112,10 @@ func testReplaceDifferences(t *testing.T, first, second store.Store) {
 		func() { v.Status, v.StatusMessage = "active", "" },
 	} {
 		change()
-		v.UpdatedAt = v.UpdatedAt.Add(time.Hour)
-		stats := replace(t, first, []store.Version{v}, noon())
+		stats := replace(t, first, []store.Version{v})
 		same(t, fmt.Sprintf("what changed at %d", i), store.Stats{Changed: 1}, stats)
 		v.ID = all(t, second, source)["a 1"].ID
-		same(t, fmt.Sprintf("what is stored at %d", i), map[string]store.Version{"a 1": v}, all(t, second, source))
+		sameButTime(t, fmt.Sprintf("what is stored at %d", i), map[string]store.Version{"a 1": v}, all(t, second, source))
 	}
 }
 
@@ -128,10 +127,10 @@ func testTombstones(t *testing.T, first, second store.Store) {
 	}
 	versions[0].Status, versions[0].StatusMessage = "deprecated", "old"
 	versions[1].Status, versions[1].StatusMessage = "deleted", "withdrawn"
-	replace(t, first, versions, noon())
+	replace(t, first, versions)
 	before := all(t, first, source)
-	gone := noon().Add(time.Hour)
-	stats := replace(t, first, versions[999:], gone)
+	stats := replace(t, first, versions[999:])
+	gone := revisionOf(t, second, source).At
 	// The one that is deleted already is left alone.
 	same(t, "what changed", store.Stats{Deleted: 998, Unchanged: 1}, stats)
 	want := map[string]store.Version{}
@@ -144,37 +143,42 @@ func testTombstones(t *testing.T, first, second store.Store) {
 	same(t, "what is stored", want, all(t, second, source))
 
 	revision := revisionOf(t, second, source)
-	stats = replace(t, first, versions[999:], gone.Add(time.Hour))
+	stats = replace(t, first, versions[999:])
 	same(t, "what changed at a second time", store.Stats{Unchanged: 1}, stats)
 	same(t, "the revision at a second time", revision, revisionOf(t, second, source))
 	// Back again, with the ID it had.
-	stats = replace(t, first, versions[998:], gone)
+	stats = replace(t, first, versions[998:])
 	same(t, "what changed at the return", store.Stats{Changed: 1, Unchanged: 1}, stats)
-	same(t, "the version that returned", before["a 998"], all(t, second, source)["a 998"])
+	sameButTime(t, "the version that returned", before["a 998"], all(t, second, source)["a 998"])
 	// A source may become empty.
-	stats = replace(t, first, nil, gone)
+	stats = replace(t, first, nil)
 	same(t, "what changed at the end", store.Stats{Deleted: 2}, stats)
 }
 
 func testReplaceTimes(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	v := makeVersion("a", "1")
-	v.PublishedAt, v.UpdatedAt, v.StatusChangedAt = time.Time{}, time.Time{}, time.Time{}
-	replace(t, first, []store.Version{v}, noon())
-	want := makeVersion("a", "1")
-	want.ID = all(t, second, source)["a 1"].ID
-	same(t, "a new version", want, all(t, second, source)["a 1"])
-
-	hour := func(n int) time.Time { return noon().Add(time.Duration(n) * time.Hour) }
+	v.PublishedAt, v.StatusChangedAt = time.Time{}, time.Time{}
+	// next is the version after another replacement, and its time.
+	next := func() (store.Version, time.Time) {
+		replace(t, first, []store.Version{v})
+		return all(t, second, source)["a 1"], revisionOf(t, second, source).At
+	}
+	want, at := next()
+	for what, got := range map[string]time.Time{"published": want.PublishedAt, "updated": want.UpdatedAt, "its status changed": want.StatusChangedAt} {
+		if !got.Equal(at) || at.IsZero() {
+			t.Errorf("a new version is %s at %s, which is not when it was made: %s", what, got, at)
+		}
+	}
 	v.Document = json.RawMessage(`{}`)
-	replace(t, first, []store.Version{v}, hour(1))
-	want.Document, want.UpdatedAt = v.Document, hour(1)
-	same(t, "another document", want, all(t, second, source)["a 1"])
+	got, at := next()
+	want.Document, want.UpdatedAt = v.Document, at
+	same(t, "another document", want, got)
 
 	v.Status = "deprecated"
-	replace(t, first, []store.Version{v}, hour(2))
-	want.Status, want.UpdatedAt, want.StatusChangedAt = "deprecated", hour(2), hour(2)
-	same(t, "another status", want, all(t, second, source)["a 1"])
+	got, at = next()
+	want.Status, want.UpdatedAt, want.StatusChangedAt = "deprecated", at, at
+	same(t, "another status", want, got)
 }
 
 func testReplaceLease(t *testing.T, first, second store.Store) {
@@ -182,7 +186,7 @@ func testReplaceLease(t *testing.T, first, second store.Store) {
 	state := store.Sync{Source: source, Phase: "complete"}
 	refused := func(st store.Store, owner string) {
 		t.Helper()
-		_, err := st.Replace(t.Context(), source, owner, versions, state, noon())
+		_, err := st.Replace(t.Context(), source, owner, versions, state)
 		is(t, err, store.ErrLeaseLost)
 		is(t, st.SetSync(t.Context(), owner, state), store.ErrLeaseLost)
 	}
@@ -191,7 +195,7 @@ func testReplaceLease(t *testing.T, first, second store.Store) {
 	refused(second, "second-server")
 	refused(second, "")
 	// The owner counts, not the connection.
-	if _, err := second.Replace(t.Context(), source, owner, nil, store.Sync{Source: source}, noon()); err != nil {
+	if _, err := second.Replace(t.Context(), source, owner, nil, store.Sync{Source: source}); err != nil {
 		t.Error(err)
 	}
 	if err := first.Release(t.Context(), source, owner); err != nil {
@@ -205,7 +209,7 @@ func testReplaceLease(t *testing.T, first, second store.Store) {
 		t.Fatal(ok, err)
 	}
 	eventually(t, "the lease ends", func() bool {
-		_, err := first.Replace(t.Context(), source, owner, nil, state, noon())
+		_, err := first.Replace(t.Context(), source, owner, nil, state)
 		return err != nil
 	})
 	refused(first, owner)
@@ -213,7 +217,7 @@ func testReplaceLease(t *testing.T, first, second store.Store) {
 
 func testReplaceWrong(t *testing.T, first, second store.Store) {
 	lease(t, first)
-	replace(t, first, []store.Version{makeVersion("a", "1")}, noon())
+	replace(t, first, []store.Version{makeVersion("a", "1")})
 	want, revision := all(t, second, source), revisionOf(t, second, source)
 	empty, nul := makeVersion("b", "1"), makeVersion("b", "1")
 	empty.Document, nul.Search = nil, "\x00"
@@ -223,7 +227,7 @@ func testReplaceWrong(t *testing.T, first, second store.Store) {
 		"a search text with NUL":       {makeVersion("c", "1"), nul},
 		"a version without a name":     {makeVersion("c", "1"), makeVersion("", "1")},
 	} {
-		_, err := first.Replace(t.Context(), source, owner, versions, store.Sync{Source: source}, noon())
+		_, err := first.Replace(t.Context(), source, owner, versions, store.Sync{Source: source})
 		if err == nil {
 			t.Errorf("%s is accepted", what)
 		}
@@ -236,7 +240,7 @@ func testReplaceAfterOthers(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	insert(t, second, makeVersion("a", "1"))
 	insert(t, second, makeVersion("a", "2"))
-	stats := replace(t, first, []store.Version{makeVersion("a", "1"), makeVersion("a", "3")}, noon())
+	stats := replace(t, first, []store.Version{makeVersion("a", "1"), makeVersion("a", "3")})
 	same(t, "what changed", store.Stats{Added: 1, Unchanged: 1, Deleted: 1}, stats)
 	_, err := second.Insert(t.Context(), makeVersion("a", "3"))
 	is(t, err, store.ErrExists)
@@ -245,7 +249,7 @@ func testReplaceAfterOthers(t *testing.T, first, second store.Store) {
 func testReplaceLarge(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	versions := Large(3000)
-	stats := replace(t, first, versions, noon())
+	stats := replace(t, first, versions)
 	same(t, "what changed", store.Stats{Added: 9000}, stats)
 	got := all(t, second, source)
 	for _, v := range versions {
@@ -256,7 +260,7 @@ func testReplaceLarge(t *testing.T, first, second store.Store) {
 	}
 	versions[17].Document = json.RawMessage(`{"changed": true}`)
 	versions = versions[:len(versions)-1]
-	stats = replace(t, second, versions, noon())
+	stats = replace(t, second, versions)
 	same(t, "what changed the second time", store.Stats{Changed: 1, Deleted: 1, Unchanged: 8998}, stats)
 }
 

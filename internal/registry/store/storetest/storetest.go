@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
@@ -20,7 +21,7 @@ import (
 // them with the test.
 func Run(t *testing.T, open func(t *testing.T) (first, second store.Store)) {
 	groups := []map[string]func(*testing.T, store.Store, store.Store){
-		versionTests(), replaceTests(), syncTests(), textTests(), concurrencyTests(),
+		versionTests(), addTests(), replaceTests(), clockTests(), syncTests(), textTests(), concurrencyTests(),
 	}
 	for _, group := range groups {
 		for name, test := range group {
@@ -41,7 +42,7 @@ func noon() time.Time { return time.Date(2026, 7, 28, 12, 0, 0, 123456000, time.
 func head(name, version string) store.Head {
 	return store.Head{
 		Source: source, Name: name, Version: version, Status: "active",
-		PublishedAt: noon(), UpdatedAt: noon(), StatusChangedAt: noon(), Search: name,
+		PublishedAt: noon(), StatusChangedAt: noon(), Search: name,
 	}
 }
 
@@ -110,6 +111,15 @@ func revisionOf(t *testing.T, st store.Store, source string) store.Revision {
 func same(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// sameButTime compares versions that the test has made with those of the store,
+// whose time of change is the store's.
+func sameButTime(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Head{}, "UpdatedAt")); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -1,0 +1,38 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/registry/store"
+)
+
+// Clockless holds a store to what becomes of a database from before it had a
+// clock: nothing is lost, and the clock begins at the latest time that is there.
+// open opens the same database each time, and exec puts statements to it.
+func Clockless(t *testing.T, open func() store.Store, exec func(statement string)) {
+	st := open()
+	insert(t, st, makeVersion("a", "1"))
+	want := all(t, st, source)
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const future = 4102444800000000 // 2100
+	for _, statement := range []string{
+		"DROP TABLE clock", "ALTER TABLE source DROP COLUMN updated_at", "DELETE FROM registry_migration WHERE version_id = 2",
+		"INSERT INTO source (name, epoch, revision) VALUES ('empty', 'e', 0)", "UPDATE version SET updated_at = 4102444800000000",
+	} {
+		exec(statement)
+	}
+	st = open()
+	sameButTime(t, "what is there", want, all(t, st, source))
+	if at := revisionOf(t, st, source).At; at.UnixMicro() != future {
+		t.Errorf("the source was changed last at %s", at)
+	}
+	if at := revisionOf(t, st, "empty").At; !at.IsZero() {
+		t.Errorf("a source without versions was changed at %s", at)
+	}
+	if v := insert(t, st, makeVersion("b", "1")); !v.UpdatedAt.Equal(time.UnixMicro(future + 1)) {
+		t.Errorf("a version is added at %s", v.UpdatedAt)
+	}
+}

@@ -1,0 +1,65 @@
+// Package local is what the tests that start programs share: where the repository
+// is, an address that others could reach, and a place for what a program says.
+package local
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Root finds the repository from the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", errors.New("the working directory is not in the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// PrivateAddress is an address of this machine that others could have: neither
+// loopback nor public. Without one the test is skipped.
+func PrivateAddress(t testing.TB) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsPrivate() {
+			return n.IP.String()
+		}
+	}
+	t.Skip("this machine has no private address but loopback")
+	return ""
+}
+
+// Output collects what a program writes, for one who reads meanwhile.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
