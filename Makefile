@@ -66,7 +66,8 @@ test: ## Install what the tests need and run all of them
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
 	go run ./test/report \
 		-- -race -tags integration -timeout 30m $$(go list -tags integration ./... | grep -v /test/scenario) \
-		-- -tags integration -count=1 -timeout 30m ./test/scenario
+		-- -tags integration -count=1 -timeout 30m ./test/scenario \
+		-- -race -tags hostile -count=1 -timeout 20m ./test/hostile
 	@go run ./test/conformance -thv bin/thv
 
 test-unit: generate ## Run the tests that need nothing installed
@@ -77,7 +78,7 @@ lint: generate $(LINT) ## Check format, vet, and golangci-lint
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
-	go vet -tags integration ./...
+	go vet -tags integration,hostile ./...
 	$(LINT) run ./...
 
 # From source, at the version that tools/go.mod pins: minutes the first time.
@@ -102,7 +103,7 @@ conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=ti
 	@test/setup/conformance.sh
 	go run ./test/conformance -thv bin/thv -cell '$(CELL)' -repeat $(or $(REPEAT),1)
 
-hostile: ## Run the hostile server and clients against the gateway, some minutes
+hostile: build ## Run the hostile server and clients against the gateway, some minutes
 	go test $(RACE) -tags hostile -count=1 -timeout 20m ./test/hostile
 
 clean: ## Remove what was built and fetched

@@ -10,6 +10,7 @@
 // A client ([Client]) speaks either era, does right, and hands out what it
 // noticed; the wrongs of clients are in the tests.
 //
-// The program test/hostile/server is for trying a gateway by hand. The tests take
-// some minutes, and are run by `make hostile`.
+// The older transport's server is [SSE]. The program test/hostile/server is for
+// trying a gateway by hand. The tests take some two minutes; `make test` and `make
+// hostile` run them.
 package hostile

@@ -29,7 +29,7 @@ type Fault struct {
 	// Wire does something only HTTP can.
 	Wire func(w http.ResponseWriter, r *http.Request, c *Call)
 	// Want is what the client must get. Modern is that of a modern server, and
-	// Stdio that of a modern one on stdio, where they differ.
+	// Stdio that of any on stdio, where they differ.
 	Want, Modern, Stdio string
 	// Fatal: on stdio it is the end of the process.
 	Fatal bool
@@ -86,7 +86,7 @@ func envelopes() map[string]Fault {
 		"arrays in arrays":      func(c *Call) string { return c.With(c.ID.String(), `"result":`+strings.Repeat("[", 1<<20)) },
 		"objects in objects":    func(c *Call) string { return c.With(c.ID.String(), `"result":`+nested(100_000)) },
 		"a message of 17 MiB":   func(c *Call) string { return c.With(c.ID.String(), `"result":{"x":"`+strings.Repeat("x", 17<<20)+`"}`) },
-		"a million keys":        func(c *Call) string { return c.With(c.ID.String(), `"result":{`+keys(1_000_000)+`}`) + "x" },
+		"50,000 keys":           func(c *Call) string { return c.With(c.ID.String(), `"result":{`+keys(50_000)+`}`) + "x" },
 		"a number without end":  func(c *Call) string { return c.With(strings.Repeat("1", 1<<20), `"result":{}`) },
 		"text after the answer": func(c *Call) string { return c.Good() + " and more" },
 	}
@@ -147,9 +147,16 @@ func answers() map[string]Fault {
 			say(`{"jsonrpc":"2.0","method":"notifications/progress","params":[]}`)
 		}),
 		"an unknown notification": thenGood(func(_ *Call, say func(string) bool) {
-			say(`{"jsonrpc":"2.0","method":"notifications/\u0000\n\n","params":{"a":1}}`)
+			say(`{"jsonrpc":"2.0","method":"notifications/\n\n","params":{"a":1}}`)
 			say(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":1}}`)
 		}),
+		// What nobody can read may have been the answer. On stdio it is a line that
+		// is none of ours.
+		"NUL in a method": {Want: Bad, Stdio: Good, Many: true, Say: func(c *Call, say func(string) bool) {
+			say(`{"jsonrpc":"2.0","method":"notifications/\u0000\n\n","params":{"a":1}}`)
+			say(`{"jsonrpc":"2.0","id":5,"method":"x\u0000\n"}`)
+			say(c.Good())
+		}},
 	}
 }
 
@@ -158,28 +165,28 @@ const elicitation = `"method":"elicitation/create","params":{"message":"who are 
 // floods are too much of something.
 func floods() map[string]Fault {
 	return map[string]Fault{
-		"100,000 notifications": thenGood(func(c *Call, say func(string) bool) {
-			for i := 0; i < 100_000 && say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"%d %s"}}`, i, c.Nonce)); i++ {
+		"5,000 notifications": thenGood(func(c *Call, say func(string) bool) {
+			for i := 0; i < 5_000 && say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"%d %s %01000d"}}`, i, c.Nonce, 0)); i++ {
 			}
 		}),
-		"20,000 changes": thenGood(func(_ *Call, say func(string) bool) {
-			for i := 0; i < 20_000 && say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`); i++ {
+		"3,000 changes": thenGood(func(_ *Call, say func(string) bool) {
+			for i := 0; i < 3_000 && say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`); i++ {
 			}
 		}),
 		"notifications of 1 MiB": thenGood(func(_ *Call, say func(string) bool) {
-			for i := 0; i < 40 && say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"`+strings.Repeat("x", 1<<20)+`"}}`); i++ {
+			for i := 0; i < 12 && say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"`+strings.Repeat("x", 1<<20)+`"}}`); i++ {
 			}
 		}),
-		"10,000 questions": thenGood(func(_ *Call, say func(string) bool) {
-			for i := 0; i < 10_000 && say(`{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,`+elicitation+`}`); i++ {
+		"2,000 questions": thenGood(func(_ *Call, say func(string) bool) {
+			for i := 0; i < 2_000 && say(`{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,`+elicitation+`}`); i++ {
 			}
 		}),
-		"10,000 questions of one id": thenGood(func(_ *Call, say func(string) bool) {
-			for i := 0; i < 10_000 && say(`{"jsonrpc":"2.0","id":"same",`+elicitation+`}`); i++ {
+		"2,000 questions of one id": thenGood(func(_ *Call, say func(string) bool) {
+			for i := 0; i < 2_000 && say(`{"jsonrpc":"2.0","id":"same",`+elicitation+`}`); i++ {
 			}
 		}),
-		"10,000 pings": thenGood(func(_ *Call, say func(string) bool) {
-			for i := 0; i < 10_000 && say(`{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"ping"}`); i++ {
+		"2,000 pings": thenGood(func(_ *Call, say func(string) bool) {
+			for i := 0; i < 2_000 && say(`{"jsonrpc":"2.0","id":`+strconv.Itoa(i)+`,"method":"ping"}`); i++ {
 			}
 		}),
 		"unknown questions": thenGood(func(_ *Call, say func(string) bool) {
@@ -187,7 +194,7 @@ func floods() map[string]Fault {
 			say(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}`)
 			say(`{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":[]}`)
 			say(`{"jsonrpc":"2.0","id":4,"method":"elicitation/create"}`)
-			say(`{"jsonrpc":"2.0","id":5,"method":"x\u0000\n"}`)
+			say(`{"jsonrpc":"2.0","id":5,"method":"x\n"}`)
 		}),
 		"notifications for ever": {Want: Endless, Many: true, Say: func(c *Call, say func(string) bool) {
 			for say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"` + c.Nonce + `"}}`) {
@@ -227,10 +234,10 @@ func requirements() map[string]Fault {
 		"inputRequests a list":      result(`"resultType":"input_required","inputRequests":[` + ask + `]`),
 	}
 	var many strings.Builder
-	for i := range 5000 {
+	for i := range 1000 {
 		fmt.Fprintf(&many, `"%d":%s,`, i, ask)
 	}
-	out["asks 5,000 things"] = result(`"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(many.String(), ",") + `}`)
+	out["asks 1,000 things"] = result(`"resultType":"input_required","inputRequests":{` + strings.TrimSuffix(many.String(), ",") + `}`)
 	return out
 }
 

@@ -16,8 +16,10 @@ import (
 // "exits" ends in the middle of a line.
 type Stdio struct {
 	Modern bool
-	In     io.Reader
-	Out    io.Writer
+	// Version is what it answers initialize with; "" is 2025-11-25.
+	Version string
+	In      io.Reader
+	Out     io.Writer
 
 	mu        sync.Mutex // of Out and cancelled
 	cancelled map[string]bool
@@ -25,7 +27,6 @@ type Stdio struct {
 
 // Serve serves until its input ends. exit is what "exits" calls.
 func (s *Stdio) Serve(exit func()) {
-	s.cancelled = map[string]bool{}
 	lines := bufio.NewReaderSize(s.In, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -53,11 +54,18 @@ func (s *Stdio) take(m *mcp.Message, exit func()) {
 	case m.Method == mcp.NotificationCancelled:
 		raw, _, _ := mcp.Lookup(m.Params, "requestId")
 		s.mu.Lock()
+		if s.cancelled == nil {
+			s.cancelled = map[string]bool{}
+		}
 		s.cancelled[string(raw)] = true
 		s.mu.Unlock()
 	case m.Kind() == mcp.Notification:
 	case m.Method == mcp.MethodInitialize && !s.Modern:
-		s.line(string(mcp.NewResult(m.ID, json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"hostile","version":"1"}}`)).Encode()))
+		version := "2025-11-25"
+		if s.Version != "" {
+			version = s.Version
+		}
+		s.line(string(mcp.NewResult(m.ID, json.RawMessage(`{"protocolVersion":"`+version+`","capabilities":`+capabilities+`,"serverInfo":{"name":"hostile","version":"1"}}`)).Encode()))
 	case m.Method == mcp.MethodDiscover && s.Modern:
 		s.line(string(mcp.NewResult(m.ID, json.RawMessage(`{`+complete+`"supportedVersions":["2026-07-28"],"capabilities":`+capabilities+`}`)).Encode()))
 	case m.Method == mcp.MethodToolsCall:

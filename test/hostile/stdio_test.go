@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -115,17 +116,17 @@ func TestStdioServersThatDoWrong(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			noLeaks(t)
 			url := stdioGateway(t, era)
-			sufferAll(t, url, era == "modern", func(f Fault) string {
+			sufferAll(t, url, era == "modern", all(func(f Fault) string {
 				switch {
 				case f.Say == nil, f.Fatal && era == "modern": // all share one process
 					return ""
-				case f.Stdio != "" && era == "modern":
+				case f.Stdio != "":
 					return f.Stdio
 				case era == "modern" && f.Modern != "":
 					return f.Modern
 				}
 				return f.Want
-			})
+			}))
 		})
 	}
 }
@@ -174,6 +175,31 @@ func TestStdioServersThatStop(t *testing.T) {
 				})
 			}
 			all.Wait()
+		})
+	}
+}
+
+// One client wants to hear of more than anybody can watch. It is told so, at
+// once, and nobody else notices.
+func TestASubscriptionToEverything(t *testing.T) {
+	var uris strings.Builder
+	for n := range 500_000 {
+		fmt.Fprintf(&uris, `"x:%d",`, n)
+	}
+	for _, era := range []string{"session", "modern"} {
+		t.Run(era, func(t *testing.T) {
+			noLeaks(t)
+			memory := watchMemory(t)
+			url := stdioGateway(t, era)
+			bystander(t, url, true)
+			c := clientOf(t, url, true)
+			ctx, cancel := context.WithTimeout(t.Context(), bound)
+			defer cancel()
+			o, err := c.Do(ctx, mcp.IntID(1), mcp.MethodSubscriptionsListen, `{"notifications":{"resourceSubscriptions":[`+strings.TrimSuffix(uris.String(), ",")+`]}}`)
+			if err != nil || o.Response == nil || o.Response.Error == nil || o.Response.Error.Code != mcp.CodeInvalidParams {
+				t.Errorf("%v, %v", o, err)
+			}
+			memory.check(t, "a subscription to everything")
 		})
 	}
 }
