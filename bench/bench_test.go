@@ -45,7 +45,7 @@ func TestTheBaselinesRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b := &bench{probe: probe, scale: 20}
-	if rate, err := b.direct(t.Context(), 8); err != nil || rate < 1 {
+	if rate, err := b.direct(t.Context(), 8, callEcho, probe); err != nil || rate < 1 {
 		t.Errorf("direct: %v calls per second, %v", rate, err)
 	}
 	addr, end, err := daemon(t.Context(), probe, "-json", "127.0.0.1:0")

@@ -71,6 +71,13 @@ func atLeast(r result, limit float64, target string) result {
 	return r
 }
 
+// reaching sets a target for our rate, where the value is a ratio.
+func (r result) reaching(limit float64, target string) result {
+	met := r.Ours >= limit
+	r.Target, r.Met = target, &met
+	return r
+}
+
 // limited sets a target for our time, where the value is a ratio.
 func (r result) limited(limit float64, target string) result {
 	met := r.Ours < limit

@@ -40,17 +40,26 @@ func newBench(thvPath string, quick bool) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{thvPath: thvPath, dir: dir, probe: filepath.Join(dir, "probe"), scale: 1}
+	b := &bench{thvPath: thvPath, dir: dir, scale: 1}
 	if quick {
 		b.scale = 10
 	}
-	build := exec.Command("go", "build", "-o", b.probe, "./test/servers/probe")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
+	if b.probe, err = b.build("probe"); err != nil {
 		b.close()
-		return nil, fmt.Errorf("build the server to measure with (run bench in the repository): %w", err)
+		return nil, err
 	}
 	return b, nil
+}
+
+// build compiles one of test/servers, and returns the program's path.
+func (b *bench) build(server string) (string, error) {
+	program := filepath.Join(b.dir, server)
+	build := exec.Command("go", "build", "-o", program, "./test/servers/"+server)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("build the server to measure with (run bench in the repository): %w", err)
+	}
+	return program, nil
 }
 
 // times is n repetitions, or fewer in a quick run.

@@ -11,44 +11,68 @@ import (
 	"time"
 )
 
-// stdio measures calls to a server that speaks stdio, through the gateway and
-// its container, beside writing to the same program directly.
+// stdio measures calls to servers that speak stdio, through the gateway and their
+// container, beside writing to the same programs directly: to one that is written
+// with an SDK, which is where most of the time goes, and to one that does nothing but
+// answer.
 func (b *bench) stdio(ctx context.Context) ([]result, error) {
-	url, err := b.thv(ctx, "run", "go://./test/servers/probe", "--name", "stdio")
+	sdk, err := b.thv(ctx, "run", "go://./test/servers/probe", "--name", "stdio")
 	if err != nil {
 		return nil, err
 	}
-	var one, many, direct [2][]float64
-	for range rounds {
-		v, err := b.throughput(ctx, way{url, open}, 1)
-		if err != nil {
-			return nil, err
-		}
-		one[0] = append(one[0], v)
-		if v, err = b.throughput(ctx, way{url, open}, 32); err != nil {
-			return nil, err
-		}
-		many[0] = append(many[0], v)
-		for i, inFlight := range []int{1, 32} {
-			if v, err = b.direct(ctx, inFlight); err != nil {
-				return nil, err
-			}
-			direct[i] = append(direct[i], v)
-		}
-	}
-	if _, err := b.thv(ctx, "rm", "stdio"); err != nil {
+	instant, err := b.thv(ctx, "run", "go://./test/servers/instant", "--name", "instant")
+	if err != nil {
 		return nil, err
 	}
-	return []result{
-		ratio("stdio calls per second, 1 client", "/s", median(one[0]), median(direct[0])),
-		ratio("stdio calls per second, 32 clients", "/s", median(many[0]), median(direct[1])),
-	}, nil
+	program, err := b.build("instant")
+	if err != nil {
+		return nil, err
+	}
+	ways := []struct {
+		name         string
+		ours, direct func(inFlight int) (float64, error)
+	}{
+		{
+			"SDK's server",
+			func(n int) (float64, error) { return b.throughput(ctx, way{sdk, open}, n) },
+			func(n int) (float64, error) { return b.direct(ctx, n, callEcho, b.probe) },
+		},
+		{
+			"instant server",
+			func(n int) (float64, error) { return b.rawRate(ctx, instant, n) },
+			func(n int) (float64, error) { return b.direct(ctx, n, callEchoModern, program) },
+		},
+	}
+	var results []result
+	for _, w := range ways {
+		for _, clients := range []int{1, 32} {
+			var ours, direct []float64
+			for range rounds {
+				through, err := w.ours(clients)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", w.name, err)
+				}
+				by, err := w.direct(clients)
+				if err != nil {
+					return nil, fmt.Errorf("%s, directly: %w", w.name, err)
+				}
+				ours, direct = append(ours, through), append(direct, by)
+			}
+			results = append(results, ratio(fmt.Sprintf("stdio calls per second, %s, %d clients", w.name, clients), "/s", median(ours), median(direct)))
+		}
+	}
+	last := &results[len(results)-1]
+	*last = last.reaching(20_000, "at least 20,000/s")
+	if _, err := b.thv(ctx, "rm", "stdio", "instant"); err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // direct is the rate of calls written to a process of our own, so many of them
 // unanswered at any time.
-func (b *bench) direct(ctx context.Context, inFlight int) (float64, error) {
-	p, err := startPipe(exec.CommandContext(ctx, b.probe))
+func (b *bench) direct(ctx context.Context, inFlight int, call, program string) (float64, error) {
+	p, err := startPipe(exec.CommandContext(ctx, program))
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +81,7 @@ func (b *bench) direct(ctx context.Context, inFlight int) (float64, error) {
 	until := start.Add(2 * time.Second / time.Duration(b.scale))
 	done := 0
 	for range inFlight {
-		if err := p.write(callEcho); err != nil {
+		if err := p.write(call); err != nil {
 			return 0, err
 		}
 	}
@@ -70,7 +94,7 @@ func (b *bench) direct(ctx context.Context, inFlight int) (float64, error) {
 			return 0, fmt.Errorf("the server answered %.200q", line)
 		}
 		done++
-		if err := p.write(callEcho); err != nil {
+		if err := p.write(call); err != nil {
 			return 0, err
 		}
 	}
@@ -101,6 +125,7 @@ func startPipe(cmd *exec.Cmd) (*pipe, error) {
 	if err := p.write(initialize); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	// A server without sessions answers that it knows no such method.
 	if _, err := p.read(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

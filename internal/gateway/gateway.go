@@ -132,6 +132,7 @@ type Gateway struct {
 	declared memory  // for what they say of themselves
 	issuer   [8]byte // tells the ids that we gave from those before us
 	reviving singleflight.Group
+	workers  workers
 	// calls counts the exchanges under way; closers the connections that are
 	// being closed behind a client's back.
 	calls, closers tally
@@ -179,7 +180,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
 	g := &Gateway{
-		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(),
+		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), workers: newWorkers(),
 		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
 	}
 	g.inbound.max, g.outbound.max, g.declared.max = maxInbound, maxOutbound, maxDeclared

@@ -57,12 +57,12 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 	ctx, c.cancel = context.WithCancelCause(g.ctx)
 	x.Peer = c
 	l.keep()
-	go func() {
+	g.workers.run(func() {
 		defer l.drop()
 		defer close(c.done)
 		defer c.cancel(nil)
 		c.response = c.kept(g.outcome(ctx, x))
-	}()
+	}, g.ctx.Done())
 	return c
 }
 
