@@ -11,7 +11,7 @@ const (
 	stateless = "2026-07-28"
 )
 
-// backend is an MCP server that somebody else wrote.
+// backend is an MCP server on a library that somebody else wrote.
 type backend struct {
 	name string
 	what string // for people
@@ -20,8 +20,8 @@ type backend struct {
 	argv  []string
 	env   []string
 	path  string   // of the endpoint
-	image bool     // run go-sdk's server in a container, on standard input and output
-	run   []string // flags of `thv run`
+	image string   // run the server in a container of it, on standard input and output
+	run   []string // flags of `thv run`; %CACHE is replaced
 }
 
 func backends() map[string]backend {
@@ -42,16 +42,35 @@ func backends() map[string]backend {
 		},
 		{
 			name: "go-stdio", what: "go-sdk everything-server, stdio, both eras, in a container",
-			image: true, run: []string{"--transport", "stdio"},
+			image: goImage, run: []string{"--transport", "stdio"},
 		},
 		{
 			name: "go-legacy-stdio", what: "go-sdk everything-server, stdio, session era only, in a container",
-			image: true, run: []string{"--transport", "stdio", "--", "-legacy"},
+			image: goImage, run: []string{"--transport", "stdio", "--", "-legacy"},
 		},
 		{
 			name: "npm-everything", what: "npm server-everything, streamable HTTP with sessions",
 			argv: []string{"%NODE", "%CACHE/node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp"},
 			env:  []string{"PORT=%PORT"}, path: "/mcp",
+		},
+		{
+			name: "ts-everything", what: "TypeScript SDK 2 everything server, streamable HTTP, both eras",
+			argv: []string{"%NODE", "%CACHE/servers/typescript.mjs", "%PORT", "both"}, path: "/mcp",
+		},
+		{
+			name: "ts-stateful", what: "TypeScript SDK 2 everything server, streamable HTTP with sessions",
+			argv: []string{"%NODE", "%CACHE/servers/typescript.mjs", "%PORT", "session"}, path: "/mcp",
+		},
+		{
+			name: "ts-stateless", what: "TypeScript SDK 2 everything server, stateless HTTP",
+			argv: []string{"%NODE", "%CACHE/servers/typescript.mjs", "%PORT", "stateless"}, path: "/mcp",
+		},
+		{
+			name: "ts-stdio", what: "TypeScript SDK 2 everything server, stdio, both eras, in a container",
+			image: nodeImage, run: []string{
+				"--transport", "stdio", "-v", "%CACHE:/cache:ro", "--",
+				"node", "/cache/servers/typescript.mjs", "stdio", "both",
+			},
 		},
 	} {
 		all[b.name] = b
@@ -88,6 +107,8 @@ func cells() []cell {
 		{harness: session, backend: b["go-stateful"]},
 		{harness: stateless, backend: b["go-stateless"]},
 		{harness: session, backend: b["npm-everything"]},
+		{harness: session, backend: b["ts-everything"]},
+		{harness: stateless, backend: b["ts-everything"]},
 
 		// The same era on both sides.
 		{harness: session, backend: b["go-stateful"], gateway: true},
@@ -95,14 +116,20 @@ func cells() []cell {
 		{harness: session, backend: b["go-legacy-stdio"], gateway: true},
 		{harness: session, backend: b["go-sse"], gateway: true},
 		{harness: session, backend: b["npm-everything"], gateway: true},
+		{harness: session, backend: b["ts-everything"], gateway: true},
+		{harness: session, backend: b["ts-stdio"], gateway: true},
 		{harness: stateless, backend: b["go-stateless"], gateway: true},
 		{harness: stateless, backend: b["go-stdio"], gateway: true},
+		{harness: stateless, backend: b["ts-everything"], gateway: true},
+		{harness: stateless, backend: b["ts-stdio"], gateway: true},
 
 		// One era on each side: only a gateway makes these work.
 		{harness: stateless, backend: b["go-stateful"], gateway: true},
 		{harness: stateless, backend: b["go-legacy-stdio"], gateway: true},
 		{harness: stateless, backend: b["go-sse"], gateway: true},
 		{harness: stateless, backend: b["npm-everything"], gateway: true},
+		{harness: stateless, backend: b["ts-stateful"], gateway: true},
 		{harness: session, backend: b["go-stateless"], gateway: true},
+		{harness: session, backend: b["ts-stateless"], gateway: true},
 	}
 }

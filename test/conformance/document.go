@@ -19,6 +19,8 @@ Runs of each cell in a row: %d. A scenario counts when it passed in all of them.
 A dash is a cell that cannot be: the suite speaks streamable HTTP only, and of one era
 at a time. npm's server-everything has other tools than the suite asks for: its rows say
 only that the gateway changes nothing. It answers foreign Host headers; the gateway does not.
+The TypeScript SDK's everything server is not on npm: the one measured here is ours, on the
+SDK of npm, test/conformance/servers/typescript.mjs.
 
 `
 

@@ -16,8 +16,10 @@ import (
 	"time"
 )
 
-// image holds go-sdk's server and nothing else.
-const image = "thv-test/everything-server:latest"
+const (
+	goImage   = "thv-test/everything-server:latest" // go-sdk's server and nothing else
+	nodeImage = "thv-test/node:22"                  // of test/images/node.sh
+)
 
 // harness knows where things are.
 type harness struct {
@@ -47,29 +49,30 @@ func newHarness(thv, cache string) (*harness, error) {
 // stops them. What they write to standard error is kept in dir.
 func (h *harness) start(ctx context.Context, c cell, dir string) (url string, end func(), err error) {
 	var ends []func()
-	end = func() {
+	all := func() {
 		for i := len(ends) - 1; i >= 0; i-- {
 			ends[i]()
 		}
 	}
 	defer func() {
 		if err != nil {
-			end()
+			all()
 		}
 	}()
-	what := image
-	if c.backend.image {
+	what := c.backend.image
+	if what == goImage {
 		if err := h.makeImage(ctx); err != nil {
 			return "", nil, err
 		}
-	} else {
+	}
+	if what == "" {
 		direct, stop, err := h.startServer(ctx, c.backend, filepath.Join(dir, "server.log"))
 		if err != nil {
 			return "", nil, err
 		}
 		ends = append(ends, stop)
 		if !c.gateway {
-			return direct, end, nil
+			return direct, all, nil
 		}
 		what = direct
 	}
@@ -78,7 +81,7 @@ func (h *harness) start(ctx context.Context, c cell, dir string) (url string, en
 		return "", nil, err
 	}
 	ends = append(ends, stop)
-	return url, end, nil
+	return url, all, nil
 }
 
 // startServer starts a server on the host and waits until it listens.
@@ -87,21 +90,14 @@ func (h *harness) startServer(ctx context.Context, b backend, log string) (url s
 	if err != nil {
 		return "", nil, err
 	}
-	fill := func(in []string) []string {
-		out := make([]string, len(in))
-		for i, s := range in {
-			out[i] = strings.NewReplacer("%NODE", h.node, "%CACHE", h.cache, "%PORT", port).Replace(s)
-		}
-		return out
-	}
 	stderr, err := os.Create(log)
 	if err != nil {
 		return "", nil, err
 	}
 	defer stderr.Close()
-	argv := fill(b.argv)
+	argv := h.fill(b.argv, port)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), fill(b.env)...)
+	cmd.Env = append(os.Environ(), h.fill(b.env, port)...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	if err := cmd.Start(); err != nil {
 		return "", nil, err
@@ -115,6 +111,15 @@ func (h *harness) startServer(ctx context.Context, b backend, log string) (url s
 		return "", nil, fmt.Errorf("%w; see %s", err, log)
 	}
 	return "http://localhost:" + port + b.path, stop, nil
+}
+
+// fill replaces what cells.go leaves open.
+func (h *harness) fill(in []string, port string) []string {
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = strings.NewReplacer("%NODE", h.node, "%CACHE", h.cache, "%PORT", port).Replace(s)
+	}
+	return out
 }
 
 func freePort(ctx context.Context) (string, error) {
@@ -176,7 +181,13 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 	}
 	bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	args := slices.Concat([]string{"run", server, "--name", "conformance", "-o", "json"}, b.run)
+	// Not the port of the name, which another run on this machine may have.
+	port, err := freePort(ctx)
+	if err != nil {
+		stop()
+		return "", nil, err
+	}
+	args := slices.Concat([]string{"run", server, "--name", "conformance", "--proxy-port", port, "-o", "json"}, h.fill(b.run, ""))
 	cmd := exec.CommandContext(bounded, h.thv, args...)
 	cmd.Env = env
 	var stderr bytes.Buffer
@@ -201,9 +212,9 @@ func (h *harness) makeImage(ctx context.Context) error {
 		return nil
 	}
 	// The one of the run before would stay, without a name.
-	exec.CommandContext(ctx, "docker", "rmi", image).Run()
+	exec.CommandContext(ctx, "docker", "rmi", goImage).Run()
 	tar := exec.CommandContext(ctx, "tar", "-c", "-C", h.cache, "everything-server")
-	docker := exec.CommandContext(ctx, "docker", "import", "--change", `ENTRYPOINT ["/everything-server"]`, "-", image)
+	docker := exec.CommandContext(ctx, "docker", "import", "--change", `ENTRYPOINT ["/everything-server"]`, "-", goImage)
 	pipe, err := tar.StdoutPipe()
 	if err != nil {
 		return err
@@ -214,7 +225,7 @@ func (h *harness) makeImage(ctx context.Context) error {
 	}
 	out, err := docker.CombinedOutput()
 	if err := errors.Join(err, tar.Wait()); err != nil {
-		return fmt.Errorf("make the image %s: %w: %s", image, err, bytes.TrimSpace(out))
+		return fmt.Errorf("make the image %s: %w: %s", goImage, err, bytes.TrimSpace(out))
 	}
 	h.imported = true
 	return nil

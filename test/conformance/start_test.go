@@ -1,0 +1,16 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A gateway that does not start is an error of its cell, and not the end of the run.
+func TestAGatewayThatDoesNotStart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	h := &harness{thv: "/bin/false"}
+	_, _, err := h.start(t.Context(), cell{session, backend{image: nodeImage}, true}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "thv run "+nodeImage) {
+		t.Errorf("start says %v", err)
+	}
+}
