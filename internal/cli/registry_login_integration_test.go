@@ -376,7 +376,7 @@ func TestAPersonWithChromiumSignsIn(t *testing.T) {
 	s := newSession(t, location)
 	path, opened := fakeOpener(t)
 	_, _, finish := s.login([]string{path})
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU)
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	defer stop()
 	browser, stop := chromedp.NewContext(allocator)
