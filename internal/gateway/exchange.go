@@ -83,6 +83,14 @@ type Backend interface {
 	Close() error
 }
 
+// Crowded is a [Backend] in which a call that waits for its client's answers takes up
+// what others wait for.
+type Crowded interface {
+	// WhenCrowded says how to make room: makeRoom ends the call that has waited for
+	// its client longest, if there is one. It is called once, before anything else.
+	WhenCrowded(makeRoom func())
+}
+
 // Resumer is a [Backend] that can continue sessions which another process began.
 type Resumer interface {
 	// Resume continues the session that handle, of [Resumable], names, without a

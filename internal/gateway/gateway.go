@@ -196,6 +196,9 @@ func New(cfg Config) (*Gateway, error) {
 	g.http = guard.wrap(g.routes(front))
 	g.handler = chain(deliver, g.recovered, properNames)
 
+	if b, ok := cfg.Backend.(Crowded); ok {
+		b.WhenCrowded(g.parked.makeRoom)
+	}
 	g.sweep.Go(g.sweeper)
 	return g, nil
 }

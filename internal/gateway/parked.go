@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -58,6 +60,24 @@ func (t *parkedCalls) lend(c *modernCall, l *loan) {
 		return
 	}
 	c.answer = l
+}
+
+// makeRoom ends the call that has waited for its client longest. Most of those that
+// wait are never come back to, and what they hold at the server others need now.
+func (t *parkedCalls) makeRoom() {
+	t.mu.Lock()
+	waiting := slices.SortedFunc(maps.Values(t.calls), func(a, b *modernCall) int { return a.parked.Compare(b.parked) })
+	t.mu.Unlock()
+	for _, c := range waiting {
+		c.mu.Lock()
+		alone := c.reply == nil && len(c.open) > 0
+		c.mu.Unlock()
+		if alone {
+			t.remove(c)
+			c.cancel(errAbandoned)
+			return
+		}
+	}
 }
 
 func (t *parkedCalls) get(id string) *modernCall {

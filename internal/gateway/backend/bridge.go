@@ -296,3 +296,10 @@ func (b *bridge) Close() error {
 	}
 	return err
 }
+
+// WhenCrowded implements [gateway.Crowded].
+func (b *bridge) WhenCrowded(makeRoom func()) {
+	if s, ok := b.sessions.(gateway.Crowded); ok {
+		s.WhenCrowded(makeRoom)
+	}
+}

@@ -90,6 +90,7 @@ func NewStdio(cfg StdioConfig) gateway.Backend {
 	b := &stdio{
 		cfg:       cfg,
 		slots:     make(chan struct{}, cfg.MaxProcesses),
+		makeRoom:  func() {},
 		shared:    map[sharing]*common{},
 		processes: map[*stdioProcess]struct{}{},
 	}
@@ -104,6 +105,8 @@ type stdio struct {
 	// has ended.
 	slots   chan struct{}
 	waiting atomic.Int64
+	// makeRoom ends a call that waits for its client (gateway.Crowded).
+	makeRoom func()
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -221,15 +224,24 @@ func (b *stdio) takeSlot(ctx context.Context) error {
 	}
 	timeout := time.NewTimer(b.cfg.QueueTimeout)
 	defer timeout.Stop()
-	select {
-	case b.slots <- struct{}{}:
-		return nil
-	case <-timeout.C:
-		return gone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	patience := time.NewTicker(b.cfg.QueueTimeout / 30)
+	defer patience.Stop()
+	for {
+		select {
+		case b.slots <- struct{}{}:
+			return nil
+		case <-patience.C:
+			b.makeRoom()
+		case <-timeout.C:
+			return gone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
+
+// WhenCrowded implements [gateway.Crowded].
+func (b *stdio) WhenCrowded(makeRoom func()) { b.makeRoom = makeRoom }
 
 // lost forgets a process that is ending and tells its sessions.
 func (b *stdio) lost(p *stdioProcess) {

@@ -211,6 +211,18 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 	s.eventually(t, 2)
 }
 
+// Calls that wait for people who have gone away stand in nobody's way for long.
+func TestStdioMakesRoom(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
+	first := openAs(t, b, fullClient(), newPeer())
+	b.(gateway.Crowded).WhenCrowded(func() { _ = first.Close() })
+	second := openAs(t, b, fullClient(), newPeer())
+	if got := ask(t, second, "echo", "x"); got != "x" {
+		t.Error(got)
+	}
+	s.eventually(t, 1)
+}
+
 func TestStdioWaitsForAPlace(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2})
 	var wg sync.WaitGroup
