@@ -224,7 +224,7 @@ func (b *stdio) takeSlot(ctx context.Context) error {
 	}
 	timeout := time.NewTimer(b.cfg.QueueTimeout)
 	defer timeout.Stop()
-	patience := time.NewTicker(b.cfg.QueueTimeout / 30)
+	patience := time.NewTicker(b.cfg.QueueTimeout / 120)
 	defer patience.Stop()
 	for {
 		select {
