@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Line is the gateway's end of the line to one guest. It implements [Host].
+// Line is the gateway's end of the line to one guest: what it can ask of it.
 type Line struct {
 	session *yamux.Session
 	stdin   io.Closer
@@ -24,8 +24,6 @@ type Line struct {
 	mu     sync.Mutex
 	inputs map[io.Closer]struct{} // standard inputs that were handed over
 }
-
-var _ Host = (*Line)(nil)
 
 // ErrLineLost: the guest is gone, and with it every process of its container.
 var ErrLineLost = errors.New("the connection to the container was lost")
@@ -116,7 +114,9 @@ func (p *pair) Close() error {
 // Done is closed when the guest has gone away.
 func (l *Line) Done() <-chan struct{} { return l.session.CloseChan() }
 
-// HangUp tells the guest that no more is wanted of it.
+// HangUp tells the guest that no more is wanted of it: it ends every process, which
+// takes it a few seconds at most, and exits. What they still say is heard. Close must
+// follow.
 func (l *Line) HangUp() error {
 	l.mu.Lock()
 	for input := range l.inputs {
@@ -126,16 +126,19 @@ func (l *Line) HangUp() error {
 	return l.stdin.Close()
 }
 
-// Close ends the line at once.
+// Close ends the line at once, as HangUp does, but what is still on its way is lost.
 func (l *Line) Close() error { return l.session.Close() }
 
-// Spawn starts a server process. When ctx ends before the guest has answered,
+// Spawn starts argv in the container with the container's environment, user and
+// working directory. When ctx ends before the guest has answered,
 // a process that was started all the same is killed.
 func (l *Line) Spawn(ctx context.Context, argv []string) (Process, error) {
 	return l.spawn(ctx, request{Op: opSpawn, Argv: argv})
 }
 
-// SpawnListener starts a server process that clients reach at a port.
+// SpawnListener is Spawn for a server that clients reach at a port. Such a server
+// minds SIGTERM, and not the end of its input, so that is sent at once when it is to
+// end, whether by Stop or with the line.
 func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error) {
 	return l.spawn(ctx, request{Op: opSpawn, Argv: argv, Listens: true})
 }

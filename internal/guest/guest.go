@@ -34,7 +34,6 @@ package guest
 import (
 	"context"
 	"io"
-	"net"
 )
 
 // Path is where the guest's program is put in a container.
@@ -58,26 +57,4 @@ type Process interface {
 	// the process is killed at once. Output not read by then is dropped.
 	// Stopping a process that has ended is no error.
 	Stop(ctx context.Context) error
-}
-
-// Host is the gateway's end: what it can ask of a guest.
-type Host interface {
-	// Spawn starts argv in the container with the container's environment,
-	// user and working directory.
-	Spawn(ctx context.Context, argv []string) (Process, error)
-	// SpawnListener is Spawn for a server that clients reach at a port. Such a
-	// server minds SIGTERM, and not the end of its input, so that is sent at
-	// once when it is to end, whether by Stop or with the line.
-	SpawnListener(ctx context.Context, argv []string) (Process, error)
-	// Dial connects to a TCP address as seen from inside the container.
-	Dial(ctx context.Context, address string) (net.Conn, error)
-	// Done is closed when the guest has gone away.
-	Done() <-chan struct{}
-	// HangUp tells the guest that no more is wanted of it: it ends every process,
-	// which takes it a few seconds at most, and exits. What they still say is
-	// heard. Close must follow.
-	HangUp() error
-	// Close ends the line at once, as HangUp does, but what is still on its way is
-	// lost.
-	Close() error
 }

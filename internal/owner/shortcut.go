@@ -55,7 +55,7 @@ func (s *site) shortcut() *guest.Shortcut {
 }
 
 // connect opens the line to the guest in a container that has just started.
-func (s *site) connect(ctx context.Context, streams *container.Streams, shortcut *guest.Shortcut) (guest.Host, error) {
+func (s *site) connect(ctx context.Context, streams *container.Streams, shortcut *guest.Shortcut) (*guest.Line, error) {
 	if shortcut == nil {
 		return guest.Connect(streams.Stdin, streams.Stdout, streams.Close)
 	}

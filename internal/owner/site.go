@@ -33,7 +33,7 @@ type site struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	line guest.Host // nil while there is no container
+	line *guest.Line // nil while there is no container
 	id   string
 	argv []string // the server's command line
 	// http is the one server process of an HTTP transport.
@@ -230,7 +230,7 @@ func (s *site) env() ([]string, error) {
 }
 
 // current is the line into the container, if there is one that is alive.
-func (s *site) current() (guest.Host, []string, error) {
+func (s *site) current() (*guest.Line, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.line == nil {
