@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -29,8 +28,7 @@ func newOwner(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// A gateway that idles for days should not keep what a burst took.
-			debug.SetGCPercent(50)
+			owner.FitProcess()
 			// The starter may be gone when we speak of progress.
 			signal.Ignore(syscall.SIGPIPE)
 			return owner.Detached(cmd.Context(), cfg, os.Stdin, os.Stdout)

@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -113,15 +112,7 @@ func Main(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// heapFloor is what the gateway's heap may grow by before it is collected for the first
-// time, in bytes: the little that lives in it would else be looked through for every
-// few megabytes that calls leave behind, a tenth of the processor time of small calls.
-const heapFloor = 16 << 20
-
 func run(ctx context.Context, cfg Config) (err error) {
-	// Counted by the collector, and never touched: it takes addresses, not memory.
-	floor := make([]byte, heapFloor)
-	defer runtime.KeepAlive(&floor)
 	hold, err := cfg.Store.Own(ctx, cfg.Name)
 	if err != nil {
 		return err

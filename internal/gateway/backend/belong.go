@@ -26,6 +26,8 @@ type flight struct {
 	done   chan struct{}
 	answer *mcp.Message // set with err before done is closed
 	err    error
+	// onEnd is called when f has ended, unless it was by deliverTo. It does not wait.
+	onEnd func()
 }
 
 // wait returns the server's answer with the client's id, or why there is none.
@@ -159,7 +161,11 @@ func (t *inflight) deliver(m *mcp.Message) bool {
 	if f == nil && m.ID.IsZero() && m.Error != nil {
 		f = t.only()
 	}
-	return f != nil && t.complete(f, m)
+	if f == nil {
+		return false
+	}
+	t.complete(f, m)
+	return true
 }
 
 // deliverTo is deliver for a response that came where only f's can come. One
@@ -170,14 +176,35 @@ func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
 	if t.byID[f.id] != f || m.ID != f.id && !(m.ID.IsZero() && m.Error != nil) {
 		return false
 	}
-	return t.complete(f, m)
+	f.onEnd = nil
+	t.complete(f, m)
+	return true
 }
 
-func (t *inflight) complete(f *flight, m *mcp.Message) bool {
-	delete(t.byID, f.id)
+// complete ends f with its answer. The caller holds mu.
+func (t *inflight) complete(f *flight, m *mcp.Message) {
 	f.answer = &mcp.Message{ID: f.own, Result: m.Result, Error: m.Error}
+	t.end(f)
+}
+
+// end takes f out, whose answer or error is set. The caller holds mu.
+func (t *inflight) end(f *flight) {
+	delete(t.byID, f.id)
 	close(f.done)
-	return true
+	if f.onEnd != nil {
+		f.onEnd()
+	}
+}
+
+// watch has do called when f ends, at once if it has. It does not wait.
+func (t *inflight) watch(f *flight, do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.id] != f {
+		do()
+		return
+	}
+	f.onEnd = do
 }
 
 // refuse ends every later add with err.
@@ -196,10 +223,9 @@ func (t *inflight) fail(err error) {
 	if t.failure == nil {
 		t.failure = err
 	}
-	for id, f := range t.byID {
-		delete(t.byID, id)
+	for _, f := range t.byID {
 		f.err = err
-		close(f.done)
+		t.end(f)
 	}
 }
 
@@ -208,9 +234,8 @@ func (t *inflight) settle(f *flight, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID[f.id] == f {
-		delete(t.byID, f.id)
 		f.err = err
-		close(f.done)
+		t.end(f)
 	}
 }
 

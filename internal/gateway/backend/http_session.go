@@ -87,31 +87,6 @@ func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fa
 	return s.Notify(ctx, initializedNotification())
 }
 
-// exchange sends x by send, which runs beside the wait for the answer and may
-// outlive it, but not a cancellation, and not the connection.
-func (s *httpSession) exchange(ctx context.Context, x *gateway.Exchange, send func(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message)) (*mcp.Message, error) {
-	f, out, err := s.flights.add(x)
-	if err != nil {
-		return nil, err
-	}
-	defer s.flights.remove(f)
-	reqCtx, cancel := context.WithCancel(s.ctx)
-	started := s.work.start(func() {
-		defer cancel()
-		send(reqCtx, cancel, f, out)
-	})
-	if !started {
-		cancel()
-		return nil, errClosed(s.remote.String())
-	}
-	answer, err := f.wait(ctx)
-	if err != nil && ctx.Err() != nil {
-		cancel()
-		s.work.start(func() { s.tellCancelled(f) })
-	}
-	return answer, err
-}
-
 func (s *httpSession) tellCancelled(f *flight) {
 	if f.method == mcp.MethodInitialize {
 		return // must not be cancelled (MCP, Cancellation)

@@ -57,8 +57,12 @@ func (t *inflight) endSubscription(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := t.listening(id)
-	return f != nil && t.complete(f, mcp.NewResult(id, json.RawMessage(
+	if f == nil {
+		return false
+	}
+	t.complete(f, mcp.NewResult(id, json.RawMessage(
 		`{"resultType":"`+mcp.ResultComplete+`","_meta":{"`+mcp.MetaSubscription+`":`+f.id.String()+`}}`)))
+	return true
 }
 
 func (t *inflight) subscription(id mcp.ID) *flight {

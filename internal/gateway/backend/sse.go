@@ -201,13 +201,31 @@ func (c *sseConn) handshake(ctx context.Context, client *gateway.Client, fallbac
 }
 
 // Do plays out one exchange. Its answer may come before the POST returns, which
-// on some servers is only when the request has been worked on.
+// on some servers is only when the request has been worked on: so the POST goes on
+// beside the wait and may outlive it, but not a cancellation, and not the connection.
 func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	return c.exchange(ctx, x, func(ctx context.Context, _ context.CancelFunc, f *flight, out *mcp.Message) {
-		if err := c.post(ctx, out, out.Method); err != nil {
+	f, out, err := c.flights.add(x)
+	if err != nil {
+		return nil, err
+	}
+	defer c.flights.remove(f)
+	posting, cancel := context.WithCancel(c.ctx)
+	started := c.work.start(func() {
+		defer cancel()
+		if err := c.post(posting, out, out.Method); err != nil {
 			c.flights.settle(f, err)
 		}
 	})
+	if !started {
+		cancel()
+		return nil, errClosed(c.remote.String())
+	}
+	answer, err := f.wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		cancel()
+		c.work.start(func() { c.tellCancelled(f) })
+	}
+	return answer, err
 }
 
 // post POSTs one message; what it is answered with comes on the stream.

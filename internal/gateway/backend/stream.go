@@ -39,30 +39,32 @@ func (s *streamState) pause() time.Duration {
 // errNotMessage ends a stream whose server sends what is no message.
 var errNotMessage = errors.New("it sent something that is not a JSON-RPC message")
 
-// play sends out and reads until f has its answer, and a little longer if the
-// server wants to end the stream itself. It returns why there will be no answer;
-// when f has one that does not matter.
-func (c *streamableConn) play(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message, first func(*http.Response) error) error {
+// play sends out and reads until f has its answer. rest is what is left of the
+// stream that brought it, nil for nothing. The error is why there will be no
+// answer; when f has one that does not matter.
+func (c *streamableConn) play(ctx context.Context, f *flight, out *mcp.Message, first func(*http.Response) error) (rest *openStream, err error) {
 	resp, err := c.post(ctx, c.url, c.header(), out)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.playRefusal(f, resp, out.Method)
+		return nil, c.playRefusal(f, resp, out.Method)
 	}
-	defer func() { _ = resp.Body.Close() }()
 	if first != nil {
 		if err := first(resp); err != nil {
-			return err
+			_ = resp.Body.Close()
+			return nil, err
 		}
 	}
 	switch t := mediaType(resp); t {
 	case mcp.TypeJSON:
-		return c.playJSON(f, resp, out.Method)
+		defer func() { _ = resp.Body.Close() }()
+		return nil, c.playJSON(f, resp, out.Method)
 	case mcp.TypeEventStream:
-		return c.playStream(ctx, cancel, f, resp, out.Method)
+		return c.playStream(ctx, f, resp, out.Method)
 	default:
-		return gone("the server at %s answered %s with content type %q instead of JSON or an event stream; is this the URL of an MCP server?",
+		_ = resp.Body.Close()
+		return nil, gone("the server at %s answered %s with content type %q instead of JSON or an event stream; is this the URL of an MCP server?",
 			c.remote, out.Method, printable(t))
 	}
 }
@@ -93,51 +95,69 @@ func (c *streamableConn) playJSON(f *flight, resp *http.Response, method string)
 	for _, m := range messages {
 		c.handle(f, m)
 	}
+	if !c.flights.has(f) {
+		return nil
+	}
 	return gone("the server at %s answered another request than %s, which it was asked", c.remote, method)
 }
 
-func (c *streamableConn) playStream(ctx context.Context, cancel context.CancelFunc, f *flight, resp *http.Response, method string) error {
+// playStream reads the stream of f, and what continues it, up to f's answer.
+func (c *streamableConn) playStream(ctx context.Context, f *flight, resp *http.Response, method string) (rest *openStream, err error) {
 	var state streamState
-	err := c.pump(resp.Body, cancel, f, &state)
-	for c.flights.has(f) {
-		if errors.Is(err, mcp.ErrEventTooLarge) || errors.Is(err, errNotMessage) {
-			return gone("the server at %s cannot be understood answering %s: %v", c.remote, method, err)
+	s := newOpenStream(resp)
+	for {
+		answered, broken := c.pump(s, f, &state)
+		if answered {
+			return s, nil
 		}
-		if state.lastID == "" || state.attempts >= maxAttempts {
-			return gone("the server at %s ended the stream without answering %s", c.remote, method)
-		}
-		if err := sleep(ctx, state.pause()); err != nil {
-			return err
-		}
-		state.attempts++
-		if err = c.resume(ctx, cancel, f, &state); isFinal(err) {
-			return err
+		_ = s.body.Close()
+		if s, err = c.continued(ctx, f, broken, &state, method); s == nil {
+			return nil, err
 		}
 	}
-	return nil
+}
+
+// continued opens what continues f's stream, which ended with broken. It is nil
+// when nothing does, or f needs nothing more.
+func (c *streamableConn) continued(ctx context.Context, f *flight, broken error, state *streamState, method string) (*openStream, error) {
+	if c.flights.has(f) && (errors.Is(broken, mcp.ErrEventTooLarge) || errors.Is(broken, errNotMessage)) {
+		return nil, gone("the server at %s cannot be understood answering %s: %v", c.remote, method, broken)
+	}
+	for c.flights.has(f) {
+		if state.lastID == "" || state.attempts >= maxAttempts {
+			return nil, gone("the server at %s ended the stream without answering %s", c.remote, method)
+		}
+		if err := sleep(ctx, state.pause()); err != nil {
+			return nil, err
+		}
+		state.attempts++
+		if s, err := c.resume(ctx, f, state); s != nil || isFinal(err) {
+			return s, err
+		}
+	}
+	return nil, nil
 }
 
 // resume continues f's stream by GET with Last-Event-ID (MCP 2025-11-25,
 // Streamable HTTP, Resumability and Redelivery).
-func (c *streamableConn) resume(ctx context.Context, cancel context.CancelFunc, f *flight, state *streamState) error {
+func (c *streamableConn) resume(ctx context.Context, f *flight, state *streamState) (*openStream, error) {
 	resp, err := c.get(ctx, c.header(), state.lastID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream {
-		defer func() { _ = resp.Body.Close() }()
-		return c.pump(resp.Body, cancel, f, state)
+		return newOpenStream(resp), nil
 	}
 	method := f.method
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
-		return final(gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, method))
+		return nil, final(gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, method))
 	}
 	err = c.refusedHere(c.refused(resp, "to continue the answer to "+method))
 	if isTransient(resp.StatusCode) {
-		return err
+		return nil, err
 	}
-	return final(err)
+	return nil, final(err)
 }
 
 // finalError marks an error that another attempt will not change.
@@ -173,27 +193,31 @@ func canComeBack(id string) bool {
 	return true
 }
 
+// openStream is a response that is a stream of events.
+type openStream struct {
+	body   io.Closer
+	events *mcp.EventReader
+}
+
+func newOpenStream(resp *http.Response) *openStream {
+	return &openStream{resp.Body, mcp.NewEventReader(resp.Body, mcp.MaxEvent)}
+}
+
 // pump handles the messages of one stream of events until it ends, and returns
-// how it ended. f is the request the stream belongs to, nil for the session's.
-// Once f is answered the server has drainTime to end the stream.
-func (c *streamableConn) pump(body io.Reader, cancel context.CancelFunc, f *flight, state *streamState) error {
-	r := mcp.NewEventReader(body, mcp.MaxEvent)
-	var drain *time.Timer
-	defer func() {
-		if drain != nil {
-			drain.Stop()
-		}
-	}()
+// how it ended; or until it has brought the answer that f waits for. f is the
+// request the stream belongs to, nil for the session's.
+func (c *streamableConn) pump(s *openStream, f *flight, state *streamState) (answered bool, err error) {
+	waits := f != nil && c.flights.has(f)
 	for {
-		ev, err := r.Next()
-		if id := r.LastEventID(); id != state.lastID && canComeBack(id) {
+		ev, err := s.events.Next()
+		if id := s.events.LastEventID(); id != state.lastID && canComeBack(id) {
 			state.lastID, state.attempts = id, 0
 		}
-		if r.Retry() > 0 {
-			state.retry = r.Retry()
+		if s.events.Retry() > 0 {
+			state.retry = s.events.Retry()
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if ev.Name != mcp.EventMessage || len(ev.Data) == 0 {
 			continue
@@ -202,7 +226,7 @@ func (c *streamableConn) pump(body io.Reader, cancel context.CancelFunc, f *flig
 		if err != nil {
 			c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
 			if !c.flights.unreadable(ev.Data, err) && f != nil && c.flights.has(f) {
-				return errNotMessage
+				return false, errNotMessage
 			}
 			continue
 		}
@@ -210,10 +234,20 @@ func (c *streamableConn) pump(body io.Reader, cancel context.CancelFunc, f *flig
 		for _, m := range messages {
 			c.handle(f, m)
 		}
-		if f != nil && drain == nil && !c.flights.has(f) {
-			drain = time.AfterFunc(drainTime, cancel)
+		if waits && !c.flights.has(f) {
+			return true, nil
 		}
 	}
+}
+
+// finish hears out a stream that has brought f's answer: when the server ends it
+// in time, its connection is used again.
+func (c *streamableConn) finish(s *openStream, f *flight, cancel context.CancelFunc) {
+	defer cancel()
+	defer func() { _ = s.body.Close() }()
+	defer context.AfterFunc(c.ctx, cancel)()
+	defer time.AfterFunc(drainTime, cancel).Stop()
+	_, _ = c.pump(s, f, &streamState{})
 }
 
 // parse reads one message, or several where the version has batches.
@@ -309,7 +343,7 @@ func (c *streamableConn) keepListening(accepted func()) {
 			opened, again = true, true
 			accepted()
 			began := time.Now()
-			err = c.pump(resp.Body, func() {}, nil, &state)
+			_, err = c.pump(newOpenStream(resp), nil, &state)
 			_ = resp.Body.Close()
 			if time.Since(began) > maxPause {
 				state.attempts = 0

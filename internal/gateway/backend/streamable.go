@@ -168,12 +168,33 @@ func (c *streamableConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Mess
 
 // request sends x and waits for its answer, which may come on the response, on
 // the stream that continues it, or on the session's stream. first, if there is
-// one, sees the successful response before it is read. The HTTP request lives as
-// long after the answer as its stream takes to end.
+// one, sees the successful response before it is read. All of that happens on the
+// caller's goroutine; only what a stream brings after the answer does not.
 func (c *streamableConn) request(ctx context.Context, x *gateway.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
-	return c.exchange(ctx, x, func(ctx context.Context, cancel context.CancelFunc, f *flight, out *mcp.Message) {
-		c.flights.settle(f, c.play(ctx, cancel, f, out, first))
-	})
+	f, out, err := c.flights.add(x)
+	if err != nil {
+		return nil, err
+	}
+	if !c.work.enter() {
+		c.flights.remove(f)
+		return nil, errClosed(c.remote.String())
+	}
+	defer c.work.leave()
+	// It may outlive ctx, until its stream ends, but not a cancellation, and not f.
+	request, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(ctx, cancel)
+	c.flights.watch(f, cancel)
+	rest, err := c.play(request, f, out, first)
+	unwatch()
+	c.flights.settle(f, err)
+	if rest == nil || !c.work.start(func() { c.finish(rest, f, cancel) }) {
+		cancel()
+	}
+	if f.answer == nil && ctx.Err() != nil {
+		c.work.start(func() { c.tellCancelled(f) })
+		return nil, ctx.Err()
+	}
+	return f.answer, f.err
 }
 
 // send POSTs a message that has no answer of its own.

@@ -306,6 +306,78 @@ func TestHangingStreamDoesNotHoldUp(t *testing.T) {
 	}
 }
 
+// A request whose answer came on the session's stream needs its own no more.
+func TestAnswerOnTheSessionsStream(t *testing.T) {
+	for name, began := range map[string]func(http.ResponseWriter){
+		"before the response begins": func(http.ResponseWriter) {},
+		"while it is open":           func(w http.ResponseWriter) { events(w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			asked, over := make(chan mcp.ID, 1), make(chan struct{})
+			s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
+				defer close(over)
+				began(w)
+				asked <- m.ID
+				<-r.Context().Done()
+			})
+			s.get = func(w http.ResponseWriter, r *http.Request) {
+				events(w)
+				select {
+				case id := <-asked:
+					events(w, event(mcp.NewResult(id, json.RawMessage(`{"late":true}`))))
+				case <-r.Context().Done():
+				}
+				<-r.Context().Done()
+			}
+			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
+			ctx := testContext(t)
+			m, err := conn.Do(ctx, exchange(request(mcp.StringID("mine"), "x", `{}`), newPeer()))
+			if err != nil || m.ID != mcp.StringID("mine") || string(m.Result) != `{"late":true}` {
+				t.Errorf("got %v, %v", m, err)
+			}
+			if ctx.Err() != nil {
+				t.Error("the answer came only when nobody waited for it any more")
+			}
+			select {
+			case <-over:
+			case <-time.After(patience):
+				t.Error("the request is still open")
+			}
+			if s.mu.Lock(); len(s.cancels) > 0 {
+				t.Errorf("the server was told of a cancellation: %s", s.cancels)
+			}
+			s.mu.Unlock()
+		})
+	}
+}
+
+// What follows an answer is read to its end behind the caller's back, and then the
+// connection is used again: not always by the next call, which may come before.
+func TestStreamIsReadToItsEnd(t *testing.T) {
+	noLeaks(t)
+	from, answered := make(chan string, 1), make(chan struct{})
+	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
+		from <- r.RemoteAddr
+		events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{}`))))
+		<-answered
+	})
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
+	seen := map[string]bool{}
+	for range 100 {
+		if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+			t.Fatal(err)
+		}
+		answered <- struct{}{}
+		addr := <-from
+		if seen[addr] {
+			return
+		}
+		seen[addr] = true
+	}
+	t.Error("each of 100 calls took a connection of its own")
+}
+
 func TestSessionStreamIsContinued(t *testing.T) {
 	noLeaks(t)
 	s := newScript(nil)
