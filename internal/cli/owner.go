@@ -28,7 +28,7 @@ func newOwner(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			owner.FitProcess()
+			defer owner.FitProcess()()
 			// The starter may be gone when we speak of progress.
 			signal.Ignore(syscall.SIGPIPE)
 			return owner.Detached(cmd.Context(), cfg, os.Stdin, os.Stdout)

@@ -294,7 +294,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 			}
 		}
 	}
-	owner.FitProcess()
+	defer owner.FitProcess()()
 	err = owner.Main(ctx, cfg)
 	return answered.Load(), err
 }
