@@ -64,27 +64,14 @@ func (g *Gateway) stateBinding(x *Exchange) string {
 	rest, err := mcp.Without(x.Request.Params, func(key string) bool {
 		return key == "_meta" || key == "inputResponses" || key == "requestState"
 	})
-	sum := sha256.Sum256(canonical(rest))
+	if err == nil {
+		rest, err = mcp.Canonical(rest) // the client may write it in another way the next time
+	}
+	sum := sha256.Sum256(rest)
 	if err != nil {
 		sum = [32]byte{} // it was read before, so this cannot be
 	}
 	return "requestState\x00" + g.cfg.Name + "\x00" + x.Client.Principal + "\x00" + x.Request.Method + "\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
-}
-
-// canonical writes JSON so that a client may write it in another way the next
-// time: members in order, no blanks.
-func canonical(raw json.RawMessage) []byte {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return raw
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
 }
 
 // sealState seals the requestState that a server gave of itself, so that it

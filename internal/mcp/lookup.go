@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
 // Lookup returns the raw JSON of the value that path leads to from the object
@@ -99,7 +101,7 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 // nothingElse makes sure that the text ends with the value before at.
 func nothingElse(raw json.RawMessage, at int) error {
 	if at = skipSpace(raw, at); at != len(raw) {
-		return syntax(at, "unexpected character")
+		return fault(raw, at, strictjson.NotTheEnd)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
 // Parse reads one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP,
@@ -47,7 +49,7 @@ func Parse(b []byte) (*Message, error) {
 		return nil, parseError(it.err)
 	}
 	if end := skipSpace(b, it.i); end != len(b) {
-		return nil, parseError(syntax(end, "text after the message"))
+		return nil, parseError(fault(b, end, strictjson.NotTheEnd))
 	}
 	return env.message()
 }
@@ -65,29 +67,29 @@ func ParseBatch(b []byte) (messages []*Message, batch bool, err error) {
 		return []*Message{m}, false, nil
 	}
 	it, _ := openArray(b, i, 0)
-	var fault error
+	var first error
 	for it.next() {
-		if fault != nil {
+		if first != nil {
 			continue
 		}
 		if len(messages) == MaxBatch {
-			fault = invalid("the batch has more than %d messages", MaxBatch)
+			first = invalid("the batch has more than %d messages", MaxBatch)
 			continue
 		}
 		m, err := Parse(it.value)
-		messages, fault = append(messages, m), err
+		messages, first = append(messages, m), err
 	}
 	if it.err != nil {
 		return nil, true, parseError(it.err)
 	}
 	if end := skipSpace(b, it.i); end != len(b) {
-		return nil, true, parseError(syntax(end, "text after the batch"))
+		return nil, true, parseError(fault(b, end, strictjson.NotTheEnd))
 	}
-	if fault == nil && len(messages) == 0 {
-		fault = invalid("the batch is empty")
+	if first == nil && len(messages) == 0 {
+		first = invalid("the batch is empty")
 	}
-	if fault != nil {
-		return nil, true, fault
+	if first != nil {
+		return nil, true, first
 	}
 	return messages, true, nil
 }
@@ -310,7 +312,7 @@ func notAnObject(b []byte, i int) error {
 		return parseError(err)
 	}
 	if end = skipSpace(b, end); end != len(b) {
-		return parseError(syntax(end, "text after the message"))
+		return parseError(fault(b, end, strictjson.NotTheEnd))
 	}
 	return invalid("a message must be a JSON object")
 }

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -13,54 +11,11 @@ import (
 // The scanner walks over JSON (RFC 8259) without decoding it. It accepts what
 // encoding/json accepts, but for nesting deeper than MaxDepth: what else readers
 // disagree about is refused where a decision rests on it ([Parse], [Lookup]), and
-// passed on everywhere else. Here internal/strictjson speaks as our clients and
-// servers are used to being answered.
+// passed on everywhere else.
 
-// syntaxError says where a text stops being JSON.
-type syntaxError struct {
-	offset int
-	what   string
-}
-
-func (e *syntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.what, e.offset) }
-
-func syntax(i int, what string) error { return &syntaxError{offset: i, what: what} }
-
-// refusal is what stopped a scanner, or nil.
-func refusal(err error) error {
-	if err == nil {
-		return nil // before fault is allocated
-	}
-	var fault *strictjson.Fault
-	if !errors.As(err, &fault) {
-		return err
-	}
-	return syntax(fault.Offset, problem(fault))
-}
-
-func problem(f *strictjson.Fault) string {
-	switch f.Problem {
-	case strictjson.NoName:
-		return "expected a key"
-	case strictjson.NoColon:
-		return "expected a colon"
-	case strictjson.NoDigits, strictjson.NoFraction, strictjson.NoExponent:
-		return "expected a digit"
-	case strictjson.ControlCharacter:
-		return "control character in a string"
-	case strictjson.NoSuchEscape, strictjson.NoHexadecimal:
-		return "bad escape in a string"
-	case strictjson.TooDeep:
-		return fmt.Sprintf("nesting deeper than %d", MaxDepth)
-	}
-	// A value, a comma or a quote is missing.
-	switch {
-	case f.AtEnd:
-		return "unexpected end"
-	case f.Problem == strictjson.NoCommaInObject || f.Problem == strictjson.NoCommaInArray:
-		return "expected a comma"
-	}
-	return "unexpected character"
+// fault is what is wrong at b[i], where something else must be.
+func fault(b []byte, i int, what strictjson.Problem) error {
+	return &strictjson.Fault{Problem: what, Offset: i, AtEnd: i >= len(b)}
 }
 
 func skipSpace(b []byte, i int) int { return strictjson.SkipBlanks(b, i) }
@@ -69,11 +24,11 @@ func skipSpace(b []byte, i int) int { return strictjson.SkipBlanks(b, i) }
 // the arrays and objects around it.
 func skipValue(b []byte, i, depth int) (int, error) {
 	if i < len(b) && b[i] <= ' ' {
-		return i, syntax(i, "unexpected character") // a blank is no part of a value
+		return i, fault(b, i, strictjson.NoValue) // a blank is no part of a value
 	}
 	s := scannerAt(b, i, depth)
 	s.Value()
-	return s.At(), refusal(s.Err())
+	return s.At(), s.Err()
 }
 
 func scannerAt(b []byte, i, depth int) strictjson.Scanner {
@@ -102,12 +57,12 @@ func openArray(b []byte, i, depth int) (items, error) { return open(b, i, depth,
 
 func open(b []byte, i, depth int, opening byte) (it items, err error) {
 	if i >= len(b) || b[i] != opening {
-		return it, syntax(i, "expected "+string(rune(opening)))
+		return it, fault(b, i, strictjson.AnotherKind)
 	}
 	it.scanner = strictjson.New(b, MaxDepth-depth, 0)
 	it.scanner.Seek(i)
 	it.walk = it.scanner.Enter()
-	return it, refusal(it.scanner.Err())
+	return it, it.scanner.Err()
 }
 
 func (it *items) next() bool {
@@ -119,7 +74,7 @@ func (it *items) next() bool {
 			return true
 		}
 	}
-	it.i, it.err = s.At(), refusal(s.Err())
+	it.i, it.err = s.At(), s.Err()
 	return false
 }
 

@@ -78,7 +78,15 @@ type Fault struct {
 	Name string
 }
 
-func (f *Fault) Error() string { return fmt.Sprintf("%s at byte %d", f.Problem, f.Offset) }
+func (f *Fault) Error() string { return fmt.Sprintf("%s at byte %d", f.Sentence(), f.Offset) }
+
+// Sentence is what is wrong without where: what is missing at the end is the end.
+func (f *Fault) Sentence() string {
+	if f.AtEnd && f.Problem < TooDeep {
+		return TheEnd.String()
+	}
+	return f.Problem.String()
+}
 
 // Refuse stops the scanner where it stands, for a problem that its user finds.
 func (s *Scanner) Refuse(p Problem) {

@@ -101,11 +101,11 @@ func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 }
 
 func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	capabilities, err := canonical(x.Client.Capabilities)
+	capabilities, err := mcp.Canonical(x.Client.Capabilities)
 	if err != nil {
 		return nil, err
 	}
-	key := poolKey{x.Client.Principal, capabilities}
+	key := poolKey{x.Client.Principal, string(capabilities)}
 	s, err := c.take(ctx, key, x)
 	if err != nil {
 		return nil, err

@@ -38,17 +38,6 @@ type listener struct {
 
 const maxWaiting = 64
 
-// filter is NotificationSubscriptions.
-type filter struct {
-	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
-	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
-	ResourcesListChanged  bool     `json:"resourcesListChanged,omitempty"`
-	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
-}
-
-// maxSubscriptions bounds the resources of one listener.
-const maxSubscriptions = 256
-
 func newHub(log *slog.Logger) *hub {
 	return &hub{log: log, listeners: map[*listener]struct{}{}, resources: map[string]int{}, changing: make(chan struct{}, 1)}
 }
@@ -73,16 +62,9 @@ func (h *hub) unused() bool {
 // listen serves one subscription until its client closes it, or the session it
 // is made in ends.
 func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	raw, found, err := mcp.Lookup(x.Request.Params, "notifications")
+	asked, _, err := wanted(x)
 	if err != nil {
 		return nil, err
-	}
-	var wanted filter
-	if !found || json.Unmarshal(raw, &wanted) != nil {
-		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "subscriptions/listen needs notifications, which says of what"}
-	}
-	if len(wanted.ResourceSubscriptions) > maxSubscriptions {
-		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}
 	}
 	h.mu.Lock()
 	s := h.session
@@ -90,7 +72,7 @@ func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 	if l, ok := s.Conn.(interface{ Listen() }); ok {
 		l.Listen()
 	}
-	l := &listener{exchange: x, filter: s.offered(wanted)}
+	l := &listener{exchange: x, filter: s.offered(asked)}
 	resources := l.filter.ResourceSubscriptions
 	l.filter.ResourceSubscriptions = nil
 	var watched []string
@@ -111,9 +93,7 @@ func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 		watched = append(watched, uri)
 		h.want(l, watched)
 	}
-	if err := l.acknowledge(); err != nil {
-		return nil, err
-	}
+	l.acknowledge()
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -142,19 +122,14 @@ func (h *hub) want(l *listener, uris []string) {
 
 // acknowledge sends the first message of a subscription, which says what of it is
 // honoured, and then what has come meanwhile.
-func (l *listener) acknowledge() error {
-	honoured, err := json.Marshal(l.filter)
-	if err != nil {
-		return err
-	}
+func (l *listener) acknowledge() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pass(mcp.NotificationSubscribed, json.RawMessage(`{"notifications":`+string(honoured)+`}`))
+	l.pass(mcp.NotificationSubscribed, json.RawMessage(`{"notifications":`+string(l.filter.text())+`}`))
 	for _, m := range l.waiting {
 		l.pass(m.Method, m.Params)
 	}
 	l.waiting, l.acknowledged = nil, true
-	return nil
 }
 
 // offered is what of a filter the server can do.
@@ -261,27 +236,13 @@ func (l *listener) pass(method string, params json.RawMessage) {
 
 // Notify passes a notification that belongs to no request to those who want it.
 func (h *hub) Notify(m *mcp.Message) {
-	var wants func(f *filter) bool
-	switch m.Method {
-	case mcp.NotificationToolsChanged:
-		wants = func(f *filter) bool { return f.ToolsListChanged }
-	case mcp.NotificationPromptsChanged:
-		wants = func(f *filter) bool { return f.PromptsListChanged }
-	case mcp.NotificationResourcesChanged:
-		wants = func(f *filter) bool { return f.ResourcesListChanged }
-	case mcp.NotificationResourceUpdated:
-		uri, _, err := mcp.LookupString(m.Params, "uri")
-		if err != nil {
-			return
-		}
-		wants = func(f *filter) bool { return slices.Contains(f.ResourceSubscriptions, uri) }
-	default:
+	if (&filter{}).list(m.Method) == nil && m.Method != mcp.NotificationResourceUpdated {
 		return // logs belong to requests, in this era
 	}
 	h.mu.Lock()
 	var to []*listener
 	for l := range h.listeners {
-		if wants(&l.filter) {
+		if l.filter.concern(m) {
 			to = append(to, l)
 		}
 	}

@@ -330,11 +330,16 @@ func TestSubscriptionsAreCountedAndMarked(t *testing.T) {
 	at := s.sessions()[0]
 	at.peer.Notify(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: json.RawMessage(`{"uri":"a:b"}`)})
 	at.peer.Notify(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: json.RawMessage(`{"uri":"c:d"}`)})
+	at.peer.Notify(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: json.RawMessage(`{"uri":"a:b/part"}`)})
 	at.peer.Notify(&mcp.Message{Method: mcp.NotificationPromptsChanged})
 	at.peer.Notify(&mcp.Message{Method: mcp.NotificationToolsChanged})
 	for id, peer := range map[string]heardPeer{"one": one, "two": two} {
 		mark := `"_meta":{"io.modelcontextprotocol/subscriptionId":"` + id + `"}`
 		if m := next(t, peer); m.Method != mcp.NotificationResourceUpdated || string(m.Params) != `{`+mark+`,"uri":"a:b"}` {
+			t.Errorf("%s heard %s", id, m.Encode())
+		}
+		// What was updated may be a part of what is subscribed to.
+		if m := next(t, peer); m.Method != mcp.NotificationResourceUpdated || string(m.Params) != `{`+mark+`,"uri":"a:b/part"}` {
 			t.Errorf("%s heard %s", id, m.Encode())
 		}
 		if m := next(t, peer); m.Method != mcp.NotificationToolsChanged || string(m.Params) != `{`+mark+`}` {
@@ -364,6 +369,23 @@ func TestSubscriptionsAreCountedAndMarked(t *testing.T) {
 	_ = at.Close()
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "subscribe again") {
 		t.Errorf("when the server ends: %v", err)
+	}
+}
+
+// What two readers could read differently is refused, and what cannot be read.
+func TestBadSubscriptionFilters(t *testing.T) {
+	b := atSessions(t, &sessionServer{capabilities: `{"tools":{"listChanged":true}}`})
+	for _, notifications := range []string{
+		`{"toolsListChanged":true,"toolsListChanged":false}`,
+		`{"toolsListChanged":true,"ToolsListChanged":false}`,
+		`{"toolsListChanged":1}`, `{"resourceSubscriptions":"a:b"}`, `{"resourceSubscriptions":[1]}`, `[]`, `null`, `true`,
+		`{"resourceSubscriptions":["a` + strings.Repeat(`","a`, maxSubscriptions) + `"]}`,
+	} {
+		_, err := b.Do(testContext(t), statelessRequest("subscriptions/listen", `"notifications":`+notifications, `{}`, heardPeer{make(chan *mcp.Message, 10)}))
+		var rpc *mcp.Error
+		if !errors.As(err, &rpc) || rpc.Code != mcp.CodeInvalidParams {
+			t.Errorf("%.60s: %v", notifications, err)
+		}
 	}
 }
 

@@ -65,17 +65,14 @@ func (s modernStdio) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message,
 
 // listen plays out a listen request, with those of others if that can be.
 func (p *stdioProcess) listen(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
-	raw, _, err := mcp.Lookup(x.Request.Params, "notifications")
+	wants, all, err := wanted(x)
 	if err != nil {
 		return nil, false, err
 	}
-	if wants, ok := wishesOf(raw); ok {
-		if len(wants.uris) > maxSubscriptions {
-			return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}
-		}
-		return p.modern.subscriptions.play(ctx, x, wants)
+	if !all { // there is something in it that we cannot put together with another
+		return p.play(ctx, x)
 	}
-	return p.play(ctx, x)
+	return p.modern.subscriptions.play(ctx, x, wants)
 }
 
 // settle looks at what came of x for signs of the server's era.

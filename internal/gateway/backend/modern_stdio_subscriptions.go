@@ -34,7 +34,7 @@ type subscriptions struct {
 // subscriber is one client's subscription.
 type subscriber struct {
 	exchange *gateway.Exchange
-	wants    wishes
+	wants    filter
 	line     *leash
 	told     bool // it has had the acknowledgement
 	end      chan outcomeOf
@@ -49,10 +49,10 @@ type outcomeOf struct {
 type upstream struct {
 	subscriptions *subscriptions
 	flight        *flight
-	covers        wishes
+	covers        filter
 	newest        *subscriber     // because of whom it was made; nil when it was restored
 	ack           json.RawMessage // params of its acknowledgement, nil before
-	honors        wishes
+	honors        filter
 	replaced      bool
 	acked         chan struct{} // closed with ack
 	gone          chan struct{} // closed with replaced
@@ -65,7 +65,7 @@ func newSubscriptions(p *stdioProcess) *subscriptions {
 
 // play plays out a listen request; sent reports whether the server may have got
 // it.
-func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants wishes) (answer *mcp.Message, sent bool, err error) {
+func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants filter) (answer *mcp.Message, sent bool, err error) {
 	s := &subscriber{exchange: x, wants: wants, line: &leash{peer: x.Peer}, end: make(chan outcomeOf, 1)}
 	defer s.line.drop()
 	select {
@@ -96,11 +96,11 @@ func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants wis
 // admit makes s a member. The caller holds the turn.
 func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
 	h.mu.Lock()
-	watched := len(s.wants.uris)
+	watched := len(s.wants.ResourceSubscriptions)
 	for other := range h.members {
-		watched += len(other.wants.uris)
+		watched += len(other.wants.ResourceSubscriptions)
 	}
-	if len(s.wants.uris) > 0 && watched > maxWatched {
+	if len(s.wants.ResourceSubscriptions) > 0 && watched > maxWatched {
 		h.mu.Unlock()
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resources are watched already"}
 	}
@@ -148,7 +148,7 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 		return nil
 	}
 	request := template.exchange.Request
-	params, err := mcp.Set(request.Params, up.covers.filter(), "notifications")
+	params, err := mcp.Set(request.Params, up.covers.text(), "notifications")
 	if err != nil {
 		return err
 	}
@@ -264,9 +264,8 @@ func (u *upstream) Notify(m *mcp.Message) {
 	if u.ack != nil {
 		return
 	}
-	raw, _, _ := mcp.Lookup(m.Params, "notifications")
 	u.ack = slices.Clone(m.Params)
-	u.honors, _ = wishesOf(raw)
+	u.honors, _, _ = filterOf(m.Params) // what cannot be read is not honored
 	for s := range h.members {
 		if s.told {
 			s.refresh(u.honors) // it may have missed something in between
@@ -286,7 +285,8 @@ func (u *upstream) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 // holds mu.
 func (u *upstream) welcome(s *subscriber) {
 	s.told = true
-	if params, err := mcp.Set(u.ack, s.wants.common(u.honors).filter(), "notifications"); err == nil {
+	honored := s.wants.common(u.honors)
+	if params, err := mcp.Set(u.ack, honored.text(), "notifications"); err == nil {
 		s.tell(mcp.NotificationSubscribed, params)
 	}
 }
@@ -300,14 +300,14 @@ func (s *subscriber) tell(method string, params json.RawMessage) {
 }
 
 // refresh says that everything may have changed.
-func (s *subscriber) refresh(honored wishes) {
+func (s *subscriber) refresh(honored filter) {
 	both := s.wants.common(honored)
-	for _, name := range listNames {
-		if both.lists[name] {
-			s.tell(changeOf(name), nil)
+	for _, change := range listChanges {
+		if *both.list(change) {
+			s.tell(change, nil)
 		}
 	}
-	for _, uri := range both.uris {
+	for _, uri := range both.ResourceSubscriptions {
 		params, err := json.Marshal(map[string]string{"uri": uri})
 		if err == nil {
 			s.tell(mcp.NotificationResourceUpdated, params)

@@ -219,13 +219,6 @@ func (r *room) wanted() (f filter, version int) {
 	return f, r.version
 }
 
-func (f *filter) equal(g *filter) bool {
-	return f.ToolsListChanged == g.ToolsListChanged && f.PromptsListChanged == g.PromptsListChanged &&
-		f.ResourcesListChanged == g.ResourcesListChanged && slices.Equal(f.ResourceSubscriptions, g.ResourceSubscriptions)
-}
-
-func (f *filter) empty() bool { return f.equal(&filter{}) }
-
 // run keeps the one subscription as it is wanted. A new one stands before the
 // old one ends, so that nothing is lost in between.
 func (r *room) run() {

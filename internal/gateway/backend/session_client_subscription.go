@@ -3,9 +3,7 @@ package backend
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,16 +26,12 @@ type subscription struct {
 
 // begin returns a subscription that the server has acknowledged.
 func (r *room) begin(wanted filter) (*subscription, error) {
-	raw, err := json.Marshal(wanted)
-	if err != nil {
-		return nil, err
-	}
 	s := &subscription{room: r, wanted: wanted, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
 	client := ourself()
 	client.Principal = r.principal
 	x := &gateway.Exchange{Client: client, Peer: s, Request: &mcp.Message{
 		ID: r.clients.newID(), Method: mcp.MethodSubscriptionsListen,
-		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, introduce(client), raw),
+		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, introduce(client), wanted.text()),
 	}}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(r.ctx)
@@ -55,6 +49,7 @@ func (r *room) begin(wanted filter) (*subscription, error) {
 	}
 	timer := time.NewTimer(acknowledgeTime)
 	defer timer.Stop()
+	var err error
 	select {
 	case <-s.acknowledged:
 		return s, nil
@@ -81,10 +76,7 @@ var errEnded = gone("the server ended the subscription")
 func (s *subscription) Notify(m *mcp.Message) {
 	if m.Method == mcp.NotificationSubscribed {
 		s.once.Do(func() {
-			raw, found, err := mcp.Lookup(m.Params, "notifications")
-			if err == nil && found {
-				_ = json.Unmarshal(raw, &s.honoured) // what cannot be read is not honoured
-			}
+			s.honoured, _, _ = filterOf(m.Params) // what cannot be read is not honoured
 			close(s.acknowledged)
 		})
 		return
@@ -115,11 +107,15 @@ func (r *room) tell(m *mcp.Message) {
 	case mcp.NotificationResourcesChanged:
 		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.others }
 	case mcp.NotificationResourceUpdated:
-		uri, _, err := mcp.LookupString(m.Params, "uri")
-		if err != nil {
-			return
+		concerns := updates(m)
+		wants = func(_ *sessionConn, in *interest) bool {
+			for uri := range in.resources {
+				if concerns(uri) {
+					return true
+				}
+			}
+			return false
 		}
-		wants = func(_ *sessionConn, in *interest) bool { return in.covers(uri) }
 	default:
 		return
 	}
@@ -134,18 +130,4 @@ func (r *room) tell(m *mcp.Message) {
 	for _, c := range to {
 		c.session.Notify(m)
 	}
-}
-
-// covers: what is updated may be a part of what is watched (MCP, Resources,
-// notifications/resources/updated).
-func (in *interest) covers(uri string) bool {
-	if _, ok := in.resources[uri]; ok {
-		return true
-	}
-	for watched := range in.resources {
-		if strings.HasPrefix(uri, watched) {
-			return true
-		}
-	}
-	return false
 }

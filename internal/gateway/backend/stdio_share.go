@@ -1,9 +1,7 @@
 package backend
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -40,26 +38,11 @@ func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
 			return sharing{}, false, nil
 		}
 	}
-	capabilities, err := canonical(client.Capabilities)
+	capabilities, err := mcp.Canonical(client.Capabilities)
 	if err != nil {
 		return sharing{}, false, err
 	}
-	return sharing{principal: client.Principal, version: client.Version, capabilities: capabilities}, true, nil
-}
-
-// canonical writes a JSON object so that equal ones are equal text.
-func canonical(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 {
-		return "{}", nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // 1 and 1.0 may differ to a server
-	var object map[string]any
-	if err := dec.Decode(&object); err != nil || object == nil {
-		return "", &mcp.Error{Code: mcp.CodeInvalidParams, Message: "capabilities must be an object"}
-	}
-	out, err := json.Marshal(object) // sorts keys
-	return string(out), err
+	return sharing{principal: client.Principal, version: client.Version, capabilities: string(capabilities)}, true, nil
 }
 
 // needsOwnProcess reports whether a request changes what the server keeps for

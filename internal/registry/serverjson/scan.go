@@ -84,7 +84,7 @@ func scanFault(text []byte, depth int, err error) error {
 	if !errors.As(err, &fault) {
 		return err
 	}
-	message := fault.Problem.String()
+	message := fault.Sentence()
 	switch fault.Problem {
 	case strictjson.NotUTF8, strictjson.HalfCharacter, strictjson.NUL:
 	case strictjson.TooDeep:
@@ -92,9 +92,6 @@ func scanFault(text []byte, depth int, err error) error {
 	case strictjson.NameTwice:
 		message = fmt.Sprintf("the member %.100q is there twice", fault.Name)
 	default:
-		if fault.AtEnd {
-			message = strictjson.TheEnd.String()
-		}
 		message = "it is not JSON: " + message
 	}
 	return fmt.Errorf("line %d: %s", 1+bytes.Count(text[:fault.Offset], []byte("\n")), message)

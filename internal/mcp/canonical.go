@@ -1,0 +1,23 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Canonical writes the object raw so that objects which say the same are the same
+// text: members in order, no blanks. Numbers stay as they are written: 1 and 1.0 may
+// differ to a reader. An absent (empty) raw is an empty object. Whether a member is
+// there twice is not looked at. The error is an *[Error] with CodeInvalidParams.
+func Canonical(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return json.RawMessage(`{}`), nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var object map[string]any
+	if err := dec.Decode(&object); err != nil || object == nil {
+		return nil, badParams("it is not an object")
+	}
+	return json.Marshal(object) // sorts
+}
