@@ -86,11 +86,7 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 	if err != nil {
 		return err
 	}
-	m, err := app.Manager()
-	if err != nil {
-		return err
-	}
-	names, err := o.resolve(cmd.Context(), app, m)
+	_, names, err := o.resolve(cmd.Context(), app)
 	if err != nil {
 		return err
 	}

@@ -128,16 +128,11 @@ func newGroupRm(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := app.Manager()
-			if err != nil {
-				return err
-			}
 			return app.each(cmd.Context(), args, func(group string) error {
-				if err := groupExists(app, group); err != nil {
+				if err := groupExists(app, group); err != nil { // "" would select those of none
 					return err
 				}
-				s := &selection{group: group}
-				names, err := s.resolve(cmd.Context(), app, m)
+				m, names, err := (&selection{group: group}).resolve(cmd.Context(), app)
 				if err != nil {
 					return err
 				}

@@ -45,27 +45,30 @@ func (s *selection) flags(cmd *cobra.Command) {
 	}
 }
 
-// resolve lists the names. An unknown group is an error; an empty one is not.
-func (s *selection) resolve(ctx context.Context, app *App, m *workload.Manager) ([]string, error) {
+// resolve lists the names, of workloads that m manages. An unknown group is an
+// error; an empty one is not.
+func (s *selection) resolve(ctx context.Context, app *App) (m *workload.Manager, names []string, err error) {
+	if m, err = app.Manager(); err != nil {
+		return nil, nil, err
+	}
 	if len(s.names) > 0 {
-		return s.names, nil
+		return m, s.names, nil
 	}
 	if s.group != "" {
 		if err := groupExists(app, s.group); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	all, err := m.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var names []string
 	for _, st := range all {
 		if s.all || st.Group == s.group {
 			names = append(names, st.Name)
 		}
 	}
-	return names, nil
+	return m, names, nil
 }
 
 // each does one thing to each name and goes on when one fails. Faults are shown
@@ -101,11 +104,7 @@ func newStop(app *App) *cobra.Command {
   thv stop --group work
   thv stop --all`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := app.Manager()
-			if err != nil {
-				return err
-			}
-			names, err := s.resolve(cmd.Context(), app, m)
+			m, names, err := s.resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}
@@ -136,11 +135,7 @@ func newRm(app *App) *cobra.Command {
   thv rm --group work`,
 		Aliases: []string{"remove", "delete"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := app.Manager()
-			if err != nil {
-				return err
-			}
-			names, err := s.resolve(cmd.Context(), app, m)
+			m, names, err := s.resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}
@@ -188,11 +183,7 @@ func newRestart(app *App) *cobra.Command {
 func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *workload.Manager, string, *progress) (*workload.Status, error)) *cobra.Command {
 	s := &selection{}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		m, err := app.Manager()
-		if err != nil {
-			return err
-		}
-		names, err := s.resolve(cmd.Context(), app, m)
+		m, names, err := s.resolve(cmd.Context(), app)
 		if err != nil {
 			return err
 		}

@@ -82,11 +82,7 @@ func newStatus(app *App) *cobra.Command {
 		Example: `  thv status time
   thv status --all -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := app.Manager()
-			if err != nil {
-				return err
-			}
-			names, err := s.resolve(cmd.Context(), app, m)
+			m, names, err := s.resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}

@@ -29,11 +29,7 @@ workloads each line begins with the workload's name.`,
 			if opt.Tail < 0 {
 				return usage("--tail must not be negative")
 			}
-			m, err := app.Manager()
-			if err != nil {
-				return err
-			}
-			names, err := s.resolve(cmd.Context(), app, m)
+			m, names, err := s.resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}
