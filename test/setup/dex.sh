@@ -15,7 +15,7 @@ echo "building Dex for the tests into $cache"
 mkdir -p "$cache"
 out=$PWD/$cache/dex
 # Started from go.mod's folder: it is a module of its own.
-(cd test/dex/module && CGO_ENABLED=1 GOFLAGS= GOWORK=off go build -mod=readonly -trimpath -o "$out.new" github.com/dexidp/dex/cmd/dex)
+(cd test/dex/module && CGO_ENABLED=1 GOFLAGS='' GOWORK=off go build -mod=readonly -trimpath -o "$out.new" github.com/dexidp/dex/cmd/dex)
 mv "$out.new" "$out"
 "$out" version
 cp test/dex/module/go.sum "$cache/.installed"

@@ -4,40 +4,18 @@
 # or, where none runs, by hand. `docker.sh stop` ends an engine that this script
 # started by hand, and no other.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
 socket=/var/run/docker.sock
 state=/var/run/thv-test-dockerd
 log=/var/log/thv-test-dockerd.log
 
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
-
-# The client alone proves nothing, and may be missing: ask the socket.
-answers() {
-	"${as_root[@]}" curl -fsS --max-time 5 --unix-socket "$socket" http://engine/_ping >/dev/null 2>&1
-}
-
-# The process that this script started, while it still is that program.
-ours() {
-	local pid
-	pid=$("${as_root[@]}" cat "$state" 2>/dev/null) || return 1
-	[ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] && echo "$pid"
-}
-
 if [ "${1:-}" = stop ]; then
-	if pid=$(ours); then
+	if pid=$(ours "$state" dockerd); then
 		echo "stopping dockerd ($pid), which an earlier run of this script started" >&2
-		"${as_root[@]}" kill "$pid"
-		for _ in $(seq 150); do
-			[ -d "/proc/$pid" ] || break
-			sleep 0.1
-		done
-		if [ -d "/proc/$pid" ]; then
-			echo "dockerd ($pid) does not end; its log is $log" >&2
-			exit 1
-		fi
+		end "$pid" dockerd "$log"
 	fi
-	"${as_root[@]}" rm -f "$state"
+	as_root rm -f "$state"
 	exit 0
 fi
 if [ $# -gt 0 ]; then
@@ -45,13 +23,8 @@ if [ $# -gt 0 ]; then
 	exit 2
 fi
 
-install_packages() {
-	"${as_root[@]}" apt-get update -q
-	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
-}
-
 command -v curl >/dev/null || install_packages curl
-if answers; then
+if answers "$socket"; then
 	exit 0
 fi
 if [ -n "${DOCKER_HOST:-}${THV_ENGINE:-}" ]; then
@@ -64,26 +37,26 @@ fi
 
 by_hand=
 if [ -d /run/systemd/system ]; then
-	"${as_root[@]}" systemctl start docker
-elif ! ours >/dev/null; then # one that is still starting is waited for
+	as_root systemctl start docker
+elif ! ours "$state" dockerd >/dev/null; then # one that is still starting is waited for
 	by_hand=yes
 	echo "starting dockerd by hand; its log is $log"
 	# Notes of an engine that was killed. Where nobody reaps orphans its processes
 	# stay as zombies, which dockerd takes for alive.
 	for note in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
-		pid=$("${as_root[@]}" cat "$note" 2>/dev/null) || continue
+		pid=$(as_root cat "$note" 2>/dev/null) || continue
 		case $(cut -d ' ' -f 3 "/proc/$pid/stat" 2>/dev/null) in
-		"" | Z) "${as_root[@]}" rm -f "$note" ;;
+		"" | Z) as_root rm -f "$note" ;;
 		esac
 	done
-	"${as_root[@]}" sh -c "setsid dockerd >'$log' 2>&1 </dev/null & echo \$! >'$state'"
+	as_root sh -c "setsid dockerd >'$log' 2>&1 </dev/null & echo \$! >'$state'"
 fi
 deadline=$((SECONDS + 60))
 while [ $SECONDS -lt $deadline ]; do
-	if answers; then
+	if answers "$socket"; then
 		exit 0
 	fi
-	if [ -n "$by_hand" ] && [ -s "$state" ] && [ ! -d "/proc/$("${as_root[@]}" cat "$state")" ]; then
+	if [ -n "$by_hand" ] && [ -s "$state" ] && [ ! -d "/proc/$(as_root cat "$state")" ]; then
 		echo "dockerd ended at once" >&2
 		break
 	fi
@@ -91,8 +64,8 @@ while [ $SECONDS -lt $deadline ]; do
 done
 echo "no container engine answers at $socket" >&2
 if [ -d /run/systemd/system ]; then
-	"${as_root[@]}" journalctl -u docker --no-pager -n 20 >&2 || true
+	as_root journalctl -u docker --no-pager -n 20 >&2 || true
 else
-	"${as_root[@]}" tail -n 20 "$log" >&2 || true
+	as_root tail -n 20 "$log" >&2 || true
 fi
 exit 1

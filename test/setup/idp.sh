@@ -3,6 +3,7 @@
 # version of test/idp/package-lock.json, into test/.cache/idp. It runs on the
 # Node.js of clients.sh. Does nothing when it is there already.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.."
 cache=test/.cache/idp
 
@@ -11,7 +12,5 @@ if [ -f "$cache/.installed" ] && cmp -s test/idp/package-lock.json "$cache/.inst
 	exit 0
 fi
 echo "installing the identity provider for the tests into $cache"
-mkdir -p "$cache"
-cp test/idp/package.json test/idp/package-lock.json "$cache/"
-npm ci --prefix "$cache" --no-audit --no-fund --ignore-scripts --loglevel=error
+npm_install test/idp "$cache"
 cp test/idp/package-lock.json "$cache/.installed"

@@ -10,28 +10,15 @@
 # Prints the socket. `podman.sh stop` ends the engine that this script started,
 # and removes what it stored.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
 dir=/var/lib/thv-test-podman
 socket=$dir/podman.sock
 state=$dir/pid
 log=$dir/log
 
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
-
-answers() {
-	"${as_root[@]}" curl -fsS --max-time 5 --unix-socket "$socket" http://engine/_ping >/dev/null 2>&1
-}
-
-# The process that this script started, while it still is that program.
-ours() {
-	local pid
-	pid=$("${as_root[@]}" cat "$state" 2>/dev/null) || return 1
-	[ "$(cat "/proc/$pid/comm" 2>/dev/null)" = podman ] && echo "$pid"
-}
-
 podman_here() {
-	"${as_root[@]}" env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
+	as_root env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
 		podman --root "$dir/root" --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/networks" \
 		--cgroup-manager cgroupfs --events-backend file "$@"
 }
@@ -40,23 +27,15 @@ if [ "${1:-}" = stop ]; then
 	[ -d "$dir" ] || exit 0
 	podman_here rm -fa >/dev/null 2>&1 || true
 	podman_here network prune -f >/dev/null 2>&1 || true # bridges on the host
-	if pid=$(ours); then
-		"${as_root[@]}" kill "$pid"
-		for _ in $(seq 100); do
-			[ -d "/proc/$pid" ] || break
-			sleep 0.1
-		done
-		if [ -d "/proc/$pid" ]; then
-			echo "podman ($pid) does not end; its log is $log" >&2
-			exit 1
-		fi
+	if pid=$(ours "$state" podman); then
+		end "$pid" podman "$log"
 	fi
 	# Layers that are still mounted would be emptied by rm, not removed.
 	podman_here umount -fa >/dev/null 2>&1 || true
 	if grep -q " $dir/" /proc/mounts; then
-		"${as_root[@]}" umount "$dir/root/overlay" 2>/dev/null || true
+		as_root umount "$dir/root/overlay" 2>/dev/null || true
 	fi
-	"${as_root[@]}" rm -rf --one-file-system "$dir"
+	as_root rm -rf --one-file-system "$dir"
 	exit 0
 fi
 if [ $# -gt 0 ]; then
@@ -64,14 +43,8 @@ if [ $# -gt 0 ]; then
 	exit 2
 fi
 
-# Standard output is the socket alone.
-install_packages() {
-	"${as_root[@]}" apt-get update -q >&2
-	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2
-}
-
 command -v curl >/dev/null || install_packages curl
-if answers; then
+if answers "$socket"; then
 	echo "$socket"
 	exit 0
 fi
@@ -79,8 +52,8 @@ if ! command -v podman >/dev/null || ! command -v iptables >/dev/null; then
 	install_packages podman runc conmon containernetworking-plugins iptables
 fi
 
-if ! ours >/dev/null; then
-	"${as_root[@]}" mkdir -p "$dir/networks"
+if ! ours "$state" podman >/dev/null; then
+	as_root mkdir -p "$dir/networks"
 	# The usual limits are more than a confined root may set: no more than what
 	# holds here. Podman 4.3 mixes up soft and hard, so both are the same.
 	limit() {
@@ -90,13 +63,13 @@ if ! ours >/dev/null; then
 		echo "$most:$most"
 	}
 	printf '[containers]\ndefault_ulimits = ["nofile=%s", "nproc=%s"]\n' "$(limit n)" "$(limit u)" |
-		"${as_root[@]}" tee "$dir/containers.conf" >/dev/null
+		as_root tee "$dir/containers.conf" >/dev/null
 	# As Docker does without being told.
 	printf '[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n' |
-		"${as_root[@]}" tee "$dir/registries.conf" >/dev/null
+		as_root tee "$dir/registries.conf" >/dev/null
 	echo "starting podman by hand; its log is $log" >&2
 	# shellcheck disable=SC2016 # the inner shell expands
-	"${as_root[@]}" env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
+	as_root env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
 		sh -c 'dir=$1
 			setsid podman --root "$dir/root" --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/networks" \
 				--cgroup-manager cgroupfs --events-backend file system service -t 0 "unix://$dir/podman.sock" \
@@ -105,12 +78,12 @@ if ! ours >/dev/null; then
 fi
 deadline=$((SECONDS + 30))
 while [ $SECONDS -lt $deadline ]; do
-	if answers; then
+	if answers "$socket"; then
 		echo "$socket"
 		exit 0
 	fi
 	sleep 0.2
 done
 echo "podman does not answer at $socket" >&2
-"${as_root[@]}" tail -n 20 "$log" >&2 || true
+as_root tail -n 20 "$log" >&2 || true
 exit 1

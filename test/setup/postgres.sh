@@ -3,6 +3,7 @@
 # their own servers (test/postgres), so no cluster is made, and the package's
 # service has nothing to run. Does nothing when PostgreSQL is there.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
 installed() {
 	command -v initdb >/dev/null && command -v postgres >/dev/null && return
@@ -11,17 +12,13 @@ installed() {
 if installed; then
 	exit 0
 fi
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
-
 # The package makes a cluster and starts it unless told not to, and only while it
 # is being installed: a cluster that somebody wants later is not our affair.
 dropin=/etc/postgresql-common/createcluster.d/thv-test.conf
-"${as_root[@]}" mkdir -p "$(dirname "$dropin")"
-echo 'create_main_cluster = false' | "${as_root[@]}" tee "$dropin" >/dev/null
-trap '"${as_root[@]}" rm -f "$dropin"' EXIT
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends postgresql
+as_root mkdir -p "$(dirname "$dropin")"
+echo 'create_main_cluster = false' | as_root tee "$dropin" >/dev/null
+trap 'as_root rm -f "$dropin"' EXIT
+install_packages postgresql
 if ! installed; then
 	echo "PostgreSQL is installed, and its initdb is not where it should be" >&2
 	exit 1

@@ -4,6 +4,7 @@
 # test/clients/python-*.txt: 1.x speaks the versions with sessions, 2.x all. Does
 # nothing when they are there already.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.."
 cache=test/.cache/python-clients
 
@@ -13,15 +14,10 @@ stamp=$(stamp | sha256sum)
 if [ "$(cat "$cache/.installed" 2>/dev/null)" = "$stamp" ]; then
 	exit 0
 fi
-python3 -c 'import venv, ensurepip' 2>/dev/null || {
-	as_root=()
-	[ "$(id -u)" = 0 ] || as_root=(sudo)
-	"${as_root[@]}" apt-get update -q
-	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends python3-venv
-}
+python3 -c 'import venv, ensurepip' 2>/dev/null || install_packages python3-venv
 echo "installing the Python SDK for the tests into $cache"
 for major in 1 2; do
-	rm -rf "$cache/$major"
+	rm -rf "${cache:?}/$major"
 	python3 -m venv "$cache/$major"
 	"$cache/$major/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes -r "test/clients/python-$major.txt"
 	"$cache/$major/bin/python" -c 'import importlib.metadata as m; print("mcp", m.version("mcp"))'

@@ -3,6 +3,7 @@
 # detector, git, curl, npm, debootstrap and the docker client. Does nothing when they
 # are there.
 set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 packages=()
 command -v gcc >/dev/null || command -v clang >/dev/null || packages+=(gcc libc6-dev)
 command -v git >/dev/null || packages+=(git)
@@ -12,7 +13,4 @@ command -v npm >/dev/null || packages+=(npm)
 command -v docker >/dev/null || packages+=(docker.io)
 command -v pgrep >/dev/null || packages+=(procps)
 [ ${#packages[@]} -gt 0 ] || exit 0
-as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${packages[@]}"
+install_packages "${packages[@]}"
