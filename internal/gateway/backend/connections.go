@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -33,6 +34,19 @@ func (s *connections) track(c gateway.Conn) error {
 		delete(s.open, c)
 	}()
 	return nil
+}
+
+// begin keeps c when its handshake has succeeded, and closes it when not.
+func (s *connections) begin(ctx context.Context, c gateway.Conn, server *remote, handshake func(context.Context) error) (gateway.Conn, error) {
+	err := inTime(ctx, "the server at "+server.String(), handshake)
+	if err == nil {
+		err = s.track(c)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // closeAll closes every connection, at the same time, and waits for them.

@@ -61,16 +61,7 @@ func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.
 	if err != nil {
 		return nil, err
 	}
-	err = inTime(ctx, "the server at "+r.String(), func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
-	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	if err := b.track(c); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
+	return b.begin(ctx, c, r, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
 }
 
 // Close ends every stream.

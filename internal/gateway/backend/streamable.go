@@ -69,16 +69,7 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	err = inTime(ctx, "the server at "+r.String(), func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
-	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	if err := b.track(c); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
+	return b.begin(ctx, c, r, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
 }
 
 // Close ends every session.
