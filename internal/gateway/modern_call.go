@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -303,7 +302,7 @@ func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error
 // callOf finds the call that a request goes on with, or begins one. l is the loan
 // of the request's body.
 func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
-	if !mayAsk(x.Request.Method) || !bytes.Contains(x.Request.Params, []byte("requestState")) {
+	if !mayAsk(x.Request.Method) || !mayHold(x.Request.Params, "requestState") {
 		return g.begin(x, l), nil
 	}
 	token, found, err := mcp.LookupString(x.Request.Params, "requestState")

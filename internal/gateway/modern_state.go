@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -77,7 +76,7 @@ func (g *Gateway) stateBinding(x *Exchange) string {
 // sealState seals the requestState that a server gave of itself, so that it
 // cannot be altered, used by somebody else, or with another request.
 func (g *Gateway) sealState(x *Exchange, result json.RawMessage) (json.RawMessage, error) {
-	if !bytes.Contains(result, []byte(mcp.ResultInputRequired)) {
+	if !mayHold(result, mcp.ResultInputRequired) {
 		return result, nil
 	}
 	if kind, _, err := mcp.LookupString(result, "resultType"); err == nil && kind != mcp.ResultInputRequired {

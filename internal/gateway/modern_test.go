@@ -81,6 +81,9 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 		{name: "DELETE", method: "DELETE", headers: []string{"Mcp-Protocol-Version: 2026-07-28"}, status: 405},
 		// A mark in an argument is none.
 		{name: "a session's request that speaks of it", body: req("7", "tools/call", `{"name":"add","arguments":{"_meta":{`+version+`}}}`), status: 400, code: -32600, id: "7"},
+		// An escaped letter is the same letter (RFC 8259 section 7).
+		{name: "no version header, and an escaped _meta", body: strings.Replace(list, "protocolV", `protocol\u0056`, 1), headers: []string{"Mcp-Method: tools/list"}, status: 400, code: -32020, id: "7"},
+		{name: "a requestState that we did not give, escaped", body: req("7", "tools/call", `{"name":"add","request\u0053tate":"AAAA",`+modernMeta("")+`}`), headers: modernHeaders("tools/call", "add"), status: 400, code: -32602, id: "7"},
 		{name: "a requestState that we did not give", body: req("7", "tools/call", `{"name":"add","requestState":"AAAA",`+modernMeta("")+`}`), headers: modernHeaders("tools/call", "add"), status: 400, code: -32602, id: "7"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -252,6 +255,18 @@ func TestTheServersOwnStateIsSealedToo(t *testing.T) {
 	}
 	if a := c.post(body, modernHeaders("tools/call", "add")...); a.status != 400 {
 		t.Errorf("it is good twice: %s", a.body)
+	}
+}
+
+func TestTheServersOwnStateIsSealedHoweverItIsWritten(t *testing.T) {
+	b := newFakeBackend()
+	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{"resultType":"input\u005frequired","inputRequests":{},"request\u0053tate":"mine"}`)), nil
+	}
+	_, srv := serve(t, b, nil, nil)
+	asked := newWire(t, srv).post(req("1", "tools/call", `{"name":"add",`+modernMeta("")+`}`), modernHeaders("tools/call", "add")...).inputRequired(t)
+	if asked.RequestState == "" || strings.Contains(asked.RequestState, "mine") {
+		t.Errorf("got %+v", asked)
 	}
 }
 
