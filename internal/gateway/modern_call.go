@@ -20,9 +20,10 @@ import (
 type modernCall struct {
 	g        *Gateway
 	id       string    // in the states it is found by
-	parked   time.Time // when it last was
-	body     *loan     // of what it came in
-	answer   *loan     // of a response that nobody waits for yet
+	parked   time.Time // since when it waits; zero while a POST is open
+	timer    *time.Timer
+	body     *loan // of what it came in
+	answer   *loan // of a response that nobody waits for yet
 	exchange *Exchange
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when response is there
@@ -35,7 +36,6 @@ type modernCall struct {
 	last    int // question's number
 	round   int // POSTs answered so far; a state is good for the next one
 	backlog backlog
-	timer   *time.Timer
 }
 
 // question waits for the client's answer to what the server asked.
@@ -44,7 +44,10 @@ type question struct {
 	answered chan json.RawMessage // room for one
 }
 
-var errAbandoned = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client did not come back with the answers in time"}
+var (
+	errAbandoned = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client did not come back with the answers in time"}
+	errNoLonger  = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the call that this requestState belongs to waits no longer; make it again"}
+)
 
 // begin plays x out in the background. l is the loan of the body that it came in.
 func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
@@ -145,9 +148,6 @@ func (c *modernCall) attach(reply *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reply = reply
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	if len(c.backlog.events) > 0 {
 		if st := reply.open(); st != nil {
 			st.pushRaw(c.backlog.take())
@@ -264,13 +264,9 @@ func (c *modernCall) park() (json.RawMessage, error) {
 		}
 		requests[key] = input{q.request.Method, params}
 	}
-	c.g.parked.add(c)
-	c.round++
 	// An outcome that comes meanwhile is kept for the client as long.
-	c.timer = time.AfterFunc(c.g.pace.parked, func() {
-		c.cancel(errAbandoned)
-		c.g.parked.remove(c)
-	})
+	c.g.parked.add(c, c.g.pace.parked)
+	c.round++
 	return json.Marshal(struct {
 		ResultType    string           `json:"resultType"`
 		InputRequests map[string]input `json:"inputRequests"`
@@ -285,6 +281,9 @@ func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error
 	defer c.mu.Unlock()
 	if round != c.round {
 		return errState
+	}
+	if !c.g.parked.resume(c) {
+		return errNoLonger
 	}
 	c.round++ // once
 	for key, answer := range answers {
@@ -349,7 +348,7 @@ func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
 	}
 	c := g.parked.get(st.Call)
 	if c == nil {
-		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the call that this requestState belongs to waits no longer; make it again"}
+		return nil, errNoLonger
 	}
 	return c, c.resume(st.Round, answers)
 }

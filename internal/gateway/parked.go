@@ -7,37 +7,68 @@ import (
 	"time"
 )
 
-// parkedCalls are those that wait for their client, by id. Its mutex guards their
-// times too.
+// parkedCalls are those that wait for their client, and those that it has come back
+// to, by id. Its mutex guards their times and timers too.
 type parkedCalls struct {
 	mu    sync.Mutex
 	calls map[string]*modernCall
 }
 
-func (t *parkedCalls) add(c *modernCall) {
+// add lets c wait for so long.
+func (t *parkedCalls) add(c *modernCall, patience time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.calls == nil {
 		t.calls = map[string]*modernCall{}
 	}
-	c.parked = time.Now()
 	if t.calls[c.id] == nil {
 		c.body = c.body.keep()
 	}
 	t.calls[c.id] = c
+	c.parked, c.timer = time.Now(), time.AfterFunc(patience, func() { t.abandon(c) })
 	if len(t.calls) <= maxParked {
 		return
 	}
 	// Most of those that wait are never come back to: the one that has waited
 	// longest makes room.
-	oldest := c
+	oldest, waiting := c, 0
 	for _, other := range t.calls {
+		if other.parked.IsZero() {
+			continue
+		}
+		waiting++
 		if other.parked.Before(oldest.parked) {
 			oldest = other
 		}
 	}
-	t.take(oldest)
-	oldest.cancel(errAbandoned)
+	if waiting > maxParked {
+		t.take(oldest)
+		oldest.cancel(errAbandoned)
+	}
+}
+
+// resume lets c wait no more, since its client is back; false when it came too late.
+func (t *parkedCalls) resume(c *modernCall) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls[c.id] == nil {
+		return false
+	}
+	c.timer.Stop()
+	c.parked = time.Time{}
+	return true
+}
+
+// abandon ends c if it still waits, and reports whether it did.
+func (t *parkedCalls) abandon(c *modernCall) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls[c.id] == nil || c.parked.IsZero() {
+		return false
+	}
+	t.take(c)
+	c.cancel(errAbandoned)
+	return true
 }
 
 // take takes c out, and gives back what it keeps. The caller holds mu.
@@ -45,6 +76,7 @@ func (t *parkedCalls) take(c *modernCall) {
 	if t.calls[c.id] == nil {
 		return
 	}
+	c.timer.Stop() // it holds on to c
 	delete(t.calls, c.id)
 	c.body.drop()
 	c.answer.drop()
@@ -70,11 +102,9 @@ func (t *parkedCalls) makeRoom() {
 	t.mu.Unlock()
 	for _, c := range waiting {
 		c.mu.Lock()
-		alone := c.reply == nil && len(c.open) > 0
+		asks := len(c.open) > 0 // what has its outcome holds nothing
 		c.mu.Unlock()
-		if alone {
-			t.remove(c)
-			c.cancel(errAbandoned)
+		if asks && t.abandon(c) {
 			return
 		}
 	}
@@ -101,15 +131,8 @@ func (t *parkedCalls) remove(c *modernCall) {
 // close lets none wait any more, when the gateway has ended their calls.
 func (t *parkedCalls) close() {
 	t.mu.Lock()
-	var all []*modernCall
+	defer t.mu.Unlock()
 	for _, c := range t.calls {
-		all = append(all, c)
 		t.take(c)
-	}
-	t.mu.Unlock()
-	for _, c := range all {
-		c.mu.Lock()
-		c.timer.Stop()
-		c.mu.Unlock()
 	}
 }
