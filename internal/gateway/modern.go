@@ -201,6 +201,12 @@ func modernStatus(err error) int {
 // subscription serves subscriptions/listen, which lives until its client closes
 // it, or we end: then with a result, so that the client knows that it is over.
 func (g *Gateway) subscription(p *post, x *Exchange) {
+	if !p.events {
+		// Nothing of it could be told, and it may never end.
+		g.fail(p.w, http.StatusNotAcceptable, x.Request.ID, &mcp.Error{Code: mcp.CodeInvalidRequest,
+			Message: "the Accept header of subscriptions/listen must allow text/event-stream"})
+		return
+	}
 	ctx, cancel := context.WithCancelCause(p.r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(g.draining, func() { cancel(errStopping) })()

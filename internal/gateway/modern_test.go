@@ -77,6 +77,7 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 		{name: "a batch", body: "[" + list + "]", headers: modernHeaders("tools/list", ""), status: 400, code: -32600},
 		{name: "a response", body: `{"jsonrpc":"2.0","id":7,"result":{}}`, headers: modernHeaders("x", ""), status: 400, code: -32600},
 		{name: "a notification", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, headers: modernHeaders("notifications/cancelled", ""), status: 202},
+		{name: "a subscription by who takes no stream", body: req("7", "subscriptions/listen", `{"notifications":{},`+modernMeta("")+`}`), headers: modernHeaders("subscriptions/listen", "", "Accept: application/json"), status: 406, code: -32600, id: "7"},
 		{name: "GET", method: "GET", headers: []string{"Mcp-Protocol-Version: 2026-07-28", "Accept: text/event-stream"}, status: 405},
 		{name: "DELETE", method: "DELETE", headers: []string{"Mcp-Protocol-Version: 2026-07-28"}, status: 405},
 		// A mark in an argument is none.
