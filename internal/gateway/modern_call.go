@@ -31,7 +31,8 @@ type modernCall struct {
 	asked    chan struct{} // holds a token when there is something new to ask
 
 	mu      sync.Mutex
-	reply   *reply // of the POST that is open; nil while parked
+	reply   *reply          // of the POST that is open; nil while parked
+	token   json.RawMessage // its progressToken; nil for none, and while parked
 	open    map[string]*question
 	last    int // question's number
 	round   int // POSTs answered so far; a state is good for the next one
@@ -72,7 +73,7 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 // asks. m is the POST's request, which has an id of its own each time.
 func (g *Gateway) carry(p *post, c *modernCall, m *mcp.Message) {
 	reply := p.reply(g, nil)
-	c.attach(reply)
+	c.attach(reply, m)
 	reply.start()
 	response, err := g.next(p, c)
 	if err != nil {
@@ -143,11 +144,13 @@ func (c *modernCall) settled(client context.Context) bool {
 	return false
 }
 
-// attach makes reply the way to the client and sends what waited for one.
-func (c *modernCall) attach(reply *reply) {
+// attach makes reply, to the request m, the way to the client and sends what waited
+// for one.
+func (c *modernCall) attach(reply *reply, m *mcp.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reply = reply
+	c.token, _, _ = mcp.Lookup(m.Params, "_meta", "progressToken") // _meta was read before
 	if len(c.backlog.events) > 0 {
 		if st := reply.open(); st != nil {
 			st.pushRaw(c.backlog.take())
@@ -159,7 +162,7 @@ func (c *modernCall) detach(reply *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reply == reply {
-		c.reply = nil
+		c.reply, c.token = nil, nil
 	}
 }
 
@@ -167,13 +170,31 @@ func (c *modernCall) detach(reply *reply) {
 func (c *modernCall) Notify(m *mcp.Message) {
 	c.mu.Lock()
 	reply := c.reply
-	if reply == nil {
+	if c.round > 0 && m.Method == mcp.NotificationProgress {
+		m = c.progress(m)
+	}
+	if reply == nil && m != nil {
 		c.backlog.keep(m)
 	}
 	c.mu.Unlock()
-	if reply != nil {
+	if reply != nil && m != nil {
 		reply.Notify(m)
 	}
+}
+
+// progress is m for the POST that goes on with the call: that is another request,
+// with a progressToken of its own, and the first one's is known no more (MCP
+// 2026-07-28, Progress). It is nil when nobody asked to hear of it. The caller holds
+// mu.
+func (c *modernCall) progress(m *mcp.Message) *mcp.Message {
+	if c.token == nil {
+		return nil
+	}
+	params, err := mcp.Replace(m.Params, c.token, "progressToken")
+	if err != nil {
+		return nil
+	}
+	return &mcp.Message{Method: m.Method, Params: params}
 }
 
 // questionMethods are what a result of the stateless era may ask, and the client

@@ -224,6 +224,54 @@ func TestWhoCannotBeAskedIsNot(t *testing.T) {
 	}
 }
 
+func TestProgressIsOfTheRequestThatIsOpen(t *testing.T) {
+	for _, row := range []struct{ name, token, want string }{
+		{"with a token of its own", `"progressToken":"second",`, `{"progressToken":"second","progress":3}`},
+		{"with none", "", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b := newFakeBackend()
+			parked, noted := make(chan struct{}), make(chan struct{})
+			b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+				progress := func(n string) {
+					x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":`+n+`}`))
+				}
+				progress("1")
+				go func() { // while the call waits there is no request that it could be of
+					<-parked
+					progress("2")
+					close(noted)
+				}()
+				if _, err := x.Peer.Ask(ctx, elicit); err != nil {
+					return nil, err
+				}
+				progress("3")
+				return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+			}
+			_, srv := serve(t, b, nil, nil)
+			c := newWire(t, srv)
+			post := func(body, token string) (progress string, result *mcp.Message) {
+				body = strings.Replace(body, `"_meta":{`, `"_meta":{`+token, 1)
+				e := c.stream("POST", "/mcp", body, modernHeaders("tools/call", "add", "Accept: text/event-stream")...)
+				for result = e.message(); result.Method != ""; result = e.message() {
+					progress += string(result.Params)
+				}
+				return progress, result
+			}
+			progress, asked := post(callThatAsks("1"), `"progressToken":1,`)
+			if progress != `{"progressToken":1,"progress":1}` {
+				t.Errorf("the first request heard %s", progress)
+			}
+			state, _, _ := mcp.LookupString(asked.Result, "requestState")
+			close(parked)
+			receive(t, "the progress of nobody", noted)
+			if progress, result := post(again("2", "add", state, `{"1":{"action":"accept"}}`), row.token); progress != row.want || result.Error != nil {
+				t.Errorf("the second request heard %s, and %s", progress, result.Encode())
+			}
+		})
+	}
+}
+
 func TestTheServersOwnStateIsSealedToo(t *testing.T) {
 	b := newFakeBackend()
 	states := make(chan string, 10)
