@@ -85,15 +85,28 @@ func (g *guard) fromUs(w http.ResponseWriter, r *http.Request, local net.Addr) b
 	h.Add("Vary", "Origin")
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		h.Set("Access-Control-Allow-Headers", strings.Join([]string{
+		h.Set("Access-Control-Allow-Headers", strings.Join(append([]string{
 			"Accept", "Authorization", "Content-Type", mcp.HeaderSessionID, mcp.HeaderVersion,
 			mcp.HeaderLastEventID, mcp.HeaderMethod, mcp.HeaderName,
-		}, ", "))
+		}, mirroredNames(r)...), ", "))
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 		return false
 	}
 	return true
+}
+
+// mirroredNames are the Mcp-Param-* headers that a page wants to send. A tool's
+// schema names them, so there is no list of them.
+func mirroredNames(r *http.Request) (names []string) {
+	for _, value := range r.Header["Access-Control-Request-Headers"] {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); strings.HasPrefix(name, mcp.HeaderParamPrefix) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // ours reports whether hostport names this gateway.

@@ -97,6 +97,12 @@ func TestPreflightIsAnsweredForOurOriginsOnly(t *testing.T) {
 		!strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Mcp-Session-Id") {
 		t.Errorf("%d %v", a.status, a.header)
 	}
+	// MCP 2026-07-28, basic/transports/streamable-http: the tool names them.
+	ask[1] = "Access-Control-Request-Headers: content-type,mcp-param-region, x-other,mcp-param-tenant"
+	a = c.send(http.MethodOptions, "/mcp", "", append(ask, "Origin: http://localhost:6274")...)
+	if got := a.header.Get("Access-Control-Allow-Headers"); !strings.HasSuffix(got, "Mcp-Name, Mcp-Param-Region, Mcp-Param-Tenant") {
+		t.Errorf("a page may send %q", got)
+	}
 	a = c.send(http.MethodOptions, "/mcp", "", append(ask, "Origin: https://evil.example")...)
 	if a.status != http.StatusForbidden || a.header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("%d %v", a.status, a.header)
