@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -17,9 +16,9 @@ func (g *Gateway) sse(w http.ResponseWriter, r *http.Request) bool {
 	method, serve := http.MethodGet, g.subscribe
 	// With or without the prefix: a client may come through a proxy that takes
 	// it off, through one that does not, or directly.
-	switch strings.TrimPrefix(r.URL.Path, g.prefixOf(r)) {
-	case pathSSE:
-	case pathMessages:
+	switch prefix := g.prefixOf(r); r.URL.Path {
+	case pathSSE, prefix + pathSSE:
+	case pathMessages, prefix + pathMessages:
 		method, serve = http.MethodPost, g.message
 	default:
 		return false

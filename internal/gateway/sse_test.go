@@ -98,6 +98,25 @@ func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestThePrefixMayBeginAsOurPathsDo(t *testing.T) {
+	for _, prefix := range []string{"/s", "/sse", "/mess", "/messages"} {
+		_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Mode, c.EndpointPrefix = ModeSSE, prefix }, nil)
+		for _, before := range []string{"", prefix} { // taken off on the way, or not
+			c := newWire(t, srv)
+			e := c.stream("GET", before+"/sse", "", "Accept: text/event-stream")
+			if e.status != 200 {
+				t.Errorf("GET %s/sse: %d", before, e.status)
+				continue
+			}
+			path := before + strings.TrimPrefix(e.next(), prefix)
+			if a := c.send("POST", path, initBody); a.status != 202 {
+				t.Errorf("POST %s: %d %s", path, a.status, a.body)
+			}
+			e.close()
+		}
+	}
+}
+
 func TestTheEndOfItsStreamEndsAnSSESession(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, cancelled := held()
