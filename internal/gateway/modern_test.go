@@ -30,7 +30,14 @@ func modernHeaders(method, name string, more ...string) []string {
 }
 
 func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
-	_, srv := serve(t, newFakeBackend(), nil, nil)
+	b := newFakeBackend()
+	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		if x.Request.Method == "unknown" {
+			return mcp.NewError(x.Request.ID, mcp.CodeMethodNotFound, "there is no such method"), nil
+		}
+		return echo(x), nil
+	}
+	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv)
 	list := req("7", "tools/list", `{`+modernMeta("")+`}`)
 	call := req("7", "tools/call", `{"name":"add","arguments":{},`+modernMeta("")+`}`)
@@ -74,6 +81,9 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 		{name: "ping", body: req("7", "ping", `{`+modernMeta("")+`}`), headers: modernHeaders("ping", ""), status: 404, code: -32601, id: "7"},
 		{name: "logging/setLevel", body: req("7", "logging/setLevel", `{"level":"info",`+modernMeta("")+`}`), headers: modernHeaders("logging/setLevel", ""), status: 404, code: -32601, id: "7"},
 		{name: "resources/subscribe", body: req("7", "resources/subscribe", `{"uri":"a:b",`+modernMeta("")+`}`), headers: modernHeaders("resources/subscribe", ""), status: 404, code: -32601, id: "7"},
+		// Error Handling.
+		{name: "an unknown method", body: req("7", "unknown", `{`+modernMeta("")+`}`), headers: modernHeaders("unknown", ""), status: 404, code: -32601, id: "7"},
+		{name: "an unknown method, by who takes streams only", body: req("7", "unknown", `{`+modernMeta("")+`}`), headers: modernHeaders("unknown", "", "Accept: text/event-stream"), status: 404, code: -32601, id: "7"},
 		{name: "a batch", body: "[" + list + "]", headers: modernHeaders("tools/list", ""), status: 400, code: -32600},
 		{name: "a response", body: `{"jsonrpc":"2.0","id":7,"result":{}}`, headers: modernHeaders("x", ""), status: 400, code: -32600},
 		{name: "a notification", body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, headers: modernHeaders("notifications/cancelled", ""), status: 202},

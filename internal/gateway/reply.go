@@ -83,7 +83,7 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	if !p.plain {
+	if !p.plain && status == http.StatusOK { // a stream would hide any other
 		p.open()
 	}
 	p.mu.Lock()
