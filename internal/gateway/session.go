@@ -24,6 +24,8 @@ type session struct {
 	log       *slog.Logger
 	pace      *pace
 	ended     chan struct{} // closed when the session is over
+	// answering counts the calls whose answers go to the session's stream.
+	answering tally
 
 	mu      sync.Mutex
 	conn    Conn // nil until the server has answered initialize
@@ -197,8 +199,8 @@ func (s *session) idleSince() (since time.Time, idle bool) {
 	return s.seen, true
 }
 
-// end ends the session: requests in flight are cancelled, questions fail, the
-// stream ends. The connection is returned for the caller to close; it is nil
+// end ends the session: requests in flight are cancelled, and answered where the
+// stream is their only way, questions fail, the stream ends. The connection is returned for the caller to close; it is nil
 // when there is none or the session was over before.
 func (s *session) end(cause error) Conn {
 	s.mu.Lock()
@@ -219,13 +221,32 @@ func (s *session) end(cause error) Conn {
 		}
 	}
 	s.mu.Unlock()
-	for _, c := range calls {
+	for id, c := range calls {
+		if c.client == nil && stream != nil { // its answer is for the stream, which ends here
+			_ = stream.push(mcp.ErrorResponse(id, mcp.CodeServerGone, cause), maxUnread)
+		}
 		c.cancel(cause)
 	}
 	if stream != nil {
 		stream.finish()
 	}
 	return conn
+}
+
+// conclude puts the response to a call on the session's stream and frees its id, so
+// that exactly one is sent: by it, or by end.
+func (s *session) conclude(m *mcp.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own.st == nil {
+		return errStreamOver
+	}
+	err := s.own.st.push(m, maxUnread)
+	if err == nil {
+		delete(s.calls, m.ID)
+		s.seen = time.Now()
+	}
+	return err
 }
 
 // attach makes st the stream for what belongs to no exchange and puts what

@@ -132,8 +132,10 @@ func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
 		}
 	}
 	p.loan.keep()
+	s.answering.enter()
 	go func() {
 		defer g.calls.leave()
+		defer s.answering.leave()
 		defer p.loan.drop()
 		defer cancel(nil)
 		var response *mcp.Message
@@ -142,10 +144,11 @@ func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
 		} else {
 			response = g.outcome(ctx, x)
 		}
-		if begun {
-			s.finish(m.ID)
+		put := s.conclude
+		if !begun {
+			put = func(m *mcp.Message) error { return s.send(&s.own, m, maxUnread) }
 		}
-		g.respond(s, response)
+		g.respond(s, response, put)
 	}()
 }
 
@@ -162,6 +165,10 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 		go func() {
 			select {
 			case <-s.conn.Done():
+				// What it answered last is on its way still.
+				settle, cancel := context.WithTimeout(g.ctx, g.pace.settle)
+				defer cancel()
+				s.answering.wait(settle)
 				g.end(s, errServerLost)
 			case <-s.ended:
 			}
@@ -170,15 +177,15 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 	}
 }
 
-// respond puts a response on the session's stream. A client that does not take
+// respond puts a response on the session's stream, by put. A client that does not take
 // its responses is given up: it must not take silence for an answer.
-func (g *Gateway) respond(s *session, m *mcp.Message) {
+func (g *Gateway) respond(s *session, m *mcp.Message, put func(*mcp.Message) error) {
 	if !s.listens() {
 		return // the session is over, and the client gone
 	}
-	err := g.soon(s.ended, func() error { return s.send(&s.own, m, maxUnread) })
+	err := g.soon(s.ended, func() error { return put(m) })
 	if errors.Is(err, errAnswerRoom) {
-		err = s.send(&s.own, &mcp.Message{ID: m.ID, Error: errAnswerRoom}, maxUnread)
+		err = put(&mcp.Message{ID: m.ID, Error: errAnswerRoom})
 	}
 	if err != nil {
 		g.log.Debug("session ended", "reason", err)

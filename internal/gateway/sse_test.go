@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -146,6 +147,61 @@ func TestTheEndOfItsServerEndsAnSSESession(t *testing.T) {
 	receive(t, "the connection", b.conns).lose()
 	if m := e.message(); m != nil {
 		t.Errorf("the stream goes on: %+v", m)
+	}
+}
+
+func TestNoRequestIsWithoutAnAnswerWhenAnSSESessionEnds(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		end  func(*Gateway, *fakeConn)
+		want error
+	}{
+		{"with its server", func(_ *Gateway, c *fakeConn) { c.lose() }, errServerLost},
+		{"with the gateway", func(g *Gateway, _ *fakeConn) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = g.Close(ctx)
+		}, errStopping},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b := newFakeBackend()
+			do, entered, _, _ := held()
+			b.do = do
+			g, srv := serve(t, b, sseMode, func(p *pace) { p.settle = 10 * time.Millisecond })
+			c := newWire(t, srv)
+			e, endpoint := c.subscribe()
+			c.send("POST", endpoint, initBody)
+			e.message()
+			c.send("POST", endpoint, req(`"a"`, "hold", "{}"))
+			receive(t, "the request", entered)
+			row.end(g, receive(t, "the connection", b.conns))
+			if m := e.message(); m == nil || m.ID != mcp.StringID("a") || m.Error == nil || m.Error.Message != row.want.Error() {
+				t.Fatalf("got %+v", m)
+			}
+			if m := e.message(); m != nil {
+				t.Errorf("the stream goes on: %+v", m)
+			}
+		})
+	}
+}
+
+func TestTheLastAnswerOfAServerIsNotLost(t *testing.T) {
+	b := newFakeBackend()
+	b.do = func(_ context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+		defer c.lose() // it answers, and ends
+		return echo(x), nil
+	}
+	_, srv := serve(t, b, sseMode, nil)
+	for range 100 {
+		c := newWire(t, srv)
+		e, endpoint := c.subscribe()
+		c.send("POST", endpoint, initBody)
+		e.message()
+		c.send("POST", endpoint, req("1", "echo", "{}"))
+		if m := e.message(); m == nil || m.Result == nil {
+			t.Fatalf("got %+v", m)
+		}
+		e.close()
 	}
 }
 
