@@ -496,3 +496,24 @@ func TestABacklogIsShortWhenThereIsNoRoom(t *testing.T) {
 		t.Errorf("%d are taken", got-mib)
 	}
 }
+
+func TestAnIdleStreamKeepsNoRoomForWhatItCarriedOnce(t *testing.T) {
+	b := newFakeBackend()
+	g, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	e := c.listen()
+	conn := receive(t, "the connection", b.conns)
+	for range 4 {
+		conn.session.Notify(note("notifications/large", `{"x":"`+strings.Repeat("x", 200<<10)+`"}`))
+		e.message()
+	}
+	s := g.sessions.get(c.session)
+	s.mu.Lock()
+	st := s.own.st
+	s.mu.Unlock()
+	eventually(t, "the buffers to be let go", func() bool {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return cap(st.pending) <= 4<<10
+	})
+}

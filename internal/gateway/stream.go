@@ -25,6 +25,10 @@ type stream struct {
 	done chan struct{} // closed when run has returned
 }
 
+// keptByStream is how large a buffer a stream keeps for what comes next. It has two,
+// no budget counts them, and there are as many streams as idle clients.
+const keptByStream = 2 << 10
+
 // newStream makes a stream, which must be run, or broken off.
 func (g *Gateway) newStream(w http.ResponseWriter) *stream {
 	return &stream{w: w, pace: &g.pace, memory: &g.outbound, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -133,7 +137,7 @@ func (s *stream) run(gone, lost <-chan struct{}) (whole bool) {
 			beat.Reset(s.pace.keepAlive)
 		}
 		spare = b[:0]
-		if cap(spare) > maxKeptBuffer {
+		if cap(spare) > keptByStream {
 			spare = nil
 		}
 		if last {
