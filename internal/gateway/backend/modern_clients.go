@@ -59,6 +59,7 @@ type served struct {
 	users int
 	since time.Time
 	alone bool // for one request at a time
+	spent bool // a request had no answer, so that the server may still be at work
 }
 
 // maxAsking is how many requests, during which a server may ask, share a session:
@@ -117,7 +118,11 @@ func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 	case mcp.MethodSubscriptionsListen:
 		return c.hubOf(key, s).listen(ctx, x)
 	}
-	return s.play(ctx, x)
+	m, err := s.play(ctx, x)
+	if err != nil {
+		c.spend(s)
+	}
+	return m, err
 }
 
 // take returns a session for the request. Clients that the server cannot ask
@@ -360,13 +365,21 @@ func (s *served) alive() bool {
 	}
 }
 
+// spend lets no request follow in a session for one at a time: what the server still
+// asks or says there would be taken for the next one's.
+func (c *modernClients) spend(s *served) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.spent = true
+}
+
 // put gives a session back.
 func (c *modernClients) put(key poolKey, s *served) {
 	c.mu.Lock()
 	s.users--
 	s.since = time.Now()
 	p := c.pools[key]
-	if c.closed || p == nil || !s.alone || !s.alive() || len(p.idle) >= maxIdle {
+	if c.closed || p == nil || !s.alone || s.spent || !s.alive() || len(p.idle) >= maxIdle {
 		keep := !c.closed && p != nil && p.shared == s && s.alive()
 		over := s.users == 0 && !keep
 		c.mu.Unlock()

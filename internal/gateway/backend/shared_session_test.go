@@ -88,3 +88,37 @@ func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Where there is one request at a time in a session, because the server might ask
+// during it, nobody follows one that was cancelled: the server may still be at work
+// on it, and its question would be the next one's.
+func TestNoCallFollowsACancelledOneInItsSession(t *testing.T) {
+	entered := make(chan *atOne, 1)
+	s := &sessionServer{do: func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+		if x.Request.Method != mcp.MethodToolsCall {
+			return nil, nil
+		}
+		entered <- c
+		if name, _, _ := mcp.LookupString(x.Request.Params, "name"); name == "held" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return nil, nil
+	}}
+	b := atSessions(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		_, _ = b.Do(ctx, statelessRequest("tools/call", `"name":"held"`, `{"elicitation":{}}`, nil))
+		close(ended)
+	}()
+	first := <-entered
+	cancel()
+	<-ended
+	if _, err := b.Do(t.Context(), statelessRequest("tools/call", `"name":"next"`, `{"elicitation":{}}`, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if <-entered == first {
+		t.Error("the next call is made in the session in which the server still works on the cancelled one")
+	}
+}
