@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -79,7 +80,7 @@ type inflight struct {
 	// the way back, and nothing is ever given to somebody on a guess. A
 	// connection of one session passes tokens through: they are unique already,
 	// and may outlive the request (MCP 2025-11-25, Tasks).
-	shared bool
+	shared atomic.Bool
 	// modern says that they are of the stateless era.
 	modern bool
 
@@ -95,7 +96,9 @@ type inflight struct {
 }
 
 func newInflight(shared bool) *inflight {
-	return &inflight{shared: shared, byID: map[mcp.ID]*flight{}}
+	t := &inflight{byID: map[mcp.ID]*flight{}}
+	t.shared.Store(shared)
+	return t
 }
 
 // add enters x and returns its flight and the request to send. The caller
@@ -121,7 +124,7 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	if hasToken {
 		f.token = bytes.Clone(token)
 		f.wire, _ = mcp.AsID(token)
-		if t.shared {
+		if t.shared.Load() {
 			f.wire = f.id
 			if out.Params, err = mcp.Replace(out.Params, f.id.Raw(), "_meta", "progressToken"); err != nil {
 				return nil, nil, err
@@ -272,9 +275,9 @@ func (t *inflight) notify(m *mcp.Message) bool {
 	if f == nil {
 		// Progress of a request that is answered already, on a shared line: the
 		// client's own token is not known any more, and the number is no one's.
-		return progress && t.shared
+		return progress && t.shared.Load()
 	}
-	if progress && t.shared {
+	if progress && t.shared.Load() {
 		params, err := mcp.Replace(m.Params, f.token, "progressToken")
 		if err != nil {
 			return true
@@ -295,7 +298,7 @@ func (t *inflight) owner(m *mcp.Message) (f *flight, progress bool) {
 		token, _ := mcp.AsID(raw)
 		return t.byToken(token), true
 	}
-	if t.shared && isSessionWide(m.Method) {
+	if t.shared.Load() && isSessionWide(m.Method) {
 		return nil, false
 	}
 	return t.only(), false
@@ -312,7 +315,7 @@ func (t *inflight) byToken(token mcp.ID) *flight {
 	if token.IsZero() {
 		return nil
 	}
-	if t.shared {
+	if t.shared.Load() {
 		if f := t.byID[token]; f != nil && f.token != nil {
 			return f
 		}
@@ -363,9 +366,9 @@ func (t *inflight) ask(ctx context.Context, q *mcp.Message, session gateway.Peer
 	if only != nil {
 		return only.peer.Ask(ctx, q)
 	}
-	if t.shared {
+	if t.shared.Load() {
 		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound,
-			Message: "cannot tell which client " + q.Method + " is for: the server's process is shared and not exactly one request is in flight"}
+			Message: "cannot tell which client " + q.Method + " is for: the server's session is shared and not exactly one request is in flight"}
 	}
 	answer, err := orNoPeer(session).Ask(ctx, q)
 	if err == nil || ctx.Err() != nil {

@@ -98,6 +98,10 @@ func (s *httpSession) tellCancelled(f *flight) {
 	}
 }
 
+// Share says that the requests in the session are of several clients. It is called
+// before the first of them.
+func (s *httpSession) Share() { s.flights.shared.Store(true) }
+
 // Notify passes a client's notification to the server.
 func (s *httpSession) Notify(ctx context.Context, m *mcp.Message) error {
 	return s.push(ctx, m, m.Method)

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -120,5 +121,131 @@ func TestNoCallFollowsACancelledOneInItsSession(t *testing.T) {
 	}
 	if <-entered == first {
 		t.Error("the next call is made in the session in which the server still works on the cancelled one")
+	}
+}
+
+// Two clients in one session may have the same progress token, and all progress
+// comes on one stream.
+func TestProgressTokensInASharedSession(t *testing.T) {
+	ids := make(chan mcp.Message, 2)
+	s := newSSEScript(nil)
+	s.say = func(m *mcp.Message, write func(string)) {
+		if m.Method == mcp.MethodToolsList {
+			write(string(mcp.NewResult(m.ID, json.RawMessage(`{"tools":[]}`)).Encode()))
+			return
+		}
+		ids <- *m
+	}
+	b := closeAfter(t, sseBackend(serve(t, s).URL))
+	var peers [2]*peer
+	done := make(chan struct{}, 2)
+	var at [2]mcp.Message
+	for i := range peers {
+		peers[i] = newPeer()
+		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peers[i])
+		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`1`), "_meta", "progressToken")
+		go func() {
+			_, err := b.Do(testContext(t), x)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- struct{}{}
+		}()
+		at[i] = <-ids
+	}
+	token, _, _ := mcp.Lookup(at[0].Params, "_meta", "progressToken")
+	write := func(m *mcp.Message) { s.stream <- mcp.AppendEvent(nil, event(m)) }
+	write(&mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(fmt.Sprintf(`{"progressToken":%s,"progress":1}`, token))})
+	for i := range at {
+		write(mcp.NewResult(at[i].ID, json.RawMessage(`{}`)))
+	}
+	<-done
+	<-done
+	if len(peers[0].notes) != 1 || len(peers[1].notes) != 0 {
+		t.Errorf("the first heard %d, the other %d", len(peers[0].notes), len(peers[1].notes))
+	}
+}
+
+// A question that came on no request's stream is put to nobody on a guess, and the
+// server never sees a progress token twice.
+func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
+	streams := make(chan http.ResponseWriter, 1)
+	answers := make(chan *mcp.Message, 1)
+	entered := make(chan json.RawMessage, 2)
+	release := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			events(w)
+			streams <- w
+			<-r.Context().Done()
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Parse(body)
+		switch {
+		case err != nil:
+		case m.Kind() == mcp.Response:
+			answers <- m
+			w.WriteHeader(202)
+		case m.Method == mcp.MethodDiscover:
+			http.Error(w, "no session", 400)
+		case m.Method == mcp.MethodInitialize:
+			w.Header().Set(mcp.HeaderSessionID, "the-session")
+			reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}}}`)
+		case m.Kind() == mcp.Notification:
+			w.WriteHeader(202)
+		case m.Method == mcp.MethodToolsCall:
+			token, _, _ := mcp.Lookup(m.Params, "_meta", "progressToken")
+			events(w, event(&mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progressToken":` + string(token) + `}`)}))
+			entered <- token
+			<-release
+			events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{"content":[]}`))))
+		default:
+			reply(w, m.ID, `{"tools":[]}`)
+		}
+	})
+	b := closeAfter(t, streamableBackend(serve(t, h).URL))
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	go func() {
+		_, _ = b.Do(ctx, statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, `{"elicitation":{}}`, newPeer()))
+	}()
+	stream := <-streams
+	done := make(chan struct{}, 2)
+	asked := make(chan int, 2)
+	for i := range 2 {
+		p := newPeer()
+		p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+			asked <- i
+			return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
+		}
+		x := statelessRequest("tools/call", `"name":"a"`, `{"elicitation":{}}`, p)
+		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"t"`), "_meta", "progressToken")
+		go func() {
+			_, err := b.Do(testContext(t), x)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- struct{}{}
+		}()
+		if token := <-entered; string(token) == `"t"` {
+			t.Error("the server was given a token that another client may have too")
+		}
+		if m := p.next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":"t"}` {
+			t.Errorf("client %d heard %s", i, m.Params)
+		}
+	}
+	events(stream, event(request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"for the first"}`)))
+	a := <-answers
+	if a.Error == nil {
+		t.Errorf("a guess was asked: %s", a.Encode())
+	}
+	close(release)
+	<-done
+	<-done
+	select {
+	case i := <-asked:
+		t.Errorf("client %d was asked", i)
+	default:
 	}
 }

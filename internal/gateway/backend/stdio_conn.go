@@ -26,6 +26,7 @@ type stdioConn struct {
 
 	mu      sync.Mutex
 	over    bool
+	shared  bool // its requests are of several clients
 	process *stdioProcess
 }
 
@@ -46,6 +47,17 @@ func (c *stdioConn) settle(p *stdioProcess) {
 	c.mu.Unlock()
 	if p.over() { // it ended before it was the session's
 		c.lose(p)
+	}
+}
+
+// Share says that the requests in the session are of several clients, also when it
+// has a process of its own. It is called before the first of them.
+func (c *stdioConn) Share() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared = true
+	if c.process.common == nil {
+		c.process.flights.shared.Store(true)
 	}
 }
 
@@ -121,6 +133,7 @@ func (c *stdioConn) move(ctx context.Context) error {
 	c.mu.Lock()
 	before, over := c.process, c.over
 	if !over {
+		own.flights.shared.Store(c.shared)
 		c.process = own
 	}
 	c.mu.Unlock()

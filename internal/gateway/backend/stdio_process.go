@@ -216,13 +216,13 @@ func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *m
 	return answer, true, err
 }
 
-// abandon tells the server that nobody waits for f any more. In a shared
-// process f stays in the table for a while, without its client: what the server
+// abandon tells the server that nobody waits for f any more. Among requests of
+// several clients f stays in the table for a while, without its client: what the server
 // still says about it must not look as if it were about the one other request
 // in flight.
 func (p *stdioProcess) abandon(f *flight) {
 	switch {
-	case p.common == nil:
+	case !p.flights.shared.Load():
 		p.flights.remove(f)
 	case p.abandoned.Add(1) > maxAbandoned:
 		p.abandoned.Add(-1)

@@ -314,3 +314,39 @@ func TestStdioManyOpenAtOnce(t *testing.T) {
 	wg.Wait()
 	s.eventually(t, 1)
 }
+
+// Stateless clients share a session also when that has a process of its own,
+// because one of them wants log messages.
+func TestStdioProgressTokensOfStatelessClients(t *testing.T) {
+	_, b := crudeBackend(t, StdioConfig{})
+	play := func(tool, args, meta string, p *peer) {
+		x := statelessRequest(mcp.MethodToolsCall, `"name":"`+tool+`","arguments":{"is":"`+args+`"}`, `{}`, p)
+		var err error
+		if x.Request.Params, err = mcp.Insert(x.Request.Params, []byte(meta), "_meta"); err == nil {
+			_, err = b.Do(testContext(t), x)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	play("echo", "", `"`+mcp.MetaLogLevel+`":"info"`, newPeer())
+	one, two := newPeer(), newPeer()
+	var held sync.WaitGroup
+	for name, p := range map[string]*peer{"one": one, "two": two} {
+		held.Go(func() { play("hold", name, `"progressToken":1`, p) })
+		eventually(t, "it is held", func() bool {
+			return text(b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"holds","arguments":{"is":"`+name+`"}`, `{}`, newPeer()))) != "nothing"
+		})
+	}
+	for name, p := range map[string]*peer{"one": one, "two": two} {
+		play("progress of", name, `"x":1`, newPeer())
+		if m := p.next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":1,"progress":1,"message":"`+name+`"}` {
+			t.Errorf("%s heard %s", name, m.Params)
+		}
+		play("release", name, `"x":1`, newPeer())
+	}
+	held.Wait()
+	if len(one.notes)+len(two.notes) > 0 {
+		t.Error("somebody heard more")
+	}
+}

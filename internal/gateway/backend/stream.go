@@ -277,7 +277,7 @@ func (c *streamableConn) handle(f *flight, m *mcp.Message) {
 		switch {
 		case m.Method == mcp.NotificationCancelled:
 			c.asks.cancel(m)
-		case live:
+		case live && !(m.Method == mcp.NotificationProgress && c.flights.shared.Load()): // whose token is restored
 			f.peer.Notify(m)
 		case !c.flights.notify(m):
 			c.session.Notify(m)

@@ -87,7 +87,6 @@ type streamableConn struct {
 	mark    []byte    // the server's
 	resumed bool      // the session was there before the connection
 	deaf    bool      // there is no standalone stream
-	shared  bool      // guarded by mu
 	// settled is closed when it is known whether the standalone stream is there;
 	// nil until somebody listens. Guarded by mu.
 	settled chan struct{}
@@ -212,20 +211,11 @@ func (c *streamableConn) refusedHere(f *refusal) error {
 	return f.err()
 }
 
-// Share says that the requests in the session are of several clients.
-func (c *streamableConn) Share() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.shared = true
-}
-
 // lose ends the session from the server's side, and what is in flight with it. In
 // a shared session that is not at once: a server says 404 for other reasons too,
 // and may go on answering those who were not told so.
 func (c *streamableConn) lose(err error) {
-	c.mu.Lock()
-	shared := c.shared
-	c.mu.Unlock()
+	shared := c.flights.shared.Load()
 	c.end.Do(func() {
 		c.log.Info("the session ended", "error", err)
 		// First: who is told that the session is lost finds that it is.
