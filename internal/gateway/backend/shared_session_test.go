@@ -249,3 +249,53 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 	default:
 	}
 }
+
+// What comes on the stream of a request that has its answer is for nobody else.
+func TestWhatComesLateInASharedSession(t *testing.T) {
+	noLeaks(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	answers := make(chan *mcp.Message, 1)
+	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
+		tool, _, _ := mcp.LookupString(m.Params, "name")
+		switch {
+		case m.Method == mcp.MethodDiscover:
+			http.Error(w, "no session", http.StatusBadRequest)
+			return
+		case m.Kind() == mcp.Response:
+			answers <- m
+			w.WriteHeader(http.StatusAccepted)
+			return
+		case tool == "held":
+			close(entered)
+			<-release
+		case tool == "late":
+			events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{}`))),
+				event(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":"late"}`)}),
+				event(request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"late"}`)))
+			return
+		}
+		reply(w, m.ID, `{"content":[{"type":"text","text":"done"}]}`)
+	})
+	b := closeAfter(t, streamableBackend(serve(t, s).URL))
+	held := answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})
+	done := make(chan string, 1)
+	go func() {
+		x := statelessRequest(mcp.MethodToolsCall, `"name":"held"`, `{"elicitation":{}}`, held)
+		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"debug"`), "_meta", mcp.MetaLogLevel)
+		done <- text(b.Do(testContext(t), x))
+	}()
+	<-entered
+	if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"late"`, `{"elicitation":{}}`, newPeer())); err != nil {
+		t.Error(err)
+	}
+	if a := <-answers; a.Error == nil {
+		t.Errorf("another client was asked: %s", a.Encode())
+	}
+	close(release)
+	if got := <-done; got != "done" {
+		t.Error(got)
+	}
+	if len(held.notes) > 0 {
+		t.Errorf("another client heard %s", (<-held.notes).Params)
+	}
+}

@@ -266,7 +266,10 @@ func (c *streamableConn) parse(b []byte) ([]*mcp.Message, error) {
 // handle does what one message of the server asks for. f is the request on
 // whose stream it came, nil for the session's stream.
 func (c *streamableConn) handle(f *flight, m *mcp.Message) {
-	live := f != nil && c.flights.has(f)
+	live, shared := f != nil && c.flights.has(f), c.flights.shared.Load()
+	// Among requests of several clients, what comes on the stream of one that is over
+	// is for none of the others.
+	late := f != nil && !live && shared
 	switch m.Kind() {
 	case mcp.Response:
 		if live && c.flights.deliverTo(f, m) || f == nil && c.flights.deliver(m) {
@@ -277,15 +280,18 @@ func (c *streamableConn) handle(f *flight, m *mcp.Message) {
 		switch {
 		case m.Method == mcp.NotificationCancelled:
 			c.asks.cancel(m)
-		case live && !(m.Method == mcp.NotificationProgress && c.flights.shared.Load()): // whose token is restored
+		case live && !(shared && m.Method == mcp.NotificationProgress): // whose token is restored
 			f.peer.Notify(m)
-		case !c.flights.notify(m):
+		case late || !c.flights.notify(m):
 			c.session.Notify(m)
 		}
 	case mcp.Request:
 		if err := c.asks.put(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-			if live {
+			switch {
+			case live:
 				return f.peer.Ask(ctx, q)
+			case late:
+				return c.session.Ask(ctx, q)
 			}
 			return c.flights.ask(ctx, q, c.session)
 		}); err != nil {
