@@ -330,19 +330,24 @@ func (t *inflight) byToken(token mcp.ID) *flight {
 	return newest
 }
 
-// forsake takes f, whose answer may still come, out of the table for want of
-// room. Until then nobody is the only one that a message can be for.
-func (t *inflight) forsake(f *flight, until time.Time) {
+// forsake takes f, about which the server may still speak, out of the table, and
+// reports whether it was in it. Until then nobody is the only one that a message can
+// be for.
+func (t *inflight) forsake(f *flight, until time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.byID[f.id] != f {
+		return false
+	}
 	delete(t.byID, f.id)
 	if f.method == mcp.MethodSubscriptionsListen {
-		return // its messages say what they belong to
+		return true // its messages say what they belong to
 	}
 	t.doubt = until
 	if f.logs {
 		t.logDoubt = until
 	}
+	return true
 }
 
 // only is the one flight there is, if nobody else can be meant. The caller holds

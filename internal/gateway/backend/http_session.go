@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -85,6 +86,21 @@ func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fa
 	s.mu.Unlock()
 	s.info = answer.Result
 	return s.Notify(ctx, initializedNotification())
+}
+
+// abandon has the server told that nobody waits for f any more, and reports whether
+// it was still to be answered. Among requests of several clients, what the server says
+// about it from now on must not look as if it were about the one other in flight.
+func (s *httpSession) abandon(f *flight) bool {
+	var until time.Time
+	if s.flights.shared.Load() {
+		until = time.Now().Add(abandonTime)
+	}
+	if !s.flights.forsake(f, until) {
+		return false
+	}
+	s.work.start(func() { s.tellCancelled(f) })
+	return true
 }
 
 func (s *httpSession) tellCancelled(f *flight) {

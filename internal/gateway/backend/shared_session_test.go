@@ -299,3 +299,44 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 		t.Errorf("another client heard %s", (<-held.notes).Params)
 	}
 }
+
+// What the server still logs about a cancelled request reaches no other client.
+func TestLogsOfACancelledRequestInASharedSession(t *testing.T) {
+	ids := make(chan mcp.Message, 2)
+	s := newSSEScript(nil)
+	s.say = func(m *mcp.Message, write func(string)) {
+		if m.Method != mcp.MethodToolsCall {
+			write(string(mcp.NewResult(m.ID, json.RawMessage(`{"tools":[]}`)).Encode()))
+			return
+		}
+		ids <- *m
+	}
+	b := closeAfter(t, sseBackend(serve(t, s).URL))
+	var peers [2]*peer
+	done := make(chan struct{}, 2)
+	var at [2]mcp.Message
+	ctx, cancel := context.WithCancel(testContext(t))
+	for i := range peers {
+		peers[i] = newPeer()
+		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peers[i])
+		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"info"`), "_meta", mcp.MetaLogLevel)
+		c := ctx
+		if i == 1 {
+			c = testContext(t)
+		}
+		go func() {
+			_, _ = b.Do(c, x)
+			done <- struct{}{}
+		}()
+		at[i] = <-ids
+	}
+	cancel()
+	<-done
+	write := func(m *mcp.Message) { s.stream <- mcp.AppendEvent(nil, event(m)) }
+	write(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":"of the first"}`)})
+	write(mcp.NewResult(at[1].ID, json.RawMessage(`{}`)))
+	<-done
+	if len(peers[1].notes) != 0 {
+		t.Errorf("the other heard %s", (<-peers[1].notes).Encode())
+	}
+}

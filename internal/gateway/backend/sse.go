@@ -214,7 +214,7 @@ func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 	answer, err := f.wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		cancel()
-		c.work.start(func() { c.tellCancelled(f) })
+		c.abandon(f)
 	}
 	return answer, err
 }

@@ -176,12 +176,12 @@ func (c *streamableConn) request(ctx context.Context, x *gateway.Exchange, first
 	c.flights.watch(f, cancel)
 	rest, err := c.play(request, f, out, first)
 	unwatch()
+	cancelled := ctx.Err() != nil && c.abandon(f)
 	c.flights.settle(f, err)
 	if rest == nil || !c.work.start(func() { c.finish(rest, f, cancel) }) {
 		cancel()
 	}
-	if f.answer == nil && ctx.Err() != nil {
-		c.work.start(func() { c.tellCancelled(f) })
+	if cancelled {
 		return nil, ctx.Err()
 	}
 	return f.answer, f.err
