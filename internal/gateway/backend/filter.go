@@ -147,5 +147,20 @@ func (f *filter) concern(m *mcp.Message) bool {
 // one (MCP, Resources, Subscriptions).
 func updates(m *mcp.Message) func(uri string) bool {
 	updated, found, err := mcp.LookupString(m.Params, "uri")
-	return func(uri string) bool { return err == nil && found && strings.HasPrefix(updated, uri) }
+	return func(uri string) bool { return err == nil && found && isPart(updated, uri) }
+}
+
+// isPart reports whether uri is whole or lies below it. Where a URI is divided only
+// its own delimiters say (RFC 3986 section 2.2): a:bc is no part of a:b, and somebody
+// else may watch it.
+func isPart(uri, whole string) bool {
+	const delimiters = "/?#:"
+	rest, below := strings.CutPrefix(uri, whole)
+	switch {
+	case !below || whole == "":
+		return false
+	case rest == "":
+		return true
+	}
+	return strings.IndexByte(delimiters, whole[len(whole)-1]) >= 0 || strings.IndexByte(delimiters, rest[0]) >= 0
 }
