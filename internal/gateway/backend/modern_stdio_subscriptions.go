@@ -36,7 +36,8 @@ type subscriber struct {
 	exchange *gateway.Exchange
 	wants    filter
 	line     *leash
-	told     bool // it has had the acknowledgement
+	told     bool   // it has had the acknowledgement
+	hears    filter // what that named
 	end      chan outcomeOf
 }
 
@@ -255,7 +256,7 @@ func (u *upstream) Notify(m *mcp.Message) {
 	}
 	if m.Method != mcp.NotificationSubscribed {
 		for s := range h.members {
-			if s.told && s.wants.concern(m) {
+			if s.told && s.hears.concern(m) {
 				s.tell(m.Method, m.Params)
 			}
 		}
@@ -284,9 +285,8 @@ func (u *upstream) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 // welcome acknowledges s's subscription with what of it is honored. The caller
 // holds mu.
 func (u *upstream) welcome(s *subscriber) {
-	s.told = true
-	honored := s.wants.common(u.honors)
-	if params, err := mcp.Set(u.ack, honored.text(), "notifications"); err == nil {
+	s.told, s.hears = true, s.wants.common(u.honors)
+	if params, err := mcp.Set(u.ack, s.hears.text(), "notifications"); err == nil {
 		s.tell(mcp.NotificationSubscribed, params)
 	}
 }
@@ -301,7 +301,7 @@ func (s *subscriber) tell(method string, params json.RawMessage) {
 
 // refresh says that everything may have changed.
 func (s *subscriber) refresh(honored filter) {
-	both := s.wants.common(honored)
+	both := s.hears.common(honored)
 	for _, change := range listChanges {
 		if *both.list(change) {
 			s.tell(change, nil)
