@@ -358,8 +358,11 @@ func (c *streamableConn) keepListening(accepted func()) {
 			again = true
 			err = c.refused(resp, "a stream for the session").err()
 		default:
-			c.streamRefused(resp, opened)
-			again = false
+			c.streamRefused(resp, opened, state.lastID != "")
+			// A server that cannot continue the stream may yet open another: what it
+			// has said meanwhile is lost, but not what it says from now on.
+			again = state.lastID != "" && resp.StatusCode/100 == 4
+			state.lastID = ""
 		}
 		if !again || c.ctx.Err() != nil {
 			return
@@ -373,8 +376,9 @@ func (c *streamableConn) keepListening(accepted func()) {
 }
 
 // streamRefused handles a refusal of the session's stream. At first it means
-// that there is none; later, when it says so, that there is no session.
-func (c *streamableConn) streamRefused(resp *http.Response, opened bool) {
+// that there is none; later, when it says so, that there is no session. continues:
+// it was to go on where it broke off.
+func (c *streamableConn) streamRefused(resp *http.Response, opened, continues bool) {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
 		return
@@ -383,7 +387,10 @@ func (c *streamableConn) streamRefused(resp *http.Response, opened bool) {
 	if opened {
 		_ = c.refusedHere(refused)
 	}
-	if resp.StatusCode != http.StatusMethodNotAllowed {
+	switch {
+	case continues:
+		c.log.Info("the session's stream is not continued: messages that belong to no request may be missing", "error", refused.text)
+	case resp.StatusCode != http.StatusMethodNotAllowed:
 		c.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
 	}
 }

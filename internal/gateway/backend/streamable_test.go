@@ -410,6 +410,27 @@ func TestSessionStreamIsContinued(t *testing.T) {
 	}
 }
 
+// A server that has forgotten the events since, as the Go SDK's store does when it is
+// full, says so with 400. What it says from then on is heard.
+func TestSessionStreamThatCannotBeContinuedBeginsAnew(t *testing.T) {
+	noLeaks(t)
+	s := newScript(nil)
+	s.get = func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get(mcp.HeaderLastEventID) != "":
+			http.Error(w, "failed to replay events", http.StatusBadRequest)
+		case strings.Count(s.seen(), "GET") == 1:
+			events(w, mcp.Event{ID: "1", Retry: time.Millisecond})
+		default:
+			events(w, event(&mcp.Message{Method: mcp.NotificationToolsChanged}))
+			<-r.Context().Done()
+		}
+	}
+	session := newPeer()
+	open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), session)
+	session.next(t, mcp.NotificationToolsChanged)
+}
+
 func TestSessionStreamTellsOfALostSession(t *testing.T) {
 	noLeaks(t)
 	s := newScript(nil)
