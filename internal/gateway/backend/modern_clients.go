@@ -54,6 +54,8 @@ type served struct {
 
 	mu    sync.Mutex
 	level string // the log level that the server was given
+	// leveling is held while the server is given another.
+	leveling chan struct{}
 
 	// Guarded by modernClients.mu.
 	users int
@@ -335,7 +337,7 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 }
 
 func newServed(conn gateway.Conn, h *hub) (*served, error) {
-	s := &served{Conn: conn, hub: h, since: time.Now()}
+	s := &served{Conn: conn, hub: h, since: time.Now(), leveling: make(chan struct{}, 1)}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)

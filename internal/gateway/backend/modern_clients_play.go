@@ -220,10 +220,17 @@ func (s *served) logAt(ctx context.Context, client *gateway.Client, rank int) er
 	if _, declared, err := mcp.Lookup(s.capabilities, "logging"); err != nil || !declared {
 		return nil // it does not log to clients
 	}
-	s.mu.Lock()
-	enough := s.level != "" && slices.Index(logLevels, s.level) <= rank
-	s.mu.Unlock()
-	if enough {
+	if s.logsAt(rank) {
+		return nil
+	}
+	// One at a time: of two levels on their way the later could be the quieter.
+	select {
+	case s.leveling <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.leveling }()
+	if s.logsAt(rank) {
 		return nil
 	}
 	level := logLevels[rank]
@@ -241,4 +248,11 @@ func (s *served) logAt(ctx context.Context, client *gateway.Client, rank int) er
 	defer s.mu.Unlock()
 	s.level = level
 	return nil
+}
+
+// logsAt: the server was told to log from that level on, or from a lesser one.
+func (s *served) logsAt(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level != "" && slices.Index(logLevels, s.level) <= rank
 }

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -339,4 +341,52 @@ func TestLogsOfACancelledRequestInASharedSession(t *testing.T) {
 	if len(peers[1].notes) != 0 {
 		t.Errorf("the other heard %s", (<-peers[1].notes).Encode())
 	}
+}
+
+// A shared session is never made quieter, also not when two clients ask for log
+// messages at the same time.
+func TestLogLevelsAtTheSameTime(t *testing.T) {
+	infoCame, debugSet, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	var level string // as the server has it
+	s := &sessionServer{capabilities: `{"logging":{}}`, do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+		if x.Request.Method != mcp.MethodSetLevel {
+			return nil, nil
+		}
+		to, _, _ := mcp.LookupString(x.Request.Params, "level")
+		if to == "info" {
+			close(infoCame)
+			<-release
+		} else {
+			defer close(debugSet)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		level = to
+		return nil, nil
+	}}
+	b := atSessions(t, s)
+	var calls sync.WaitGroup
+	list := func(level string) {
+		calls.Go(func() {
+			x := statelessRequest(mcp.MethodPromptsList, "", `{}`, newPeer())
+			x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"`+level+`"`), "_meta", mcp.MetaLogLevel)
+			if _, err := b.Do(testContext(t), x); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	list("info")
+	<-infoCame
+	list("debug")
+	select {
+	case <-debugSet: // too early
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(release)
+	calls.Wait()
+	if mu.Lock(); level != "debug" {
+		t.Errorf("a client wants debug messages, and the server logs from %s on", level)
+	}
+	mu.Unlock()
 }
