@@ -15,9 +15,9 @@ type connections struct {
 	open   map[gateway.Conn]struct{}
 }
 
-// track keeps c until it is done, so that closeAll finds it. It is an error
-// when the backend is closed.
-func (s *connections) track(c gateway.Conn) error {
+// track keeps c until nothing runs for it any more, which may be later than that it
+// is done, so that closeAll finds it. It is an error when the backend is closed.
+func (s *connections) track(c gateway.Conn, over <-chan struct{}) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -28,7 +28,7 @@ func (s *connections) track(c gateway.Conn) error {
 	}
 	s.open[c] = struct{}{}
 	go func() {
-		<-c.Done()
+		<-over
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, c)
@@ -37,10 +37,10 @@ func (s *connections) track(c gateway.Conn) error {
 }
 
 // begin keeps c when its handshake has succeeded, and closes it when not.
-func (s *connections) begin(ctx context.Context, c gateway.Conn, server *remote, handshake func(context.Context) error) (gateway.Conn, error) {
-	err := inTime(ctx, "the server at "+server.String(), handshake)
+func (s *connections) begin(ctx context.Context, c gateway.Conn, session *httpSession, handshake func(context.Context) error) (gateway.Conn, error) {
+	err := inTime(ctx, "the server at "+session.remote.String(), handshake)
 	if err == nil {
-		err = s.track(c)
+		err = s.track(c, session.ctx.Done())
 	}
 	if err != nil {
 		_ = c.Close()

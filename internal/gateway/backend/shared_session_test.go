@@ -390,3 +390,45 @@ func TestLogLevelsAtTheSameTime(t *testing.T) {
 	}
 	mu.Unlock()
 }
+
+// A lost session in which others still wait ends with the backend, although another
+// has taken its place.
+func TestCloseEndsALostSession(t *testing.T) {
+	noLeaks(t)
+	entered := make(chan struct{})
+	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
+		tool, _, _ := mcp.LookupString(m.Params, "name")
+		switch {
+		case m.Method == mcp.MethodDiscover:
+			http.Error(w, "no session", http.StatusBadRequest)
+			return
+		case tool == "lost":
+			http.Error(w, "Session not found", http.StatusNotFound)
+			return
+		case tool == "held":
+			close(entered)
+			<-r.Context().Done()
+			return
+		}
+		reply(w, m.ID, `{"content":[{"type":"text","text":"done"}]}`)
+	})
+	b := streamableBackend(serve(t, s).URL)
+	held := make(chan error, 1)
+	go func() {
+		_, err := b.Do(testContext(t), stateless("held"))
+		held <- err
+	}()
+	<-entered
+	if _, err := b.Do(testContext(t), stateless("lost")); err == nil {
+		t.Error("it was answered")
+	}
+	if got := text(b.Do(testContext(t), stateless("next"))); got != "done" {
+		t.Error("who comes next:", got)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-held; codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "is closed") {
+		t.Error("who waits:", err)
+	}
+}

@@ -61,7 +61,7 @@ func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.
 	if err != nil {
 		return nil, err
 	}
-	return b.begin(ctx, c, r, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
 }
 
 // Close ends every stream.

@@ -69,7 +69,7 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	return b.begin(ctx, c, r, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
 }
 
 // Close ends every session.
