@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -37,6 +38,10 @@ type listener struct {
 }
 
 const maxWaiting = 64
+
+// watchTime bounds the wait for a server to take note of a first or a last listener
+// of resources, while others who come and go wait too.
+const watchTime = partingTime
 
 func newHub(log *slog.Logger) *hub {
 	return &hub{log: log, listeners: map[*listener]struct{}{}, resources: map[string]int{}, changing: make(chan struct{}, 1)}
@@ -88,6 +93,9 @@ func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 				return nil, context.Cause(ctx)
 			}
 			h.log.Debug("a resource is not subscribed to", "error", err)
+			if errors.Is(err, context.DeadlineExceeded) {
+				break // the client waits for its acknowledgement, and others for their turn
+			}
 			continue
 		}
 		watched = append(watched, uri)
@@ -160,6 +168,8 @@ func (h *hub) subscribe(ctx context.Context, s *served, client *gateway.Client, 
 	first := h.resources[uri] == 0
 	h.mu.Unlock()
 	if first {
+		ctx, cancel := context.WithTimeout(ctx, watchTime)
+		defer cancel()
 		if err := s.tell(ctx, client, mcp.MethodResourcesSubscribe, uri); err != nil {
 			return err
 		}
@@ -177,6 +187,8 @@ func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
 	}
 	h.changing <- struct{}{}
 	defer func() { <-h.changing }()
+	ctx, cancel := context.WithTimeout(context.Background(), watchTime)
+	defer cancel()
 	for _, uri := range uris {
 		h.mu.Lock()
 		last := h.session == s && h.resources[uri] == 1
@@ -190,11 +202,9 @@ func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
 		if !last || !s.alive() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		if err := s.tell(ctx, client, mcp.MethodResourcesUnsubscribe, uri); err != nil {
 			h.log.Debug("the server was not told that a resource is not watched any more", "error", err)
 		}
-		cancel()
 	}
 }
 
