@@ -133,8 +133,7 @@ func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 // question belongs: then there is one request at a time in a session.
 func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange) (*served, error) {
 	mayAsk := false
-	switch x.Request.Method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+	if isMultiRound(x.Request.Method) {
 		_, mayShare, err := sharingOf(x.Client)
 		if err != nil {
 			return nil, err

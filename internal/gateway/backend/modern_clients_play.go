@@ -19,6 +19,16 @@ const (
 	cacheMembers   = `"ttlMs":0,"cacheScope":"private"`
 )
 
+// isMultiRound: only these requests may be answered with input_required (MCP
+// 2026-07-28, Multi Round-Trip Requests).
+func isMultiRound(method string) bool {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+		return true
+	}
+	return false
+}
+
 // cacheable are the methods whose results must say how long they are good for
 // (MCP 2026-07-28, Caching).
 var cacheable = []string{
@@ -76,12 +86,12 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 			return nil, err
 		}
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, rank}})
+	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, x.Client, rank}})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
 	}
 	if answer.Error != nil {
-		return s.modernError(answer)
+		return s.modernError(x, answer)
 	}
 	result, err := s.complete(x.Request.Method, answer.Result)
 	if err != nil {
@@ -126,13 +136,20 @@ func (s *served) complete(method string, result json.RawMessage) (json.RawMessag
 
 // modernError turns codes of the session era into what the stateless era has in
 // their place (MCP 2026-07-28, Error Codes).
-func (s *served) modernError(answer *mcp.Message) (*mcp.Message, error) {
+func (s *served) modernError(x *gateway.Exchange, answer *mcp.Message) (*mcp.Message, error) {
 	switch answer.Error.Code {
 	case mcp.CodeResourceNotFound:
 		e := *answer.Error
 		e.Code = mcp.CodeInvalidParams
 		return &mcp.Message{ID: answer.ID, Error: &e}, nil
 	case mcp.CodeURLElicitationRequired:
+		if !isMultiRound(x.Request.Method) {
+			return nil, gone("the server asks for something at a URL, which it cannot in an answer to %s", printable(x.Request.Method))
+		}
+		if !canElicit(x.Client.Capabilities, "url") {
+			return &mcp.Message{ID: answer.ID, Error: &mcp.Error{Code: mcp.CodeMissingCapability, Message: answer.Error.Message,
+				Data: json.RawMessage(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)}}, nil
+		}
 		result, err := urlElicitation(answer.Error.Data)
 		if err != nil {
 			return nil, gone("the server asks for something at a URL in a way that cannot be read: %v", err)
@@ -158,8 +175,14 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
+	if len(elicitations) == 0 {
+		return nil, gone("it names none")
+	}
 	requests := map[string]input{}
 	for i, params := range elicitations[:min(len(elicitations), maxQuestions)] {
+		if mode, _, err := mcp.LookupString(params, "mode"); err != nil || mode != "url" {
+			return nil, gone("one has another mode than url")
+		}
 		if params, err = modernElicitation(params); err != nil {
 			return nil, err
 		}
@@ -177,6 +200,7 @@ func modernElicitation(params json.RawMessage) (json.RawMessage, error) {
 type modernPeer struct {
 	gateway.Peer
 	session *served
+	client  *gateway.Client
 	level   int // index of the least log level that the request wants, < 0 for none
 }
 
@@ -201,6 +225,13 @@ func (p *modernPeer) Notify(m *mcp.Message) {
 // Ask passes on a question.
 func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 	if q.Method == mcp.MethodElicitation {
+		mode, _, err := mcp.LookupString(q.Params, "mode")
+		if err != nil {
+			return nil, err
+		}
+		if !canElicit(p.client.Capabilities, mode) {
+			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the client did not declare that it can be asked in this mode"}
+		}
 		params, err := modernElicitation(q.Params)
 		if err != nil {
 			return nil, err

@@ -102,9 +102,14 @@ func statelessRequest(method, members, capabilities string, peer gateway.Peer) *
 }
 
 func TestStatelessClientsGetCompleteResults(t *testing.T) {
+	const canURL = `{"elicitation":{"url":{}}}`
+	atURL := func(elicitations string) *mcp.Error {
+		return &mcp.Error{Code: -32042, Message: "go there", Data: json.RawMessage(`{"elicitations":[` + elicitations + `]}`)}
+	}
 	const intro = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"old"}`
 	for _, row := range []struct {
 		name, method, members, result string
+		capabilities                  string // of the client
 		err                           *mcp.Error
 		want, wantErr                 string
 		heard                         string // the server heard, "" for anything
@@ -122,8 +127,14 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 		// MCP 2026-07-28, Error Codes.
 		{name: "no such resource", method: "resources/read", members: `"uri":"a:b"`, err: &mcp.Error{Code: -32002, Message: "none", Data: json.RawMessage(`{"uri":"a:b"}`)}, wantErr: `-32602 none {"uri":"a:b"}`},
 		{name: "an error of its own", method: "tools/call", members: `"name":"a"`, err: &mcp.Error{Code: 7, Message: "no"}, wantErr: "7 no "},
-		{name: "something to do at a URL", method: "tools/call", members: `"name":"a"`, err: &mcp.Error{Code: -32042, Message: "go there", Data: json.RawMessage(`{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}]}`)},
+		{name: "something to do at a URL", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`),
 			want: `{"inputRequests":{"1":{"method":"elicitation/create","params":{"mode":"url","url":"https://x","message":"m"}}},"resultType":"input_required"}`},
+		{name: "which the client did not say it can", method: "tools/call", members: `"name":"a"`, capabilities: `{"elicitation":{}}`, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`),
+			wantErr: `-32021 go there {"requiredCapabilities":{"elicitation":{"url":{}}}}`},
+		{name: "in an answer that cannot ask", method: "prompts/list", capabilities: canURL, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`), wantErr: "cannot in an answer to prompts/list"},
+		{name: "nothing to do at a URL", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(``), wantErr: "it names none"},
+		{name: "a form instead", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(`{"message":"m","requestedSchema":{}}`), wantErr: "another mode"},
+		{name: "what is no elicitation", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(`1`), wantErr: "another mode"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := &sessionServer{do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
@@ -132,9 +143,15 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 				}
 				return &mcp.Message{ID: x.Request.ID, Result: json.RawMessage(row.result), Error: row.err}, nil
 			}}
-			m, err := atSessions(t, s).Do(t.Context(), statelessRequest(row.method, row.members, `{}`, nil))
+			if row.capabilities == "" {
+				row.capabilities = `{}`
+			}
+			m, err := atSessions(t, s).Do(t.Context(), statelessRequest(row.method, row.members, row.capabilities, nil))
 			if err != nil {
-				t.Fatal(err)
+				if row.wantErr == "" || !strings.Contains(err.Error(), row.wantErr) {
+					t.Error(err)
+				}
+				return
 			}
 			if row.wantErr != "" {
 				if m.Error == nil || fmt.Sprint(m.Error.Code, " ", m.Error.Message, " ", string(m.Error.Data)) != row.wantErr {
@@ -150,6 +167,40 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 				t.Errorf("the server heard %q", heard)
 			}
 		})
+	}
+}
+
+// A server that asks in a mode that the client did not declare is told so (MCP
+// 2025-11-25, Elicitation, Error Handling).
+func TestStatelessClientsAreAskedAsTheyDeclared(t *testing.T) {
+	for _, row := range []struct {
+		capabilities, params string
+		asked                bool
+	}{
+		{`{"elicitation":{}}`, `{"message":"m"}`, true},
+		{`{"elicitation":{}}`, `{"mode":"url","url":"https://x"}`, false},
+		{`{"elicitation":{"form":{}}}`, `{"mode":"form"}`, true},
+		{`{"elicitation":{"form":{}}}`, `{"mode":"url"}`, false},
+		{`{"elicitation":{"url":{}}}`, `{"mode":"url"}`, true},
+		{`{"elicitation":{"url":{}}}`, `{"message":"m"}`, false},
+		{`{"elicitation":{"form":{},"url":{}}}`, `{"mode":"other"}`, false},
+		{`{"elicitation":null}`, `{"message":"m"}`, false},
+		{`{"sampling":{}}`, `{"message":"m"}`, false},
+	} {
+		s := &sessionServer{do: func(ctx context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+			if x.Request.Method != mcp.MethodToolsCall {
+				return nil, nil
+			}
+			_, err := x.Peer.Ask(ctx, request(mcp.IntID(1), mcp.MethodElicitation, row.params))
+			if asked := err == nil; asked != row.asked || !asked && codeOf(err) != mcp.CodeInvalidParams {
+				t.Errorf("%s was asked %s: %v", row.capabilities, row.params, err)
+			}
+			return nil, nil
+		}}
+		client := answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})
+		if _, err := atSessions(t, s).Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"a"`, row.capabilities, client)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -226,24 +226,34 @@ func (c *sessionConn) prepare(q *question) error {
 		return nil
 	}
 	mode, _, err := mcp.LookupString(q.params, "mode")
-	if err != nil {
+	switch {
+	case err != nil:
 		return gone("the server asks for input in a way that cannot be read: %v", err)
-	}
-	_, form, _ := mcp.Lookup(capability, "form")
-	_, url, _ := mcp.Lookup(capability, "url")
-	switch mode {
-	case "", "form":
-		if url && !form { // an empty declaration is one of forms (MCP 2025-11-25, Elicitation)
-			return undeclared
-		}
-	case "url":
-		if !url {
-			return undeclared
-		}
+	case !canElicit(c.client.Capabilities, mode):
+		return undeclared
+	case mode == "url":
 		// The session era demands an id, by which the server could say that it is
 		// done; the stateless era has none.
 		q.params, err = mcp.Set(q.params, json.RawMessage(strconv.Quote(rand.Text())), "elicitationId")
 		return err
 	}
 	return nil
+}
+
+// canElicit reports whether a client with these capabilities can be asked by an
+// elicitation of that mode.
+func canElicit(capabilities json.RawMessage, mode string) bool {
+	declared, found, err := mcp.Lookup(capabilities, "elicitation")
+	if err != nil || !found || declared[0] != '{' {
+		return false
+	}
+	_, form, _ := mcp.Lookup(declared, "form")
+	_, url, _ := mcp.Lookup(declared, "url")
+	switch mode {
+	case "", "form":
+		return form || !url // an empty declaration is one of forms (MCP 2025-11-25, Elicitation)
+	case "url":
+		return url
+	}
+	return false // a mode that no version has
 }
