@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +27,7 @@ func marksOf(r *http.Request, m *mcp.Message) (marks, error) {
 	if len(values) == 1 {
 		k.header = values[0]
 	}
-	if m == nil || !mayHold(m.Params, "protocolVersion") {
+	if m == nil || !mcp.Mentions(m.Params, "protocolVersion") {
 		return k, nil
 	}
 	// The text may stand anywhere, in an argument for example: only a version in
@@ -40,13 +39,6 @@ func marksOf(r *http.Request, m *mcp.Message) (marks, error) {
 		_ = json.Unmarshal(raw, &k.meta) // what is no text is no version
 	}
 	return k, nil
-}
-
-// mayHold tells without reading raw whether text, of letters and _, may be a key or a
-// value in it: as it is, or with some of it escaped, which is the same to whoever
-// reads it (RFC 8259 section 7).
-func mayHold(raw []byte, text string) bool {
-	return bytes.Contains(raw, []byte(text)) || bytes.Contains(raw, []byte(`\u`))
 }
 
 // stateless reports whether the message is of the stateless era.

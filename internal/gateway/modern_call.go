@@ -322,7 +322,7 @@ func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error
 // callOf finds the call that a request goes on with, or begins one. l is the loan
 // of the request's body.
 func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
-	if !mayAsk(x.Request.Method) || !mayHold(x.Request.Params, "requestState") {
+	if !mayAsk(x.Request.Method) || !mcp.Mentions(x.Request.Params, "requestState") {
 		return g.begin(x, l), nil
 	}
 	token, found, err := mcp.LookupString(x.Request.Params, "requestState")

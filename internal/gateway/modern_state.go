@@ -76,7 +76,7 @@ func (g *Gateway) stateBinding(x *Exchange) string {
 // sealState seals the requestState that a server gave of itself, so that it
 // cannot be altered, used by somebody else, or with another request.
 func (g *Gateway) sealState(x *Exchange, result json.RawMessage) (json.RawMessage, error) {
-	if !mayHold(result, mcp.ResultInputRequired) {
+	if !mcp.Mentions(result, mcp.ResultInputRequired) {
 		return result, nil
 	}
 	if kind, _, err := mcp.LookupString(result, "resultType"); err == nil && kind != mcp.ResultInputRequired {

@@ -53,7 +53,7 @@ func (in introduction) into(params json.RawMessage, logLevel string) (json.RawMe
 // withoutReserved returns params without what the stateless era puts into _meta:
 // a server of the session era that also speaks the other would take it for that.
 func withoutReserved(params json.RawMessage) (json.RawMessage, error) {
-	if !bytes.Contains(params, []byte(mcp.MetaPrefix)) && !bytes.Contains(params, []byte(`\u`)) && !bytes.Contains(params, []byte(`\/`)) {
+	if !mcp.Mentions(params, mcp.MetaPrefix) {
 		return params, nil
 	}
 	return mcp.Without(params, isReserved, "_meta")

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +71,7 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 		return nil, err
 	}
 	// Answers to what this request did not ask here: see urlElicitation.
-	if bytes.Contains(request.Params, []byte("inputResponses")) {
+	if mcp.Mentions(request.Params, "inputResponses") {
 		if request.Params, err = mcp.Without(request.Params, func(key string) bool { return key == "inputResponses" }); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ type paramHeader struct {
 // paramHeadersOf reads the definitions in a tool's inputSchema. The error says
 // why they are invalid.
 func paramHeadersOf(schema json.RawMessage) ([]paramHeader, error) {
-	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
+	if !mcp.Mentions(schema, "x-mcp-header") {
 		return nil, nil
 	}
 	r := schemaReader{}
