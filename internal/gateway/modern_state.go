@@ -63,13 +63,15 @@ func (g *Gateway) stateBinding(x *Exchange) string {
 	rest, err := mcp.Without(x.Request.Params, func(key string) bool {
 		return key == "_meta" || key == "inputResponses" || key == "requestState"
 	})
-	if err == nil {
-		rest, err = mcp.Canonical(rest) // the client may write it in another way the next time
+	if err != nil {
+		rest = x.Request.Params // with the state itself, so that none is good for it
+	}
+	// The client may write it in another way the next time, if that is the same to
+	// every reader.
+	if canonical, err := mcp.Canonical(rest); err == nil {
+		rest = canonical
 	}
 	sum := sha256.Sum256(rest)
-	if err != nil {
-		sum = [32]byte{} // it was read before, so this cannot be
-	}
 	return "requestState\x00" + g.cfg.Name + "\x00" + x.Client.Principal + "\x00" + x.Request.Method + "\x00" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
 

@@ -303,8 +303,11 @@ func TestTheServersOwnStateIsSealedToo(t *testing.T) {
 		t.Fatalf("asked %+v", asked)
 	}
 	body := again("2", "add", asked.RequestState, `{"q":{"roots":[]}}`)
-	if a := c.post(strings.Replace(body, `"a":1`, `"a":3`, 1), modernHeaders("tools/call", "add")...); a.status != 400 {
-		t.Errorf("another request goes on with it: %s", a.body)
+	// The third and fourth are the same to readers that take the last of two.
+	for _, other := range []string{`"a":3`, `"a":"\ud800"`, `"a":3,"a":1`, `"a":1,"a":1`} {
+		if a := c.post(strings.Replace(body, `"a":1`, other, 1), modernHeaders("tools/call", "add")...); a.status != 400 {
+			t.Errorf("another request goes on with it: %s %s", other, a.body)
+		}
 	}
 	if a := c.post(body, modernHeaders("tools/call", "add")...); a.status != 200 {
 		t.Fatalf("got %d %s", a.status, a.body)

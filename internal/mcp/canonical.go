@@ -3,15 +3,23 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
 // Canonical writes the object raw so that objects which say the same are the same
 // text: members in order, no blanks. Numbers stay as they are written: 1 and 1.0 may
-// differ to a reader. An absent (empty) raw is an empty object. Whether a member is
-// there twice is not looked at. The error is an *[Error] with CodeInvalidParams.
+// differ to a reader. An absent (empty) raw is an empty object. An object that two
+// readers could read differently, at any depth, has no such text: a member twice, or
+// half of a surrogate pair. The error is an *[Error] with CodeInvalidParams.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return json.RawMessage(`{}`), nil
+	}
+	s := strictjson.New(raw, MaxDepth, strictjson.UniqueNames|strictjson.WholeCharacters|strictjson.UTF8)
+	s.Value()
+	if err := s.End(); err != nil {
+		return nil, badParams("it cannot be compared: %v", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
