@@ -81,7 +81,7 @@ func exitCode(err error) int {
 
 // sentence is an error as a person reads it. Several faults are listed.
 func sentence(err error) string {
-	text := strings.TrimRight(err.Error(), "\n")
+	text := strings.TrimRight(printable(err.Error()), "\n") // servers have their say in it
 	if strings.HasPrefix(text, "Error: ") {
 		return text
 	}

@@ -197,7 +197,7 @@ func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *worklo
 				return err
 			}
 			started = append(started, st)
-			fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
+			app.sayState(st)
 			if app.JSON {
 				return nil // shown together, below
 			}

@@ -133,7 +133,7 @@ func showStatus(app *App, st *workload.Status) error {
 	}
 	rows := [][2]string{
 		{"Name", st.Name}, {"State", string(st.State)}, {"Reason", st.Reason}, {"URL", st.URL},
-		{"Server", st.Server}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
+		{"Server", oneLine(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}

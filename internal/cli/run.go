@@ -236,7 +236,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if gone := manager.Remove(clean, name); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
-		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %v\n", name, gone)
+		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %s\n", name, printable(gone.Error()))
 	}
 	return err
 }
@@ -248,8 +248,13 @@ func startDetached(ctx context.Context, app *App, manager *workload.Manager, nam
 		return false, err
 	}
 	p.done()
-	fmt.Fprintf(app.Err, "%s is %s: %s\n", st.Name, st.State, printable(st.Server))
+	app.sayState(st)
 	return true, app.showReady(st)
+}
+
+// sayState is one line, whatever the server calls itself.
+func (a *App) sayState(st *workload.Status) {
+	fmt.Fprintf(a.Err, "%s is %s: %s\n", st.Name, st.State, oneLine(st.Server))
 }
 
 // showReady is what run was asked for: where the workload is reached, or, for a
@@ -290,7 +295,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 				err = app.showReady(st)
 			}
 			if err != nil {
-				fmt.Fprintln(app.Err, "Note: the workload runs, but cannot be shown:", err)
+				fmt.Fprintln(app.Err, "Note: the workload runs, but cannot be shown:", printable(err.Error()))
 			}
 		}
 	}
