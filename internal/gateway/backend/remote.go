@@ -72,6 +72,11 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 		}
 		return nil, gone("the server at %s cannot be reached: %v", r, withoutURL(err))
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the bare connection, which does not end with ctx.
+		_ = resp.Body.Close()
+		return nil, gone("the server at %s switches to another protocol (HTTP 101), which it was not asked for", r)
+	}
 	return resp, nil
 }
 

@@ -51,6 +51,15 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"redirect", func(w http.ResponseWriter, r *http.Request, _ *mcp.Message) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "redirects are not followed"},
+		{"another protocol", func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+		}, "switches to another protocol"},
 		{"empty stream", write(200, asEvents, ""), "ended the stream without answering"},
 		{"stream of comments", write(200, asEvents, ": hi\n\n: ho\n\n"), "ended the stream without answering"},
 		{"stream cut in the answer", write(200, asEvents, `data: {"jsonrpc":"2.0","id":1,"result":{"content":[{"te`), "ended the stream without answering"},
