@@ -148,6 +148,7 @@ type Gateway struct {
 // New builds a gateway and puts its stages in order. This is the only place
 // that knows the order; later stages go where their name stands:
 //
+//	patience             patience.go
 //	recover              a panic is the error of the one request that met it
 //	host/origin guard    guard.go
 //	limits               limits.go
@@ -193,7 +194,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Mode == ModeSSE {
 		front = g.sse
 	}
-	g.http = guard.wrap(g.routes(front))
+	g.http = g.patient(guard.wrap(g.routes(front)))
 	g.handler = chain(deliver, g.recovered, properNames)
 
 	if b, ok := cfg.Backend.(Crowded); ok {

@@ -70,6 +70,7 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, l *loa
 	case errors.Is(err, errBodyRoom):
 		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, errBodyRoom)
 	case errors.As(err, &tooLarge):
+		w.Header().Set("Connection", "close") // do not wait for all of it
 		protocolFault(w, http.StatusRequestEntityTooLarge, "the body is larger than 8 MiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
@@ -85,13 +86,17 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) (b []byte, l *loa
 // from it points into it.
 func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *loan, error) {
 	if r.ContentLength > mcp.MaxBody {
-		w.Header().Set("Connection", "close") // do not wait for all of it
 		return nil, nil, &http.MaxBytesError{Limit: mcp.MaxBody}
 	}
 	// A ResponseWriter of a test has no deadlines, which is fine.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(g.pace.readBody))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	whole := false
+	defer func() {
+		if whole { // else it stays, for net/http reads what is left
+			_ = control.SetReadDeadline(time.Time{})
+		}
+	}()
 	// The announced length is a promise, not a reason to set megabytes aside: room
 	// doubles as it comes, up to that.
 	announced := int(r.ContentLength) + 1 // with room to see its end
@@ -101,6 +106,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *loan, e
 		n, err := src.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if errors.Is(err, io.EOF) {
+			whole = true
 			return b, g.inbound.loan(taken), nil
 		}
 		if err == nil && len(b) == cap(b) {
@@ -112,7 +118,8 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *loan, e
 				g.inbound.give(taken)
 				taken = 0
 				// The rest is read, so that the connection can be used again.
-				if _, lost := io.Copy(io.Discard, src); lost != nil {
+				_, lost := io.Copy(io.Discard, src)
+				if whole = lost == nil; !whole {
 					w.Header().Set("Connection", "close")
 				}
 			}

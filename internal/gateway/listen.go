@@ -16,6 +16,9 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header of a GET must allow text/event-stream")
 		return
 	}
+	if !noBody(w, r) {
+		return
+	}
 	s := g.sessionFor(w, r)
 	if s == nil {
 		return

@@ -99,8 +99,6 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 		if status == http.StatusServiceUnavailable {
 			p.w.Header().Set("Retry-After", "5")
 		}
-		// A client that does not read must not hold us up forever.
-		_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(p.g.pace.write))
 		p.g.writeMessages(p.w, status, responses, batch)
 		return
 	}

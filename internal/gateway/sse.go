@@ -41,6 +41,9 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow text/event-stream")
 		return
 	}
+	if !noBody(w, r) {
+		return
+	}
 	s := g.newSession("")
 	s.principal = principalOf(r)
 	g.name(s)
