@@ -88,13 +88,10 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *loan, e
 	if r.ContentLength > mcp.MaxBody {
 		return nil, nil, &http.MaxBytesError{Limit: mcp.MaxBody}
 	}
-	// A ResponseWriter of a test has no deadlines, which is fine.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(g.pace.readBody))
 	whole := false
 	defer func() {
-		if whole { // else it stays, for net/http reads what is left
-			_ = control.SetReadDeadline(time.Time{})
+		if whole { // else the deadline of [Gateway.patient] stays: net/http reads what is left
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		}
 	}()
 	// The announced length is a promise, not a reason to set megabytes aside: room
