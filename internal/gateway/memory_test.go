@@ -298,6 +298,22 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 			t.Errorf("got %d %.200s", a.status, a.body)
 		}
 	})
+	t.Run("whose question has no room", func(t *testing.T) {
+		large := &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{"message":"` + strings.Repeat("x", size) + `"}`)}
+		for _, accept := range []string{"application/json, text/event-stream", "text/event-stream"} {
+			b, heard := inquisitive(t, large)
+			g, srv := serve(t, b, nil, func(p *pace) { p.room = time.Millisecond })
+			g.outbound.max = size / 2
+			a := newWire(t, srv).post(callThatAsks("1"), modernHeaders("tools/call", "add", "Accept: "+accept)...)
+			if !strings.Contains(a.body, errAnswerRoom.Message) {
+				t.Errorf("got %d %.200s", a.status, a.body)
+			}
+			// Its client has nothing to come back with.
+			if got := receive(t, "the end", heard); got != errUnasked.Message || g.parked.len() != 0 {
+				t.Errorf("the server heard %s, %d calls wait", got, g.parked.len())
+			}
+		}
+	})
 	t.Run("its outcome takes room too", func(t *testing.T) {
 		for _, room := range []int64{0, 8 * mib} {
 			b := newFakeBackend()

@@ -47,6 +47,7 @@ type question struct {
 
 var (
 	errAbandoned = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client did not come back with the answers in time"}
+	errUnasked   = &mcp.Error{Code: mcp.CodeServerGone, Message: "the question did not reach the client"}
 	errNoLonger  = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the call that this requestState belongs to waits no longer; make it again"}
 )
 
@@ -80,7 +81,11 @@ func (g *Gateway) carry(p *post, c *modernCall, m *mcp.Message) {
 		response = mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 	}
 	c.detach(reply)
-	reply.finish(statusOf(response), []*mcp.Message{{ID: m.ID, Result: response.Result, Error: response.Error}}, false)
+	if !reply.finish(statusOf(response), []*mcp.Message{{ID: m.ID, Result: response.Result, Error: response.Error}}, false) {
+		// If it was a question, nobody can come back with the answer.
+		g.parked.remove(c)
+		c.cancel(errUnasked)
+	}
 }
 
 // kept is the response as it is kept for a client that is not there, when nobody

@@ -78,8 +78,9 @@ func (p *reply) put(st *stream, m *mcp.Message, limit int) error {
 }
 
 // finish sends the responses and returns when they have been written. status is
-// that of a plain answer.
-func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
+// that of a plain answer. sent is false when the client is known to have another
+// answer for one of them, that there was no room, or none.
+func (p *reply) finish(status int, responses []*mcp.Message, batch bool) (sent bool) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
@@ -91,7 +92,7 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 	st := p.stream
 	p.mu.Unlock()
 	if st == nil {
-		l := p.borrow(responses)
+		l, sent := p.borrow(responses)
 		defer l.drop()
 		if p.announce != nil && responses[0].Error == nil {
 			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
@@ -100,11 +101,13 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 			p.w.Header().Set("Retry-After", "5")
 		}
 		p.g.writeMessages(p.w, status, responses, batch)
-		return
+		return sent
 	}
+	sent = true
 	for _, m := range responses {
 		// MCP 2025-03-26 allows a batch's responses one by one.
 		err := p.g.soon(p.r.Context().Done(), func() error { return p.put(st, m, maxUnread) })
+		sent = sent && err == nil
 		if errors.Is(err, errAnswerRoom) {
 			err = p.put(st, &mcp.Message{ID: m.ID, Error: errAnswerRoom}, maxUnread)
 		}
@@ -118,17 +121,17 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) {
 		st.finish()
 	}
 	<-st.done
+	return sent
 }
 
 // borrow takes room for plain responses while they are written. Without it they
 // become errors.
-func (p *reply) borrow(responses []*mcp.Message) (l *loan) {
+func (p *reply) borrow(responses []*mcp.Message) (l *loan, ok bool) {
 	size := 0
 	for _, m := range responses {
 		size += sizeOf(m)
 	}
 	err := p.g.soon(p.r.Context().Done(), func() (err error) {
-		var ok bool
 		if l, ok = p.g.outbound.lend(size, smallSize); !ok {
 			err = errAnswerRoom
 		}
@@ -139,7 +142,7 @@ func (p *reply) borrow(responses []*mcp.Message) (l *loan) {
 			responses[i] = &mcp.Message{ID: m.ID, Error: errAnswerRoom}
 		}
 	}
-	return l
+	return l, ok
 }
 
 // Notify sends a notification before the responses. To a client that takes no
