@@ -212,6 +212,7 @@ func (g *Gateway) subscription(p *post, x *Exchange) {
 	defer context.AfterFunc(g.draining, func() { cancel(errStopping) })()
 	reply := p.reply(g, nil)
 	x.Peer = reply
+	reply.start()
 	response := g.outcome(ctx, x)
 	if errors.Is(context.Cause(ctx), errStopping) {
 		response = mcp.NewResult(x.Request.ID, []byte(`{"resultType":"complete","_meta":{"`+mcp.MetaSubscription+`":`+x.Request.ID.String()+`}}`))

@@ -364,6 +364,22 @@ func TestACallNobodyComesBackToEnds(t *testing.T) {
 	}
 }
 
+func TestASubscriptionThatIsNotAcknowledgedYetIsKeptAwake(t *testing.T) {
+	b := newFakeBackend()
+	b.do = func(ctx context.Context, _ *fakeConn, _ *Exchange) (*mcp.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	_, srv := serve(t, b, nil, func(p *pace) { p.quiet, p.keepAlive = time.Millisecond, time.Millisecond })
+	c := newWire(t, srv)
+	c.client.Timeout = patience
+	e := c.stream("POST", "/mcp", req("1", "subscriptions/listen", `{"notifications":{},`+modernMeta("")+`}`), modernHeaders("subscriptions/listen", "")...)
+	if line := e.next(); !strings.HasPrefix(line, ":") {
+		t.Errorf("got %s", line)
+	}
+	e.close()
+}
+
 func TestASubscriptionEndsWithAResultWhenTheGatewayDoes(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
