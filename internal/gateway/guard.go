@@ -126,7 +126,8 @@ func (g *guard) ours(hostport string, local net.Addr) bool {
 		return true
 	}
 	tcp, ok := local.(*net.TCPAddr)
-	return ok && tcp.AddrPort().Addr().Unmap() == ip.Unmap()
+	// The zone of a link-local address means something on this machine only.
+	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap()
 }
 
 // splitHost takes "host", "host:port" or "[v6]:port" apart. The name comes back

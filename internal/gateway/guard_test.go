@@ -38,6 +38,10 @@ func TestTheAddressAConnectionCameInOnIsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A zone is local to each machine (RFC 4007 section 6): clients leave it out.
+	if linkLocal := addr(t, "[fe80::1%lo]:8080"); !g.ours("[fe80::1]:8080", linkLocal) || g.ours("[fe80::2]:8080", linkLocal) {
+		t.Error("not of a link-local address")
+	}
 	local := addr(t, "192.168.7.5:8080")
 	for host, ok := range map[string]bool{"192.168.7.5": true, "192.168.7.5:9000": true, "192.168.7.6": false, "[::ffff:192.168.7.5]": true} {
 		if g.ours(host, local) != ok {
