@@ -64,7 +64,9 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 			status, response = http.StatusServiceUnavailable, mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		}
 	}
-	reply.finish(status, []*mcp.Message{response}, false)
+	if !reply.finish(status, []*mcp.Message{response}, false) && !g.cfg.Stateless {
+		g.end(s, errClientGone) // its client does not know it, or not what it can do
+	}
 }
 
 // enroll puts s into the table, or ends it.

@@ -447,6 +447,22 @@ func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
 	}
 }
 
+func TestASessionWhoseBeginningHasNoRoomEnds(t *testing.T) {
+	b := newFakeBackend()
+	b.info = `{"protocolVersion":"2025-11-25","capabilities":{},"instructions":"` + strings.Repeat("x", mib) + `"}`
+	g, srv := serve(t, b, nil, func(p *pace) { p.room = time.Millisecond })
+	g.outbound.max = mib
+	for _, accept := range []string{"application/json, text/event-stream", "text/event-stream"} {
+		if a := newWire(t, srv).post(initBody, "Accept: "+accept); !strings.Contains(a.body, errAnswerRoom.Message) {
+			t.Errorf("got %d %.200s", a.status, a.body)
+		}
+		receive(t, "the end at the server", b.ended)
+		if n := g.Sessions(); n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+	}
+}
+
 func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	g.declared.max = 32 << 10
