@@ -143,27 +143,30 @@ func refusedByServer(err error) bool {
 
 // Do plays out a request of a client of the stateless era.
 func (b *bridge) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	if _, checks := b.modern.(*modernHTTP); !checks || b.inSessions() {
-		switch x.Request.Method {
-		case mcp.MethodToolsCall:
-			if err := b.params.check(ctx, x, b.play); err != nil {
-				return nil, err
-			}
-		case mcp.MethodToolsList:
-			m, err := b.play(ctx, x)
-			if err != nil || m.Error != nil {
-				return m, err
-			}
-			return b.params.of(x.Client.Principal).pass(m)
+	switch method := x.Request.Method; {
+	case method != mcp.MethodToolsCall && method != mcp.MethodToolsList, b.comparesHeaders(ctx):
+	case method == mcp.MethodToolsCall:
+		if err := b.params.check(ctx, x, b.play); err != nil {
+			return nil, err
 		}
+	default:
+		m, err := b.play(ctx, x)
+		if err != nil || m.Error != nil {
+			return m, err
+		}
+		return b.params.of(x.Client.Principal).pass(m)
 	}
 	return b.play(ctx, x)
 }
 
-// inSessions: the server is known not to speak the stateless era.
-func (b *bridge) inSessions() bool {
-	info, known, _ := b.known()
-	return known && info == nil
+// comparesHeaders: the server speaks the stateless era over HTTP, and so compares the
+// Mcp-Param-* headers itself. Whether it does is found out before the first call.
+func (b *bridge) comparesHeaders(ctx context.Context) bool {
+	if _, http := b.modern.(*modernHTTP); !http {
+		return false
+	}
+	_, err := b.discover(ctx, discoverTime)
+	return err == nil
 }
 
 // play plays out a request of a client of the stateless era in the server's.
