@@ -105,23 +105,18 @@ func newInflight(shared bool) *inflight {
 // removes the flight when it no longer waits. The error is that of fail, or an
 // *mcp.Error for params that cannot be understood.
 func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
-	token, hasToken, err := mcp.Lookup(x.Request.Params, "_meta", "progressToken")
+	token, logs, err := t.marks(x)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &flight{own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), done: make(chan struct{})}
-	if t.modern {
-		if _, f.logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel); err != nil {
-			return nil, nil, err
-		}
-	}
+	f := &flight{own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), logs: logs, done: make(chan struct{})}
 	f.number, err = t.takeNumber()
 	if err != nil {
 		return nil, nil, err
 	}
 	f.id = mcp.IntID(f.number)
 	out := &mcp.Message{ID: f.id, Method: x.Request.Method, Params: x.Request.Params}
-	if hasToken {
+	if token != nil {
 		f.token = bytes.Clone(token)
 		f.wire, _ = mcp.AsID(token)
 		if t.shared.Load() {
@@ -138,6 +133,15 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	}
 	t.byID[f.id] = f
 	return f, out, nil
+}
+
+// marks reads what x says of itself that decides here: its progress token, nil for
+// none, and whether it asks for log messages. The error is an *mcp.Error.
+func (t *inflight) marks(x *gateway.Exchange) (token json.RawMessage, logs bool, err error) {
+	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.modern {
+		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
+	}
+	return token, logs, err
 }
 
 func (t *inflight) takeNumber() (int64, error) {

@@ -67,6 +67,9 @@ func newSubscriptions(p *stdioProcess) *subscriptions {
 // play plays out a listen request; sent reports whether the server may have got
 // it.
 func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants filter) (answer *mcp.Message, sent bool, err error) {
+	if _, _, err := h.process.flights.marks(x); err != nil {
+		return nil, false, err // before it is among the others'
+	}
 	s := &subscriber{exchange: x, wants: wants, line: &leash{peer: x.Peer}, end: make(chan outcomeOf, 1)}
 	defer s.line.drop()
 	select {
@@ -112,16 +115,36 @@ func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
 		return nil
 	}
 	h.mu.Unlock()
-	if err := h.renew(ctx, s); err != nil {
-		return err
+	err := h.renew(ctx, s)
+	if err != nil {
+		h.mu.Lock()
+		delete(h.members, s)
+		h.mu.Unlock()
 	}
+	h.restore(ctx)
+	return err
+}
+
+// restore makes the subscription at the server for its members when there is none:
+// the server did not want the newest one's, or could not be told of it. If that fails
+// they are told. The caller holds the turn.
+func (h *subscriptions) restore(ctx context.Context) {
 	h.mu.Lock()
 	bereft := h.current == nil && len(h.members) > 0
 	h.mu.Unlock()
-	if bereft { // the server does not want s's: the others' is to go on
-		return h.renew(ctx, nil)
+	if !bereft {
+		return
 	}
-	return nil
+	err := h.renew(ctx, nil)
+	if err == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.members {
+		delete(h.members, s)
+		s.end <- outcomeOf{nil, err}
+	}
 }
 
 // renew makes the subscription anew at the server for all members. It waits a
@@ -162,7 +185,13 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 	h.mu.Lock()
 	h.current = up
 	h.mu.Unlock()
-	if err := h.process.send(ctx, out); err != nil {
+	// Of others, too: it does not end with who has made it necessary.
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
+	defer cancel()
+	if err = h.process.send(sending, out); err == nil && !h.process.work.start(up.watch) {
+		err = h.process.why
+	}
+	if err != nil {
 		h.mu.Lock()
 		if h.current == up {
 			h.current = nil
@@ -170,9 +199,6 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 		h.mu.Unlock()
 		h.process.flights.remove(f)
 		return err
-	}
-	if !h.process.work.start(up.watch) {
-		return h.process.why
 	}
 	h.waitFor(ctx, up.acked, up.over)
 	return nil
@@ -228,6 +254,18 @@ func (u *upstream) watch() {
 	case <-u.gone: // a server need not answer what was cancelled
 		return
 	}
+	u.ended()
+	h := u.subscriptions
+	select {
+	case h.turn <- struct{}{}:
+		h.restore(context.Background())
+		<-h.turn
+	case <-h.process.closing:
+	}
+}
+
+// ended tells the members whom it concerns that the server has ended the subscription.
+func (u *upstream) ended() {
 	h := u.subscriptions
 	h.mu.Lock()
 	defer h.mu.Unlock()

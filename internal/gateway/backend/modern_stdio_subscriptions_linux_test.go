@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -141,4 +144,63 @@ func TestModernStdioSubscriptionsTogether(t *testing.T) {
 	mustBelong(t, d.next(t, mcp.NotificationToolsChanged).Params, mcp.IntID(4))
 	endD()
 	_, _ = wait(t, doneD)
+}
+
+// One client's subscription that does not come about costs the others nothing: they
+// share one at the server, which is replaced for it.
+func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
+	more := func() *gateway.Exchange {
+		return modernExchange(request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
+			`{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`), newPeer())
+	}
+	hears := func(t *testing.T, m modern, p *peer) {
+		t.Helper()
+		for len(p.notes) > 0 {
+			<-p.notes
+		}
+		askModern(t, m, "changed for all", "")
+		p.next(t, mcp.NotificationToolsChanged)
+	}
+	t.Run("because it cannot be understood", func(t *testing.T) {
+		_, m := modernSite(t, StdioConfig{}, "modern")
+		p, _ := listen(testContext(t), t, m, mcp.IntID(1))
+		x := more()
+		var err error
+		if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`1`), "_meta", "ProgressToken"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Do(testContext(t), x); codeOf(err) != mcp.CodeInvalidParams {
+			t.Error(err)
+		}
+		hears(t, m, p)
+	})
+	t.Run("because the server does not want it, after a while", func(t *testing.T) {
+		_, m := modernSite(t, StdioConfig{}, "modern")
+		p, _ := listen(testContext(t), t, m, mcp.IntID(1))
+		done := beginModern(testContext(t), m, modernExchange(request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
+			`{"notifications":{"resourceSubscriptions":["a:unwanted"]}}`), newPeer()))
+		eventually(t, "the server has it", func() bool { return askModern(t, m, "holds", "a:unwanted") != "nothing" })
+		time.Sleep(settleTime + settleTime/2) // as long as it would have been waited for
+		askModern(t, m, "refuse", "a:unwanted")
+		if answer, err := wait(t, done); err != nil || answer.Error == nil {
+			t.Error(answer, err)
+		}
+		hears(t, m, p)
+	})
+	t.Run("because its client goes away", func(t *testing.T) {
+		_, m := modernSite(t, StdioConfig{}, "modern")
+		p, _ := listen(testContext(t), t, m, mcp.IntID(1))
+		for i := range 10 {
+			before := strings.Count(askModern(t, m, "cancelled", ""), "requestId")
+			ctx, cancel := context.WithCancel(testContext(t))
+			done := beginModern(ctx, m, modernExchange(request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
+				fmt.Sprintf(`{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:%d"]}}`, i)), newPeer()))
+			eventually(t, "the one before is cancelled", func() bool {
+				return strings.Count(askModern(t, m, "cancelled", ""), "requestId") > before
+			})
+			cancel()
+			_, _ = wait(t, done)
+			hears(t, m, p)
+		}
+	})
 }

@@ -131,6 +131,8 @@ func (c *crude) take(m *mcp.Message) {
 			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"}`)))
 	case m.Method == mcp.MethodDiscover && c.refuses:
 		c.write(mcp.NewError(m.ID, mcp.CodeInvalidParams, "received a request before initialization was complete"))
+	case m.Method == mcp.MethodSubscriptionsListen && strings.Contains(string(m.Params), `"a:unwanted"`):
+		c.held["a:unwanted"] = m
 	case m.Method == mcp.MethodSubscriptionsListen:
 		c.listens = append(c.listens, m.ID)
 		c.note(mcp.NotificationSubscribed, fmt.Sprintf(`{"notifications":{"toolsListChanged":true},"_meta":{%q:%s}}`, mcp.MetaSubscription, m.ID))
@@ -212,6 +214,9 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 		}
 		c.listens = nil
 		c.answer(m, "ended")
+	case "refuse":
+		c.write(mcp.NewError(c.held[args].ID, mcp.CodeInvalidParams, "not that"))
+		c.answer(m, "refused")
 	case "cancel calls":
 		c.note(mcp.NotificationCancelled, fmt.Sprintf(`{"requestId":%s}`, m.ID))
 		for _, held := range c.held {
