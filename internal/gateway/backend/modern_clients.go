@@ -51,6 +51,7 @@ type served struct {
 	hub          *hub
 	capabilities json.RawMessage // the server's
 	introduction []byte          // members that name the server in every result
+	watched      *watched
 
 	mu    sync.Mutex
 	level string // the log level that the server was given
@@ -118,7 +119,7 @@ func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 	case mcp.MethodDiscover:
 		return s.discover(x.Request.ID)
 	case mcp.MethodSubscriptionsListen:
-		return c.hubOf(key, s).listen(ctx, x)
+		return s.hub.listen(ctx, s, x)
 	}
 	m, err := s.play(ctx, x)
 	if err != nil {
@@ -259,14 +260,6 @@ func (c *modernClients) poolOf(key poolKey) *pool {
 	return p
 }
 
-func (c *modernClients) hubOf(key poolKey, s *served) *hub {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.poolOf(key)
-	p.hub.use(s)
-	return p.hub
-}
-
 // makeRoom lets go the pool that has been unused for longest, if there are too
 // many for another one. Its sessions are returned for the caller to close. It is
 // called with mu held.
@@ -336,7 +329,7 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 }
 
 func newServed(conn gateway.Conn, h *hub) (*served, error) {
-	s := &served{Conn: conn, hub: h, since: time.Now(), leveling: make(chan struct{}, 1)}
+	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched(), leveling: make(chan struct{}, 1)}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)

@@ -19,12 +19,18 @@ type hub struct {
 	log *slog.Logger
 
 	mu        sync.Mutex
-	session   *served // that resources are subscribed to in
 	listeners map[*listener]struct{}
-	// resources counts the listeners of each URI. changing is held while the
-	// server is told of a first or a last one.
-	resources map[string]int
-	changing  chan struct{}
+}
+
+// watched counts the listeners of each resource in one session.
+type watched struct {
+	// changing is held by who counts, and tells the server of a first or a last one.
+	changing chan struct{}
+	count    map[string]int
+}
+
+func newWatched() *watched {
+	return &watched{count: map[string]int{}, changing: make(chan struct{}, 1)}
 }
 
 // listener is one subscriptions/listen.
@@ -44,18 +50,7 @@ const maxWaiting = 64
 const watchTime = partingTime
 
 func newHub(log *slog.Logger) *hub {
-	return &hub{log: log, listeners: map[*listener]struct{}{}, resources: map[string]int{}, changing: make(chan struct{}, 1)}
-}
-
-// use makes s the session that subscriptions are made in.
-func (h *hub) use(s *served) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.session != s {
-		// What was subscribed to in a session that is gone is so no more; its
-		// listeners have ended with it.
-		h.session, h.resources = s, map[string]int{}
-	}
+	return &hub{log: log, listeners: map[*listener]struct{}{}}
 }
 
 func (h *hub) unused() bool {
@@ -64,31 +59,28 @@ func (h *hub) unused() bool {
 	return len(h.listeners) == 0
 }
 
-// listen serves one subscription until its client closes it, or the session it
-// is made in ends.
-func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+// listen serves one subscription until its client closes it, or s ends, the session
+// it is made in.
+func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.Message, error) {
 	asked, _, err := wanted(x)
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	s := h.session
-	h.mu.Unlock()
 	if l, ok := s.Conn.(interface{ Listen() }); ok {
 		l.Listen()
 	}
 	l := &listener{exchange: x, filter: s.offered(asked)}
 	resources := l.filter.ResourceSubscriptions
 	l.filter.ResourceSubscriptions = nil
-	var watched []string
-	defer func() { h.unsubscribe(s, x.Client, watched) }()
+	var watches []string
+	defer func() { h.unsubscribe(s, x.Client, watches) }()
 	h.add(l)
 	defer h.remove(l)
 	for _, uri := range resources {
-		if slices.Contains(watched, uri) {
+		if slices.Contains(watches, uri) {
 			continue
 		}
-		if err := h.subscribe(ctx, s, x.Client, uri); err != nil {
+		if err := s.subscribe(ctx, x.Client, uri); err != nil {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
@@ -98,8 +90,8 @@ func (h *hub) listen(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 			}
 			continue
 		}
-		watched = append(watched, uri)
-		h.want(l, watched)
+		watches = append(watches, uri)
+		h.want(l, watches)
 	}
 	l.acknowledge()
 	select {
@@ -157,26 +149,22 @@ func (s *served) offered(f filter) filter {
 
 // subscribe counts one more listener of a resource, and tells the server of the
 // first.
-func (h *hub) subscribe(ctx context.Context, s *served, client *gateway.Client, uri string) error {
+func (s *served) subscribe(ctx context.Context, client *gateway.Client, uri string) error {
+	w := s.watched
 	select {
-	case h.changing <- struct{}{}:
+	case w.changing <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-h.changing }()
-	h.mu.Lock()
-	first := h.resources[uri] == 0
-	h.mu.Unlock()
-	if first {
+	defer func() { <-w.changing }()
+	if w.count[uri] == 0 {
 		ctx, cancel := context.WithTimeout(ctx, watchTime)
 		defer cancel()
 		if err := s.tell(ctx, client, mcp.MethodResourcesSubscribe, uri); err != nil {
 			return err
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.resources[uri]++
+	w.count[uri]++
 	return nil
 }
 
@@ -185,21 +173,17 @@ func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
 	if len(uris) == 0 {
 		return
 	}
-	h.changing <- struct{}{}
-	defer func() { <-h.changing }()
+	w := s.watched
+	w.changing <- struct{}{}
+	defer func() { <-w.changing }()
 	ctx, cancel := context.WithTimeout(context.Background(), watchTime)
 	defer cancel()
 	for _, uri := range uris {
-		h.mu.Lock()
-		last := h.session == s && h.resources[uri] == 1
-		if h.session == s && h.resources[uri] > 0 {
-			h.resources[uri]--
+		if w.count[uri]--; w.count[uri] > 0 {
+			continue
 		}
-		if last {
-			delete(h.resources, uri)
-		}
-		h.mu.Unlock()
-		if !last || !s.alive() {
+		delete(w.count, uri)
+		if !s.alive() {
 			continue
 		}
 		if err := s.tell(ctx, client, mcp.MethodResourcesUnsubscribe, uri); err != nil {

@@ -2,10 +2,16 @@ package backend
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -61,5 +67,80 @@ func TestSubscriptionsAtAServerThatDoesNotAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Where the requests that the server may ask during are too many for one session,
+// there is another. Who watches a resource in the one is told of as leaving it, also
+// when somebody watches in the other by then.
+func TestSubscriptionsInTwoSessions(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{}, 2*maxAsking)
+	heard := make(chan string, 100)
+	sessions := 0
+	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Parse(body)
+		switch {
+		case err != nil || r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		case m.Method == mcp.MethodDiscover:
+			http.Error(w, "no session", http.StatusBadRequest)
+			return
+		case m.Method == mcp.MethodInitialize:
+			sessions++ // one after the other
+			w.Header().Set(mcp.HeaderSessionID, fmt.Sprint(sessions))
+			reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}}}`)
+			return
+		case m.Kind() == mcp.Notification:
+			w.WriteHeader(http.StatusAccepted)
+			return
+		case m.Method == mcp.MethodToolsCall:
+			entered <- struct{}{}
+			<-release
+		case strings.HasPrefix(m.Method, "resources/"):
+			heard <- m.Method + " in " + r.Header.Get(mcp.HeaderSessionID)
+		}
+		reply(w, m.ID, `{}`)
+	})
+	b := closeAfter(t, streamableBackend(serve(t, s).URL))
+	const capabilities = `{"elicitation":{}}`
+	watch := func() func() {
+		ctx, cancel := context.WithCancel(testContext(t))
+		p, ended := newPeer(), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = b.Do(ctx, statelessRequest(mcp.MethodSubscriptionsListen, `"notifications":{"resourceSubscriptions":["a:b"]}`, capabilities, p))
+		}()
+		p.next(t, mcp.NotificationSubscribed)
+		return func() { cancel(); <-ended }
+	}
+	var calls sync.WaitGroup
+	call := func() {
+		calls.Go(func() {
+			if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"a"`, capabilities, newPeer())); err != nil {
+				t.Error(err)
+			}
+		})
+		<-entered
+	}
+	leaveOne := watch()
+	for range maxAsking { // with the subscription there are more than fit in
+		call()
+	}
+	leaveTwo := watch()
+	leaveOne()
+	leaveTwo()
+	close(release)
+	calls.Wait()
+	var got []string
+	for len(heard) > 0 {
+		got = append(got, <-heard)
+	}
+	if diff := cmp.Diff([]string{
+		"resources/subscribe in 1", "resources/subscribe in 2", "resources/unsubscribe in 1", "resources/unsubscribe in 2",
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }
