@@ -15,9 +15,10 @@ type connections struct {
 	open   map[gateway.Conn]struct{}
 }
 
-// track keeps c until nothing runs for it any more, which may be later than that it
-// is done, so that closeAll finds it. It is an error when the backend is closed.
-func (s *connections) track(c gateway.Conn, over <-chan struct{}) error {
+// track keeps c for as long as something may run for it, which is until life ends and
+// may be later than that it is done, so that closeAll finds it. It is an error when
+// the backend is closed.
+func (s *connections) track(life context.Context, c gateway.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -27,12 +28,11 @@ func (s *connections) track(c gateway.Conn, over <-chan struct{}) error {
 		s.open = map[gateway.Conn]struct{}{}
 	}
 	s.open[c] = struct{}{}
-	go func() {
-		<-over
+	context.AfterFunc(life, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, c)
-	}()
+	})
 	return nil
 }
 
@@ -40,7 +40,7 @@ func (s *connections) track(c gateway.Conn, over <-chan struct{}) error {
 func (s *connections) begin(ctx context.Context, c gateway.Conn, session *httpSession, handshake func(context.Context) error) (gateway.Conn, error) {
 	err := inTime(ctx, "the server at "+session.remote.String(), handshake)
 	if err == nil {
-		err = s.track(c, session.ctx.Done())
+		err = s.track(session.ctx, c)
 	}
 	if err != nil {
 		_ = c.Close()

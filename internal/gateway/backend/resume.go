@@ -56,7 +56,7 @@ func (b *streamable) Resume(_ context.Context, _ *gateway.Client, handle []byte,
 	if c.info, err = json.Marshal(map[string]any{"protocolVersion": c.version}); err != nil {
 		return nil, err
 	}
-	if err := b.track(c, c.ctx.Done()); err != nil {
+	if err := b.track(c.ctx, c); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
