@@ -25,6 +25,8 @@ func (g *Gateway) serveBatch(p *post, s *session) {
 		return
 	}
 	defer g.calls.leave()
+	s.answering.enter()
+	defer s.answering.leave()
 	for _, m := range p.messages {
 		if m.Kind() == mcp.Request {
 			continue

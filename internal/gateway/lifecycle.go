@@ -31,6 +31,14 @@ func (g *Gateway) end(s *session, cause error) {
 	g.release(s.end(cause))
 }
 
+// settle waits, not for long, until what the server of s has answered last is on its
+// way: a client that sees its stream end may give up everything else.
+func (g *Gateway) settle(s *session) {
+	ctx, cancel := context.WithTimeout(g.ctx, g.pace.settle)
+	defer cancel()
+	s.answering.wait(ctx)
+}
+
 // leave ends s with the gateway. A session that the next gateway can continue is
 // left as it is at the server.
 func (g *Gateway) leave(s *session) {

@@ -50,7 +50,7 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 	if c != &s.own {
 		lost = nil // a POST has its outcome even so
 	}
-	s.leaveChannel(c, st, st.run(r.Context().Done(), lost))
+	s.leaveChannel(c, st, st.run(r.Context().Done(), lost, func() { g.settle(s) }))
 	if !s.alive() {
 		g.end(s, errServerLost)
 	}

@@ -63,7 +63,7 @@ func (p *reply) open() *stream {
 }
 
 func (p *reply) carry(st *stream, c *channel) {
-	whole := st.run(p.r.Context().Done(), nil)
+	whole := st.run(p.r.Context().Done(), nil, nil)
 	if c != nil {
 		p.session.leaveChannel(c, st, whole)
 	}

@@ -24,7 +24,7 @@ type session struct {
 	log       *slog.Logger
 	pace      *pace
 	ended     chan struct{} // closed when the session is over
-	// answering counts the calls whose answers go to the session's stream.
+	// answering counts the calls that are not answered yet.
 	answering tally
 
 	mu      sync.Mutex

@@ -67,7 +67,7 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, http.StatusServiceUnavailable, mcp.ID{}, err)
 		return
 	}
-	st.run(r.Context().Done(), nil)
+	st.run(r.Context().Done(), nil, nil)
 	g.end(s, errClientGone)
 }
 
@@ -168,10 +168,7 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 		go func() {
 			select {
 			case <-s.conn.Done():
-				// What it answered last is on its way still.
-				settle, cancel := context.WithTimeout(g.ctx, g.pace.settle)
-				defer cancel()
-				s.answering.wait(settle)
+				g.settle(s)
 				g.end(s, errServerLost)
 			case <-s.ended:
 			}

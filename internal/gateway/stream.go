@@ -107,9 +107,10 @@ func (s *stream) signal() {
 	}
 }
 
-// run writes until the stream is finished, the client is gone, or lost is
-// closed. A nil lost is never closed. whole: all that was pushed has been written.
-func (s *stream) run(gone, lost <-chan struct{}) (whole bool) {
+// run writes until the stream is finished or the client is gone. When lost is closed,
+// which a nil one never is, the stream is finished as soon as settle has returned.
+// whole: all that was pushed has been written.
+func (s *stream) run(gone, lost <-chan struct{}, settle func()) (whole bool) {
 	defer close(s.done)
 	defer s.breakOff()
 	control := http.NewResponseController(s.w)
@@ -152,8 +153,11 @@ func (s *stream) run(gone, lost <-chan struct{}) (whole bool) {
 		case <-gone:
 			return false
 		case <-lost:
-			s.finish()
 			lost = nil
+			go func() {
+				settle()
+				s.finish()
+			}()
 		}
 	}
 }

@@ -155,6 +155,8 @@ func (g *Gateway) serve(p *post, s *session, m *mcp.Message) {
 		return
 	}
 	defer g.calls.leave()
+	s.answering.enter()
+	defer s.answering.leave()
 	reply := p.reply(g, s)
 	reply.start()
 	response, refused := g.play(p.r, s, m, reply)

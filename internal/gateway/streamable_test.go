@@ -471,3 +471,29 @@ func TestTheSessionsIdleLongestMakeRoom(t *testing.T) {
 		}
 	}
 }
+
+// A client that sees its session's stream end, and cannot open another, may give up
+// all that is in flight (the Go SDK's does): the answers come first.
+func TestTheSessionsStreamEndsAfterTheAnswers(t *testing.T) {
+	b := newFakeBackend()
+	do, entered, release, _ := held()
+	b.do = do
+	_, srv := serve(t, b, nil, func(p *pace) { p.settle = patience })
+	c := newWire(t, srv).initialize(mcp.LatestSession)
+	e := c.listen()
+	outcome := c.background(req("1", "hold", `{}`))
+	receive(t, "the call", entered)
+	receive(t, "the connection", b.conns).lose()
+	select {
+	case line := <-e.lines:
+		t.Fatalf("the stream went on with %q, or ended", line)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if a := receive(t, "the answer", outcome); a.status != 200 || a.code(t) != 0 {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if m := e.message(); m != nil {
+		t.Errorf("the stream went on with %s", m.Encode())
+	}
+}
