@@ -105,7 +105,8 @@ func Dialer(opt Options) *net.Dialer {
 	}
 }
 
-// schemes refuses what is not HTTPS before anything is looked up.
+// schemes refuses what is not HTTPS before anything is looked up, and answers that
+// are none.
 type schemes struct {
 	opt  Options
 	next *http.Transport
@@ -115,7 +116,14 @@ func (s *schemes) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.URL.Scheme == "https", r.URL.Scheme == "http" && s.opt.AllowHTTP,
 		r.URL.Scheme == "http" && s.opt.AllowLoopback && isLoopbackName(r.URL.Hostname()):
-		return s.next.RoundTrip(r)
+		resp, err := s.next.RoundTrip(r)
+		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+			// Its body would be the bare connection, which no timeout and no context
+			// ends.
+			resp.Body.Close()
+			return nil, errors.New("the server switches to another protocol, which it was not asked for")
+		}
+		return resp, err
 	}
 	if r.Body != nil {
 		r.Body.Close() // a RoundTripper must

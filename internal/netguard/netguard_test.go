@@ -161,3 +161,30 @@ func TestOldTLSIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What follows a 101 is the bare connection: neither a timeout nor a context would
+// end reading it.
+func TestAServerThatSwitchesProtocolsIsRefused(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+	}))
+	defer srv.Close()
+	client, err := Client(Options{AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Get(srv.URL)
+	if err == nil {
+		resp.Body.Close()
+		t.Fatalf("got %s", resp.Status)
+	}
+	if !strings.Contains(err.Error(), "another protocol") {
+		t.Error(err)
+	}
+}
