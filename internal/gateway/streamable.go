@@ -127,6 +127,10 @@ func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error)
 		s, err = g.anonymous(r.Context(), v)
 		return s, g.openStatus(err), err
 	}
+	if len(r.Header[mcp.HeaderSessionID]) > 1 {
+		// Who stands in front of us may go by the other one.
+		return nil, http.StatusBadRequest, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is there twice"}
+	}
 	id := r.Header.Get(mcp.HeaderSessionID)
 	if id == "" {
 		return nil, http.StatusBadRequest, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing; send initialize first"}

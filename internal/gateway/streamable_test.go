@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -495,5 +496,20 @@ func TestTheSessionsStreamEndsAfterTheAnswers(t *testing.T) {
 	}
 	if m := e.message(); m != nil {
 		t.Errorf("the stream went on with %s", m.Encode())
+	}
+}
+
+func TestASessionIsNamedOnce(t *testing.T) {
+	_, srv := serve(t, newFakeBackend(), nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20251125)
+	for _, other := range []string{"x", c.session} {
+		conn := raw(t, srv.Listener.Addr().String(), "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: "+c.session+"\r\nmcp-session-id: "+other+"\r\nConnection: close\r\n\r\n")
+		b, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 400 ") {
+			t.Errorf("%v, %.60q", err, b)
+		}
+	}
+	if a := c.post(req("1", "ping", `{}`)); a.status != 200 {
+		t.Errorf("the session is gone: %s", a.body)
 	}
 }
