@@ -32,6 +32,9 @@ type room struct {
 	stop context.CancelFunc
 	work workers
 	kick chan struct{} // what is wanted has changed
+	// adding is held by the session that wants one more resource, until it is known
+	// what becomes of that: a server may refuse the others' with the one it does not want.
+	adding chan struct{}
 
 	mu      sync.Mutex
 	running bool
@@ -56,7 +59,7 @@ type listenOutcome struct {
 
 func newRoom(s *sessionClients, principal string) *room {
 	r := &room{
-		clients: s, principal: principal, kick: make(chan struct{}, 1),
+		clients: s, principal: principal, kick: make(chan struct{}, 1), adding: make(chan struct{}, 1),
 		members: map[*sessionConn]*interest{}, changed: make(chan struct{}),
 	}
 	if _, stdio := s.modern.(modernStdio); !stdio {
@@ -132,6 +135,14 @@ func (r *room) listen(c *sessionConn) {
 }
 
 func (r *room) subscribe(ctx context.Context, c *sessionConn, uri string) error {
+	select {
+	case r.adding <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-r.ctx.Done():
+		return errLeft
+	}
+	defer func() { <-r.adding }()
 	added := false
 	version, err := r.change(c, func(in *interest) error {
 		_, there := in.resources[uri]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -365,5 +366,40 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A resource that the server refuses to watch is refused to who asks for it, and not
+// to another session that asks for something else at the same time.
+func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
+	noLeaks(t)
+	came, release := make(chan struct{}, 1), make(chan struct{})
+	h := &herald{t: t, refuse: func(f filter) error {
+		if !slices.Contains(f.ResourceSubscriptions, "a:bad") {
+			return nil
+		}
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+		<-release
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such resource"}
+	}}
+	clients := newSessionClients(h, testLog())
+	t.Cleanup(clients.close)
+	one, two := enterSession(t, clients, everything, fullClient(), newPeer()), enterSession(t, clients, everything, fullClient(), newPeer())
+	bad, good := make(chan error, 1), make(chan error, 1)
+	go func() { bad <- subscribe(t, one, mcp.MethodResourcesSubscribe, "a:bad") }()
+	<-came
+	go func() { good <- subscribe(t, two, mcp.MethodResourcesSubscribe, "a:good") }()
+	for deadline := time.Now().Add(200 * time.Millisecond); !two.room.hasResources(two) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // it would be among what is refused
+	}
+	close(release)
+	if err := <-bad; codeOf(err) != mcp.CodeInvalidParams {
+		t.Error("the one that is refused:", err)
+	}
+	if err := <-good; err != nil {
+		t.Error("the other:", err)
 	}
 }
