@@ -48,12 +48,14 @@ build-all: generate ## Build for Linux, macOS and Windows into dist/
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "dist/thv-registry-$$os-$$arch$$suffix" ./cmd/thv-registry; \
 	done
 
-# One of each other kind, so that a file for one system does not break another.
+# One of each other kind, and its tests, so that a file for one system does not break
+# another.
 cross: generate
 	@for platform in darwin/arm64 windows/amd64; do \
 		echo "building for $$platform"; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv && \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/thv-registry || exit 1; \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		go build -o /dev/null ./cmd/thv && go build -o /dev/null ./cmd/thv-registry && \
+		go vet ./internal/... ./cmd/... || exit 1; \
 	done
 
 demo: ## Run a real tool server in a container, use it, and remove it

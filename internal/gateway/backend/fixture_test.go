@@ -410,3 +410,21 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// outcome is what an exchange that was begun came to.
+type outcome struct {
+	m   *mcp.Message
+	err error
+}
+
+func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {
+	t.Helper()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-time.After(patience):
+		t.Fatal("the call has no outcome")
+		return nil, nil
+	}
+}
+

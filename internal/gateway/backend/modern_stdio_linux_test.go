@@ -30,26 +30,6 @@ func askModern(t *testing.T, m modern, name, arg string) string {
 	return text(m.Do(testContext(t), modernExchange(tool(name, arg), nil)))
 }
 
-func discoverExchange() *gateway.Exchange {
-	return modernExchange(request(mcp.IntID(0), mcp.MethodDiscover, `{}`), nil)
-}
-
-// isOtherEra reports whether err says that the server is of the session era.
-func isOtherEra(err error) bool {
-	var era *otherEra
-	return errors.As(err, &era)
-}
-
-// beginModern plays x out meanwhile.
-func beginModern(ctx context.Context, m modern, x *gateway.Exchange) <-chan outcome {
-	done := make(chan outcome, 1)
-	go func() {
-		answer, err := m.Do(ctx, x)
-		done <- outcome{answer, err}
-	}()
-	return done
-}
-
 // holdModern begins a call that the server keeps until it is told to release
 // name. It returns when the server has it.
 func holdModern(ctx context.Context, t *testing.T, m modern, name string, x *gateway.Exchange) <-chan outcome {

@@ -13,23 +13,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// listen begins a subscription and returns when it is acknowledged.
-func listen(ctx context.Context, t *testing.T, m modern, id mcp.ID) (p *peer, done <-chan outcome) {
-	t.Helper()
-	p = newPeer()
-	done = beginModern(ctx, m, modernExchange(request(id, mcp.MethodSubscriptionsListen, `{"notifications":{"toolsListChanged":true}}`), p))
-	mustBelong(t, p.next(t, mcp.NotificationSubscribed).Params, id)
-	return p, done
-}
-
-func mustBelong(t *testing.T, params json.RawMessage, id mcp.ID) {
-	t.Helper()
-	raw, _, err := mcp.Lookup(params, "_meta", mcp.MetaSubscription)
-	if got, _ := mcp.AsID(raw); err != nil || got != id {
-		t.Errorf("subscription %s, want %s", params, id)
-	}
-}
-
 func TestModernStdioSubscriptions(t *testing.T) {
 	t.Run("each hears its own, by its own id", func(t *testing.T) {
 		_, m := modernSite(t, StdioConfig{}, "modern")

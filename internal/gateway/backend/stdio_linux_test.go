@@ -175,11 +175,6 @@ func ask(t *testing.T, c gateway.Conn, name, arg string) string {
 }
 
 // outcome is what a call that goes on meanwhile comes to.
-type outcome struct {
-	m   *mcp.Message
-	err error
-}
-
 func begin(ctx context.Context, c gateway.Conn, x *gateway.Exchange) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
@@ -210,17 +205,6 @@ func (quiet) Notify(*mcp.Message) {}
 func (quiet) Ask(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
-}
-
-func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {
-	t.Helper()
-	select {
-	case o := <-done:
-		return o.m, o.err
-	case <-time.After(patience):
-		t.Fatal("the call has no outcome")
-		return nil, nil
-	}
 }
 
 func mustEnd(t *testing.T, c gateway.Conn) {

@@ -1,0 +1,104 @@
+package backend
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Listen opens the session's own stream (MCP, Streamable HTTP, Listening for
+// Messages from the Server) and keeps it open; a server need not offer it. It
+// returns when the server has accepted or refused, or after listenTime.
+func (c *streamableConn) Listen() {
+	settled := c.startListening()
+	if settled == nil {
+		return
+	}
+	timer := time.NewTimer(listenTime)
+	defer timer.Stop()
+	select {
+	case <-settled:
+	case <-timer.C:
+	}
+}
+
+// startListening opens the stream if nobody has; the channel is closed when the
+// server has accepted or refused it.
+func (c *streamableConn) startListening() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deaf || c.settled != nil {
+		return c.settled
+	}
+	settled := make(chan struct{})
+	started := c.work.start(func() {
+		settle := sync.OnceFunc(func() { close(settled) })
+		defer settle()
+		c.keepListening(settle)
+	})
+	if started {
+		c.settled = settled
+	}
+	return c.settled
+}
+
+func (c *streamableConn) keepListening(accepted func()) {
+	var state streamState
+	opened := c.resumed // and so the session, once
+	for {
+		var again bool
+		resp, err := c.get(c.ctx, c.header(), state.lastID)
+		switch {
+		case err != nil:
+			again = true
+		case resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream:
+			opened, again = true, true
+			accepted()
+			began := time.Now()
+			_, err = c.pump(newOpenStream(resp), nil, &state)
+			_ = resp.Body.Close()
+			if time.Since(began) > maxPause {
+				state.attempts = 0
+			}
+		case isTransient(resp.StatusCode):
+			again = true
+			err = c.refused(resp, "a stream for the session").err()
+		default:
+			c.streamRefused(resp, opened, state.lastID != "")
+			// A server that cannot continue the stream may yet open another: what it
+			// has said meanwhile is lost, but not what it says from now on.
+			again = state.lastID != "" && resp.StatusCode/100 == 4
+			state.lastID = ""
+		}
+		if !again || c.ctx.Err() != nil {
+			return
+		}
+		c.log.Debug("the session's stream ended; it will be opened again", "error", err, "after", state.pause())
+		if sleep(c.ctx, state.pause()) != nil {
+			return
+		}
+		state.attempts++
+	}
+}
+
+// streamRefused handles a refusal of the session's stream. At first it means
+// that there is none; later, when it says so, that there is no session. continues:
+// it was to go on where it broke off.
+func (c *streamableConn) streamRefused(resp *http.Response, opened, continues bool) {
+	if resp.StatusCode/100 == 2 {
+		discard(resp)
+		return
+	}
+	refused := c.refused(resp, "a stream for the session")
+	if opened {
+		_ = c.refusedHere(refused)
+	}
+	switch {
+	case continues:
+		c.log.Info("the session's stream is not continued: messages that belong to no request may be missing", "error", refused.text)
+	case resp.StatusCode != http.StatusMethodNotAllowed:
+		c.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
+	}
+}
