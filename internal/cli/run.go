@@ -40,6 +40,7 @@ type runOptions struct {
 	targetPort             int
 	endpointPrefix         string
 	trustProxyHeaders      bool
+	allowedHosts           []string
 	sessionTTL             time.Duration
 	stateless              bool
 	debug                  bool
@@ -156,6 +157,7 @@ func runFlags(f *pflag.FlagSet, o *runOptions) {
 	f.IntVar(&o.targetPort, "target-port", 0, "Container port (SSE or streamable HTTP only)")
 	f.StringVar(&o.endpointPrefix, "endpoint-prefix", "", "Path prefix prepended to SSE endpoint URLs")
 	f.BoolVar(&o.trustProxyHeaders, "trust-proxy-headers", false, "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix")
+	f.StringSliceVar(&o.allowedHosts, "allowed-hosts", nil, "Names, with or without a port, under which the proxy is reached besides localhost and its addresses")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 }

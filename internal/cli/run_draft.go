@@ -222,7 +222,7 @@ func (o *runOptions) apply(s *workload.Spec, own *values) error {
 	}
 	x := &s.Proxy
 	x.Host, x.Mode, x.EndpointPrefix = o.host, o.proxyMode, o.endpointPrefix
-	x.TrustProxyHeaders = o.trustProxyHeaders
+	x.TrustProxyHeaders, x.AllowedHosts = o.trustProxyHeaders, o.allowedHosts
 	x.SessionTTL = workload.Duration(o.sessionTTL)
 	x.Stateless = x.Stateless || o.stateless
 	if o.given("proxy-port") {

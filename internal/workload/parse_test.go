@@ -193,9 +193,9 @@ func TestPermissionProfiles(t *testing.T) {
 }
 
 func TestValidationReportsEverything(t *testing.T) {
-	s := &Spec{Schema: "x", Name: "A b", Transport: "pigeon", Proxy: Proxy{Port: 0, Mode: "x", EndpointPrefix: "x/"}}
+	s := &Spec{Schema: "x", Name: "A b", Transport: "pigeon", Proxy: Proxy{Port: 0, Mode: "x", EndpointPrefix: "x/", AllowedHosts: []string{"fine.example:1", "*.example", "http://x"}}}
 	err := Validate(s)
-	for _, want := range []string{"schema", "A b", "pigeon", "neither an image nor", "proxy port", "proxy mode", "host", "endpoint prefix"} {
+	for _, want := range []string{"schema", "A b", "pigeon", "neither an image nor", "proxy port", "proxy mode", "host", "endpoint prefix", `"*.example"`, `"http://x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not mention %s", err, want)
 		}

@@ -201,6 +201,11 @@ func (p Proxy) validate() error {
 	if p.EndpointPrefix != "" && (!strings.HasPrefix(p.EndpointPrefix, "/") || path.Clean(p.EndpointPrefix) != p.EndpointPrefix || strings.ContainsAny(p.EndpointPrefix, "?#\r\n ")) {
 		add("endpoint prefix %q must be a path that begins with / and does not end with it", p.EndpointPrefix)
 	}
+	for _, host := range p.AllowedHosts {
+		if u, err := url.Parse("//" + host); err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@ ") {
+			add("allowed host %q is not a name such as tools.example or tools.example:8443", host)
+		}
+	}
 	if p.SessionTTL < 0 {
 		add("session TTL must not be negative")
 	}
