@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,15 +55,6 @@ func (a *App) Dirs() (settings.Dirs, error) {
 		a.dirs = dirs
 	}
 	return dirs, err
-}
-
-// Log goes to standard error: warnings, or everything with --debug.
-func (a *App) Log() *slog.Logger {
-	level := slog.LevelWarn
-	if a.Debug {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 }
 
 // Store is where workloads are kept.
@@ -122,7 +112,7 @@ func (a *App) Manager() (*workload.Manager, error) {
 		return nil, fmt.Errorf("find the program of thv itself: %w", err)
 	}
 	return workload.NewManager(workload.ManagerConfig{
-		Store: store, Engine: a.Engine, Executable: exe, Log: a.Log(), Forget: secrets.Forget,
+		Store: store, Engine: a.Engine, Executable: exe, Forget: secrets.Forget,
 	}), nil
 }
 

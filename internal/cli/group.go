@@ -128,6 +128,8 @@ func newGroupRm(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p := newProgress(app.Err)
+			defer p.done()
 			return app.each(cmd.Context(), args, func(group string) error {
 				if err := groupExists(app, group); err != nil { // "" would select those of none
 					return err
@@ -140,7 +142,9 @@ func newGroupRm(app *App) *cobra.Command {
 					return fmt.Errorf("group %q has %d workloads; remove them first, or add --with-workloads", group, len(names))
 				}
 				for _, name := range names {
-					if err := m.Remove(cmd.Context(), name); err != nil && !errors.Is(err, workload.ErrNotFound) {
+					err := m.Remove(cmd.Context(), name, p.event)
+					p.done()
+					if err != nil && !errors.Is(err, workload.ErrNotFound) {
 						return err
 					}
 				}

@@ -72,17 +72,24 @@ func (s *selection) resolve(ctx context.Context, app *App) (m *workload.Manager,
 }
 
 // each does one thing to each name and goes on when one fails. Faults are shown
-// as they come. It stops early only when ctx ends.
+// as they come. It stops early only when ctx ends, and returns that unless the
+// fault it has shown says so.
 func (a *App) each(ctx context.Context, names []string, do func(name string) error) error {
 	failed := 0
 	var last error
 	for _, name := range names {
-		if err := do(name); err != nil {
+		err := do(name)
+		interrupted := ctx.Err()
+		says := errors.Is(err, workload.ErrInterrupted)
+		if err != nil && (says || interrupted == nil || !errors.Is(err, interrupted)) {
 			fmt.Fprintln(a.Err, sentence(err))
 			failed, last = failed+1, err
 		}
-		if err := ctx.Err(); err != nil {
-			return &errReported{err}
+		switch {
+		case says:
+			return &errReported{interrupted}
+		case interrupted != nil:
+			return interrupted
 		}
 	}
 	switch {
@@ -99,7 +106,15 @@ func newStop(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop NAME...",
 		Short: "Stop workloads",
-		Long:  "Stop ends workloads and their containers. They stay known and can be started again;\ntheir URLs do not change.",
+		Long: `Stop ends workloads and their containers. They stay known and can be started again;
+their URLs do not change.
+
+No new call is taken. Those that are running have 10 s to end, and then the server
+has 10 s. A gateway that has not ended after 30 s, or that does not answer, is
+killed, and its container with it.
+
+Ctrl-C ends the waiting, not the stop: a workload that was asked to stop goes on
+stopping by itself.`,
 		Example: `  thv stop time
   thv stop --group work
   thv stop --all`,
@@ -108,8 +123,11 @@ func newStop(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p := newProgress(app.Err)
+			defer p.done()
 			return app.each(cmd.Context(), names, func(name string) error {
-				err := m.Stop(cmd.Context(), name)
+				err := m.Stop(cmd.Context(), name, p.event)
+				p.done()
 				if errors.Is(err, workload.ErrNotRunning) {
 					fmt.Fprintf(app.Err, "%s is not running\n", name)
 					return nil
@@ -130,7 +148,11 @@ func newRm(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Stop and remove workloads",
-		Long:  "Remove ends workloads and deletes their configuration, logs and secrets. A workload\nthat is run again under the same name has the same URL.",
+		Long: `Remove ends workloads, as stop does, and deletes their configuration, logs and
+secrets. A workload that is run again under the same name has the same URL.
+
+After a Ctrl-C while it waits, the workload goes on stopping by itself and is not
+removed.`,
 		Example: `  thv rm time
   thv rm --group work`,
 		Aliases: []string{"remove", "delete"},
@@ -139,8 +161,12 @@ func newRm(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p := newProgress(app.Err)
+			defer p.done()
 			return app.each(cmd.Context(), names, func(name string) error {
-				if err := m.Remove(cmd.Context(), name); err != nil {
+				err := m.Remove(cmd.Context(), name, p.event)
+				p.done()
+				if err != nil {
 					return err
 				}
 				fmt.Fprintf(app.Err, "%s removed\n", name)
@@ -172,6 +198,10 @@ func newRestart(app *App) *cobra.Command {
 	return startCommand(app, &cobra.Command{
 		Use:   "restart NAME...",
 		Short: "Stop workloads and start them again",
+		Long: `Restart ends workloads, as stop does, and starts them again, as start does.
+
+After a Ctrl-C while it waits for the end, the workload goes on stopping by itself
+and is not started again.`,
 		Example: `  thv restart time
   thv restart --group work`,
 	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {

@@ -50,7 +50,7 @@ func livingApp(t *testing.T) *App {
 			t.Error(err)
 		}
 		for _, st := range all {
-			if err := m.Remove(context.Background(), st.Name); err != nil {
+			if err := m.Remove(context.Background(), st.Name, nil); err != nil {
 				t.Errorf("rm %s: %v", st.Name, err)
 			}
 		}

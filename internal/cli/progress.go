@@ -28,6 +28,11 @@ func newProgress(w io.Writer) *progress { return &progress{w: w, tty: isTerminal
 func (p *progress) event(e workload.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if e.Stage == workload.NoteStage {
+		p.finish()
+		fmt.Fprintln(p.w, "Note:", printable(e.Message))
+		return
+	}
 	if !p.tty {
 		// Layers and bytes are noise in a log; steps are not.
 		if e.Total == 0 && e.Current == 0 && e.Message != p.last {

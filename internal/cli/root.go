@@ -28,12 +28,14 @@ func Main(args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	var reported *errReported
 	if ctx.Err() != nil {
 		// Whatever failed, failed because of this.
-		fmt.Fprintln(app.Err, "Error: interrupted")
+		if !errors.As(err, &reported) {
+			fmt.Fprintln(app.Err, "Error: interrupted")
+		}
 		return exitInterrupted
 	}
-	var reported *errReported
 	if !errors.As(err, &reported) {
 		fmt.Fprintln(app.Err, sentence(err))
 	}

@@ -237,7 +237,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	if gone := manager.Remove(clean, name); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
+	if gone := manager.Remove(clean, name, p.event); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
 		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %s\n", name, printable(gone.Error()))
 	}
 	return err

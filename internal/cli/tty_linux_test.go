@@ -192,6 +192,7 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 	events := []workload.Event{
 		{Stage: "image", Message: "pulling x"}, {Stage: "image", Message: "layer", Current: 5, Total: 10},
 		{Stage: "image", Message: "layer", Current: 10, Total: 10}, {Stage: "server", Message: "waiting\x07"}, {Stage: "server", Message: "waiting\x07"},
+		{Stage: workload.NoteStage, Message: "killed\x07"},
 	}
 	var plain bytes.Buffer
 	p := newProgress(&plain)
@@ -199,7 +200,7 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 		p.event(e)
 	}
 	p.done()
-	if plain.String() != "pulling x\nwaiting\n" {
+	if plain.String() != "pulling x\nwaiting\nNote: killed\n" {
 		t.Errorf("plain: %q", plain.String())
 	}
 	s := newScreen(t)
@@ -210,7 +211,7 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 	for _, step := range []struct {
 		event workload.Event
 		shown string
-	}{{events[0], "pulling x"}, {workload.Event{Message: "layer", Current: 5e6, Total: 10e6}, "layer 5.0 of 10.0 MB"}, {events[3], "waiting"}} {
+	}{{events[0], "pulling x"}, {workload.Event{Message: "layer", Current: 5e6, Total: 10e6}, "layer 5.0 of 10.0 MB"}, {events[3], "waiting"}, {events[5], "\rNote: killed\r\n"}, {events[0], "pulling x"}} {
 		p.event(step.event)
 		s.shows(t, step.shown)
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -21,10 +19,6 @@ const (
 	LabelGroup = "dev.toolhaven.group"
 )
 
-// stopTimeout bounds a graceful end: the gateway drains for up to 10 s and the
-// server gets 10 s; what still holds the workload then is killed.
-const stopTimeout = 30 * time.Second
-
 // ManagerConfig is what a Manager works with.
 type ManagerConfig struct {
 	Store *Store
@@ -33,7 +27,6 @@ type ManagerConfig struct {
 	Engine func(ctx context.Context) (container.Engine, error)
 	// Executable is the program started as `Executable owner NAME`.
 	Executable string
-	Log        *slog.Logger
 	// Forget drops what else is kept for a workload that is removed (its
 	// secrets). It may be nil.
 	Forget func(name string) error
@@ -45,26 +38,31 @@ type Manager struct {
 	store  *Store
 	engine func(ctx context.Context) (container.Engine, error)
 	exe    string
-	log    *slog.Logger
 	forget func(name string) error
+	pace   pace
 }
 
 // NewManager makes a Manager.
 func NewManager(cfg ManagerConfig) *Manager {
-	m := &Manager{store: cfg.Store, engine: cfg.Engine, exe: cfg.Executable, log: cfg.Log, forget: cfg.Forget}
+	m := &Manager{store: cfg.Store, engine: cfg.Engine, exe: cfg.Executable, forget: cfg.Forget, pace: usualPace()}
 	if m.forget == nil {
 		m.forget = func(string) error { return nil }
 	}
 	return m
 }
 
-// Event is a step on the way to a running workload, for a person to see.
+// Event is a step on the way to a running workload, or to one that has stopped,
+// for a person to see.
 type Event struct {
-	Stage   string `json:"stage"` // "image", "container", "server"
+	Stage   string `json:"stage"` // "image", "container", "server", "stop", or NoteStage
 	Message string `json:"message"`
 	Current int64  `json:"current,omitempty"` // bytes
 	Total   int64  `json:"total,omitempty"`   // bytes; 0 when unknown
 }
+
+// NoteStage is the Stage of an Event that is no step: something to know when all
+// is over.
+const NoteStage = "note"
 
 // Create stores a workload without starting it.
 func (m *Manager) Create(_ context.Context, spec *Spec) error {
@@ -98,23 +96,32 @@ func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) 
 }
 
 func (m *Manager) start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if progress == nil {
-		progress = func(Event) {}
-	}
-	if err := m.spawn(ctx, name, progress); err != nil {
+	if err := m.spawn(ctx, name, heard(progress)); err != nil {
 		return nil, err
 	}
 	return m.Status(ctx, name)
 }
 
+// heard is a progress function that may be called.
+func heard(progress func(Event)) func(Event) {
+	if progress == nil {
+		return func(Event) {}
+	}
+	return progress
+}
+
 // Restart stops a workload if it runs and starts it again. A Spec that was lost
-// from disk while the workload ran is taken back from its owner.
+// from disk while the workload ran is taken back from its owner. When ctx ends
+// while it stops, it is not started again.
 func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := m.Stop(ctx, name); err != nil && !errors.Is(err, ErrNotRunning) {
-		return nil, err
+	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
+		return nil, unfinished(err, "it is not started again")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, &interruption{fmt.Sprintf("workload %q is stopped, and not started again", name), err}
 	}
 	return m.start(ctx, name, progress)
 }
@@ -133,119 +140,6 @@ func (m *Manager) restoreSpec(ctx context.Context, name string) error {
 		return err
 	}
 	return m.store.Put(spec)
-}
-
-// Stop ends a workload and everything of it on the engine; its Spec stays.
-// ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
-// When it returns nil the workload's port is free.
-func (m *Manager) Stop(ctx context.Context, name string) error {
-	owner, err := m.store.Owner(name)
-	if err != nil {
-		return err
-	}
-	spec, specErr := m.store.Get(name)
-	if owner == nil {
-		if specErr != nil && !m.exists(name) {
-			return specErr
-		}
-		if err := m.sweep(ctx, name, spec); err != nil {
-			return err
-		}
-		// A workload that failed is stopped from now on: that was asked for.
-		if m.store.Last(name).State != Stopped {
-			return m.store.SetLast(name, Stopped, "")
-		}
-		return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
-	}
-	if specErr != nil {
-		// Lost from disk; its owner still has it. Without it we look for a
-		// container, which is never wrong.
-		spec, _ = owner.Spec(ctx)
-	}
-	reason := ""
-	if err := owner.Stop(ctx); err != nil || !m.released(ctx, name, owner, stopTimeout) {
-		if err := m.store.kill(owner); err != nil {
-			return err
-		}
-		if !m.released(ctx, name, owner, 5*time.Second) {
-			return fmt.Errorf("workload %q: process %d still holds it after being killed", name, owner.PID)
-		}
-		reason = "its gateway did not answer and was killed"
-		m.log.Warn("gateway killed", "workload", name, "pid", owner.PID)
-	}
-	if err := m.sweep(ctx, name, spec); err != nil {
-		return err
-	}
-	return m.store.SetLast(name, Stopped, reason)
-}
-
-// released waits until owner no longer holds the workload.
-func (m *Manager) released(ctx context.Context, name string, owner *Owner, limit time.Duration) bool {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		// A holder without a note is between taking it away and unlocking.
-		if now, err := m.store.Owner(name); err == nil && (now == nil || now.Nonce != "" && now.Nonce != owner.Nonce) {
-			return true
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// sweep removes what a dead owner left on the engine. A workload that never has
-// a container needs no engine for that. spec may be nil when it is lost.
-func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
-	if spec != nil && spec.Remote != nil {
-		return nil
-	}
-	engine, err := m.engine(ctx)
-	if err != nil {
-		return fmt.Errorf("look for containers of workload %q: %w", name, err)
-	}
-	return RemoveContainers(ctx, engine, m.store, name)
-}
-
-// RemoveContainers removes every container of a workload of this store. The
-// caller knows that no owner uses them.
-func RemoveContainers(ctx context.Context, engine container.Engine, store *Store, name string) error {
-	found, err := Containers(ctx, engine, store, name)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, c := range found {
-		errs = append(errs, engine.Remove(ctx, c.ID))
-	}
-	return errors.Join(errs...)
-}
-
-// Containers are all containers of a workload of this store, ended ones too.
-func Containers(ctx context.Context, engine container.Engine, store *Store, name string) ([]container.Container, error) {
-	return engine.List(ctx, map[string]string{LabelWorkload: name, LabelStore: store.ID()})
-}
-
-// Remove stops a workload and deletes it. ErrNotFound when there is none.
-func (m *Manager) Remove(ctx context.Context, name string) error {
-	if owner, err := m.store.Owner(name); err != nil {
-		return err
-	} else if owner == nil && !m.exists(name) {
-		return fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
-	if err := m.Stop(ctx, name); err != nil && !errors.Is(err, ErrNotRunning) {
-		return err
-	}
-	if err := m.forget(name); err != nil {
-		return err
-	}
-	return m.store.Delete(name)
 }
 
 func (m *Manager) exists(name string) bool {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -66,8 +65,18 @@ func testOwner(name string) int {
 	say(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
 	say(Notice{Ready: true})
 	<-stop
+	if os.Getenv("TEST_OWNER") == "lingers" { // calls are still running
+		for !exists(os.Getenv("TEST_MARK")) {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 	store.SetLast(name, Stopped, "")
 	return 0
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func testManager(t *testing.T) (*Manager, *Store) {
@@ -81,7 +90,7 @@ func testManager(t *testing.T) (*Manager, *Store) {
 		t.Fatal(err)
 	}
 	m := NewManager(ManagerConfig{
-		Store: s, Executable: exe, Log: slog.New(slog.DiscardHandler),
+		Store: s, Executable: exe,
 		Engine: func(context.Context) (container.Engine, error) { return nil, container.ErrUnavailable },
 	})
 	t.Cleanup(func() {
@@ -102,7 +111,7 @@ func run(ctx context.Context, m *Manager, name string) (*Status, error) {
 	}
 	st, err := m.Start(ctx, name, nil)
 	if err != nil {
-		return nil, errors.Join(err, m.Remove(context.WithoutCancel(ctx), name))
+		return nil, errors.Join(err, m.Remove(context.WithoutCancel(ctx), name, nil))
 	}
 	return st, nil
 }
@@ -138,13 +147,13 @@ func TestLifecycle(t *testing.T) {
 	if _, err := m.Start(t.Context(), "a", nil); !errors.Is(err, ErrAlreadyRunning) {
 		t.Errorf("start of a running workload: %v", err)
 	}
-	if err := m.Stop(t.Context(), "a"); err != nil {
+	if err := m.Stop(t.Context(), "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	if !portIsFree(t, st.Server) {
 		t.Error("stop returned while the port was held")
 	}
-	if err := m.Stop(t.Context(), "a"); !errors.Is(err, ErrNotRunning) {
+	if err := m.Stop(t.Context(), "a", nil); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("a second stop: %v", err)
 	}
 	if st, err := m.Status(t.Context(), "a"); err != nil || st.State != Stopped {
@@ -154,10 +163,10 @@ func TestLifecycle(t *testing.T) {
 	if err != nil || again.URL != st.URL {
 		t.Errorf("restart: %+v, %v; want URL %s", again, err, st.URL)
 	}
-	if err := m.Remove(t.Context(), "a"); err != nil {
+	if err := m.Remove(t.Context(), "a", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Remove(t.Context(), "a"); !errors.Is(err, ErrNotFound) {
+	if err := m.Remove(t.Context(), "a", nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a second rm: %v", err)
 	}
 	if all, err := m.List(t.Context()); err != nil || len(all) != 0 {
@@ -170,7 +179,7 @@ func TestAKilledGatewayIsReportedAndCanBeStartedAgain(t *testing.T) {
 	st := mustRun(t, m, "a")
 	kill(t, st.PID)
 	waitState(t, m, "a", Failed)
-	if err := m.Stop(t.Context(), "a"); err != nil {
+	if err := m.Stop(t.Context(), "a", nil); err != nil {
 		t.Errorf("stop after a crash: %v", err)
 	}
 	if _, err := m.Start(t.Context(), "a", nil); err != nil {
@@ -225,7 +234,7 @@ func TestALostSpecHidesNobody(t *testing.T) {
 					t.Fatalf("restart: %v", err)
 				}
 			}
-			if err := m.Remove(t.Context(), "a"); err != nil {
+			if err := m.Remove(t.Context(), "a", nil); err != nil {
 				t.Fatalf("rm: %v", err)
 			}
 			if !portIsFree(t, st.Server) {

@@ -63,7 +63,7 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 	select {
 	case err = <-notices:
 	case <-ctx.Done():
-		err = fmt.Errorf("interrupted while workload %q was starting", name)
+		err = &interruption{fmt.Sprintf("workload %q was starting, and is taken down again", name), ctx.Err()}
 	}
 	if err == nil {
 		_, err = io.WriteString(stdin, Detach)

@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,11 +26,26 @@ func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
 	if err != nil || now.State != Unresponsive || now.PID != st.PID {
 		t.Errorf("status of a stopped gateway: %+v, %v", now, err)
 	}
-	if err := m.Stop(t.Context(), "a"); err != nil {
+	if err := m.Stop(t.Context(), "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	if !portIsFree(t, st.Server) {
 		t.Error("stop left the port held")
+	}
+}
+
+func TestAnInterruptKillsNoGatewayThatDoesNotAnswer(t *testing.T) {
+	m, s := testManager(t)
+	st := mustRun(t, m, "a")
+	freeze(t, st.PID)
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	err := m.Stop(ctx, "a", nil)
+	if !errors.Is(err, ErrInterrupted) || !contains(err.Error(), "left as it is") {
+		t.Errorf("got %v", err)
+	}
+	if o, err := s.Owner("a"); err != nil || o == nil || o.PID != st.PID {
+		t.Errorf("the gateway was killed: %+v, %v", o, err)
 	}
 }
 
@@ -62,7 +78,7 @@ func TestALongPathStillHasAControlSocket(t *testing.T) {
 	s.state = t.TempDir() + "/" + strings.Repeat("x", 90)
 	t.Setenv("TEST_STATE", s.state)
 	mustRun(t, m, "a")
-	if err := m.Remove(t.Context(), "a"); err != nil {
+	if err := m.Remove(t.Context(), "a", nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -82,7 +98,7 @@ func TestAnotherProgramUnderTheOldPIDIsNeverTouched(t *testing.T) {
 	if err := os.WriteFile(s.infoPath("a"), note, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Remove(t.Context(), "a"); err != nil {
+	if err := m.Remove(t.Context(), "a", nil); err != nil {
 		t.Fatal(err)
 	}
 	if !processAlive(stranger.Process) {

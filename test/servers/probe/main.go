@@ -124,6 +124,7 @@ func newServer() *mcp.Server {
 	add(s, "sleep", "answers after so many milliseconds", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
 		Milliseconds int `json:"milliseconds"`
 	}) (string, error) {
+		fmt.Fprintln(os.Stderr, "sleeping") // in the workload's log: the call has come
 		select {
 		case <-time.After(time.Duration(in.Milliseconds) * time.Millisecond):
 			return "slept", nil

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// thvProcess is thv in a process of its own, which a test interrupts.
+type thvProcess struct {
+	cmd   *exec.Cmd
+	lines chan string // of standard error
+}
+
+func startProgram(t *testing.T, args ...string) *thvProcess {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &thvProcess{cmd: cmd, lines: make(chan string, 100)}
+	go func() {
+		defer close(p.lines)
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	return p
+}
+
+// says waits for the next line on standard error.
+func (p *thvProcess) says(t *testing.T, part string) {
+	t.Helper()
+	select {
+	case line := <-p.lines:
+		if !strings.Contains(line, part) {
+			t.Errorf("it says %q, want %q", line, part)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it never says %q", part)
+	}
+}
+
+// ends waits for the end; nothing more must be said until then.
+func (p *thvProcess) ends(t *testing.T, code int) {
+	t.Helper()
+	for line := range p.lines {
+		t.Errorf("it says too: %q", line)
+	}
+	_ = p.cmd.Wait() // the code is looked at
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d, want %d", got, code)
+	}
+}
+
+func (p *thvProcess) interrupt(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitForState asks until the workload is in that state.
+func waitForState(t *testing.T, app *App, name string, want workload.State) {
+	t.Helper()
+	var st workload.Status
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if err := json.Unmarshal([]byte(must(t, app, "status", name, "-o", "json")), &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.State == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is %s (%s), want %s", name, st.State, st.Reason, want)
+		}
+	}
+}
+
+// slowCalls is a remote server whose calls wait to be let go.
+func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
+	t.Helper()
+	came, gone := make(chan struct{}, 16), make(chan struct{})
+	url = remoteServer(t, func(r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"tools/call"`)) {
+			came <- struct{}{}
+			select {
+			case <-gone:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	return url, came, func() { close(gone) }
+}
+
+func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
+	app := livingApp(t)
+	url, called, let := slowCalls(t)
+	must(t, app, "run", url, "--name", "one")
+	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	select {
+	case <-called:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server was never called")
+	}
+	rm := startProgram(t, "rm", "one")
+	rm.says(t, "waiting for one to stop (calls have 10 s to end")
+	rm.interrupt(t)
+	rm.says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
+	rm.ends(t, exitInterrupted)
+	waitForState(t, app, "one", workload.Stopping)
+	let()
+	call.ends(t, exitOK)
+	waitForState(t, app, "one", workload.Stopped)
+}

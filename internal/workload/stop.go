@@ -1,0 +1,221 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+)
+
+// stopTimeout bounds a graceful end: the gateway drains for up to 10 s and the
+// server gets 10 s; what still holds the workload then is killed.
+const stopTimeout = 30 * time.Second
+
+// sweepTimeout bounds the removal of what an owner left on the engine. It does
+// not end with the command's context: a clean-up is not left half done.
+const sweepTimeout = 30 * time.Second
+
+// pace is how long a Manager waits at a stop.
+type pace struct {
+	quiet time.Duration // before a person is told that it takes a while
+	stop  time.Duration // before a gateway that was asked to end is killed
+}
+
+func usualPace() pace { return pace{quiet: time.Second, stop: stopTimeout} }
+
+// ErrInterrupted: the command's context ended first, and the error says what that
+// means for the workload. It wraps the context's error too.
+var ErrInterrupted = errors.New("interrupted")
+
+// interruption is what to tell a person whose command's context ended, usually by
+// Ctrl-C: what is left as it is, and what goes on.
+type interruption struct {
+	text  string
+	cause error // of the context
+}
+
+func (i *interruption) Error() string   { return ErrInterrupted.Error() + "; " + i.text }
+func (i *interruption) Unwrap() []error { return []error{ErrInterrupted, i.cause} }
+
+// unfinished adds to an interruption what was to come after the stop.
+func unfinished(err error, what string) error {
+	var i *interruption
+	if errors.As(err, &i) {
+		return &interruption{text: i.text + ", and " + what, cause: i.cause}
+	}
+	return err
+}
+
+// Stop ends a workload and everything of it on the engine; its Spec stays.
+// ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
+// When it returns nil the workload's port is free.
+//
+// progress, which may be nil, hears of it when that takes longer than a moment,
+// and when the gateway had to be killed. The end of ctx ends the waiting and
+// never the workload: an owner that was asked to end does so by itself, and is not
+// killed for want of patience. The error, ErrInterrupted, then says so.
+func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) error {
+	owner, err := m.store.Owner(name)
+	if err != nil {
+		return err
+	}
+	spec, specErr := m.store.Get(name)
+	if owner == nil {
+		if specErr != nil && !m.exists(name) {
+			return specErr
+		}
+		if err := m.sweep(ctx, name, spec); err != nil {
+			return err
+		}
+		// A workload that failed is stopped from now on: that was asked for.
+		if m.store.Last(name).State != Stopped {
+			return m.store.SetLast(name, Stopped, "")
+		}
+		return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
+	}
+	progress = heard(progress)
+	defer m.tellLater(progress, Event{
+		Stage:   "stop",
+		Message: fmt.Sprintf("waiting for %s to stop (calls have 10 s to end, then the server 10 s)", name),
+	})()
+	if specErr != nil {
+		// Lost from disk; its owner still has it. Without it we look for a
+		// container, which is never wrong.
+		spec, _ = owner.Spec(ctx)
+	}
+	reason, err := m.end(ctx, name, owner)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		progress(Event{Stage: NoteStage, Message: fmt.Sprintf("workload %s: %s", name, reason)})
+	}
+	if err := m.sweep(ctx, name, spec); err != nil {
+		return err
+	}
+	return m.store.SetLast(name, Stopped, reason)
+}
+
+// end has owner let go of the workload: as it was asked to, or, which reason then
+// tells, by force.
+func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason string, err error) {
+	// Asked in any case, so that an interrupt leaves no doubt whether it was. The
+	// question is bounded by itself.
+	asked := owner.Stop(context.WithoutCancel(ctx))
+	patience := m.pace.stop
+	if asked != nil {
+		patience = 0 // it does not answer, or it ended just now
+	}
+	switch {
+	case m.released(ctx, name, owner, patience):
+		return "", nil
+	case ctx.Err() != nil && asked != nil:
+		return "", &interruption{fmt.Sprintf("the gateway of workload %q does not answer, and is left as it is", name), ctx.Err()}
+	case ctx.Err() != nil:
+		return "", &interruption{fmt.Sprintf("workload %q was asked to stop, and goes on stopping by itself", name), ctx.Err()}
+	}
+	reason = "its gateway did not answer and was killed"
+	if asked == nil {
+		reason = fmt.Sprintf("its gateway did not end within %s and was killed", m.pace.stop)
+	}
+	if err := m.store.kill(owner); err != nil {
+		return "", err
+	}
+	if !m.released(context.WithoutCancel(ctx), name, owner, 5*time.Second) {
+		return "", fmt.Errorf("workload %q: process %d still holds it after being killed", name, owner.PID)
+	}
+	return reason, nil
+}
+
+// tellLater tells e when a moment has passed, unless the returned function is
+// called before. After that, nothing is told any more.
+func (m *Manager) tellLater(tell func(Event), e Event) (enough func()) {
+	over, silent := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(silent)
+		select {
+		case <-over:
+		case <-time.After(m.pace.quiet):
+			tell(e)
+		}
+	}()
+	return func() {
+		close(over)
+		<-silent
+	}
+}
+
+// released waits until owner no longer holds the workload.
+func (m *Manager) released(ctx context.Context, name string, owner *Owner, limit time.Duration) bool {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// A holder without a note is between taking it away and unlocking.
+		if now, err := m.store.Owner(name); err == nil && (now == nil || now.Nonce != "" && now.Nonce != owner.Nonce) {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// sweep removes what a dead owner left on the engine, whether or not ctx ends
+// meanwhile. A workload that never has a container needs no engine for that. spec
+// may be nil when it is lost.
+func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
+	if spec != nil && spec.Remote != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
+	defer cancel()
+	engine, err := m.engine(ctx)
+	if err != nil {
+		return fmt.Errorf("look for containers of workload %q: %w", name, err)
+	}
+	return RemoveContainers(ctx, engine, m.store, name)
+}
+
+// RemoveContainers removes every container of a workload of this store. The
+// caller knows that no owner uses them.
+func RemoveContainers(ctx context.Context, engine container.Engine, store *Store, name string) error {
+	found, err := Containers(ctx, engine, store, name)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found {
+		errs = append(errs, engine.Remove(ctx, c.ID))
+	}
+	return errors.Join(errs...)
+}
+
+// Containers are all containers of a workload of this store, ended ones too.
+func Containers(ctx context.Context, engine container.Engine, store *Store, name string) ([]container.Container, error) {
+	return engine.List(ctx, map[string]string{LabelWorkload: name, LabelStore: store.ID()})
+}
+
+// Remove stops a workload and deletes it. ErrNotFound when there is none. When
+// ctx ends while it stops, it is not deleted. progress is as for Stop.
+func (m *Manager) Remove(ctx context.Context, name string, progress func(Event)) error {
+	if owner, err := m.store.Owner(name); err != nil {
+		return err
+	} else if owner == nil && !m.exists(name) {
+		return fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
+		return unfinished(err, "it is not removed")
+	}
+	if err := m.forget(name); err != nil {
+		return err
+	}
+	return m.store.Delete(name)
+}

@@ -1,0 +1,112 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+)
+
+// lingering runs workload "a", whose gateway ends at a stop only when let.
+func lingering(t *testing.T) (m *Manager, s *Store, pid int, let func()) {
+	t.Helper()
+	m, s = testManager(t)
+	mark := filepath.Join(t.TempDir(), "mark")
+	t.Setenv("TEST_OWNER", "lingers")
+	t.Setenv("TEST_MARK", mark)
+	m.pace.quiet = 0
+	pid = mustRun(t, m, "a").PID
+	return m, s, pid, func() {
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context, m *Manager, progress func(Event)) error
+		want string
+	}{
+		"stop": {
+			func(ctx context.Context, m *Manager, p func(Event)) error { return m.Stop(ctx, "a", p) },
+			`interrupted; workload "a" was asked to stop, and goes on stopping by itself`,
+		},
+		"rm": {
+			func(ctx context.Context, m *Manager, p func(Event)) error { return m.Remove(ctx, "a", p) },
+			`interrupted; workload "a" was asked to stop, and goes on stopping by itself, and it is not removed`,
+		},
+		"restart": {
+			func(ctx context.Context, m *Manager, p func(Event)) error {
+				_, err := m.Restart(ctx, "a", p)
+				return err
+			},
+			`interrupted; workload "a" was asked to stop, and goes on stopping by itself, and it is not started again`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s, pid, let := lingering(t)
+			ctx, interrupt := context.WithCancel(t.Context())
+			err := c.do(ctx, m, func(e Event) {
+				if !contains(e.Message, "waiting for a to stop") {
+					t.Errorf("told %+v", e)
+				}
+				interrupt()
+			})
+			if err == nil || err.Error() != c.want || !errors.Is(err, ErrInterrupted) || !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if o, err := s.Owner("a"); err != nil || o == nil || o.PID != pid {
+				t.Fatalf("the gateway does not live on: %+v, %v", o, err)
+			}
+			let()
+			waitState(t, m, "a", Stopped)
+			if last := s.Last("a"); last.State != Stopped || last.Reason != "" {
+				t.Errorf("noted as %+v", last)
+			}
+		})
+	}
+}
+
+func TestAGatewayThatDoesNotEndIsKilledAndThePersonIsTold(t *testing.T) {
+	m, s, _, _ := lingering(t)
+	m.pace.stop = 50 * time.Millisecond
+	m.pace.quiet = time.Hour
+	var told []Event
+	if err := m.Stop(t.Context(), "a", func(e Event) { told = append(told, e) }); err != nil {
+		t.Fatal(err)
+	}
+	want := "its gateway did not end within 50ms and was killed"
+	if len(told) != 1 || told[0].Stage != NoteStage || !contains(told[0].Message, want) {
+		t.Errorf("told %+v", told)
+	}
+	if last := s.Last("a"); last.State != Stopped || last.Reason != want {
+		t.Errorf("noted as %+v", last)
+	}
+}
+
+// The engine here says whether it was asked in a context that lives.
+func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
+	m, s := testManager(t)
+	spec := remoteSpec("a")
+	spec.Remote, spec.Image = nil, "example.com/a:1"
+	if err := s.Put(spec); err != nil {
+		t.Fatal(err)
+	}
+	asked := errors.New("asked")
+	m.engine = func(ctx context.Context) (container.Engine, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return nil, asked
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if err := m.Stop(ctx, "a", nil); !errors.Is(err, asked) {
+		t.Errorf("got %v", err)
+	}
+}
