@@ -213,6 +213,9 @@ and is not started again.`,
 func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *workload.Manager, string, *progress) (*workload.Status, error)) *cobra.Command {
 	s := &selection{}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, err := app.startTimeout(); err != nil {
+			return err
+		}
 		m, names, err := s.resolve(cmd.Context(), app)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -128,4 +129,24 @@ func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
 	let()
 	call.ends(t, exitOK)
 	waitForState(t, app, "one", workload.Stopped)
+}
+
+func TestABadStartTimeoutIsSaidBeforeAnythingStarts(t *testing.T) {
+	app := livingApp(t)
+	url := remoteServer(t, nil)
+	must(t, app, "run", url, "--name", "one")
+	for _, value := range []string{"abc", "-1s", "0s", "90"} {
+		t.Setenv(EnvStartTimeout, value)
+		want := fmt.Sprintf("Error: THV_START_TIMEOUT is %q; it must be a time above zero, such as 90s or 3m\n", value)
+		for _, args := range [][]string{{"run", url, "--name", "two"}, {"run", "-f", url, "--name", "two"}, {"start", "one"}, {"restart", "one"}} {
+			stdout, stderr, code := thv(t, app, args...)
+			if code != exitUsage || stdout != "" || stderr != want {
+				t.Errorf("%s, %v: exit code %d, %q, %q", value, args, code, stdout, stderr)
+			}
+		}
+		waitForState(t, app, "one", workload.Running)
+	}
+	if got := must(t, app, "list"); strings.Count(got, "\n") != 1 {
+		t.Errorf("list prints %q", got)
+	}
 }

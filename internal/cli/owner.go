@@ -52,12 +52,21 @@ func (a *App) ownerConfig(name string) (owner.Config, error) {
 		level = slog.LevelDebug
 	}
 	cfg.LogLevel = level
-	if text := a.Env(EnvStartTimeout); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return owner.Config{}, usage("%s=%q is not a duration such as 90s", EnvStartTimeout, text)
-		}
-		cfg.StartTimeout = d
+	cfg.StartTimeout, err = a.startTimeout()
+	return cfg, err
+}
+
+// startTimeout is what the environment says of it; 0 when it says nothing. The
+// commands that start workloads ask before they begin: the owner, which needs it, has
+// no way to say that the command line is wrong.
+func (a *App) startTimeout() (time.Duration, error) {
+	text := a.Env(EnvStartTimeout)
+	if text == "" {
+		return 0, nil
 	}
-	return cfg, nil
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, usage("%s is %q; it must be a time above zero, such as 90s or 3m", EnvStartTimeout, text)
+	}
+	return d, nil
 }

@@ -189,6 +189,9 @@ func (o *runOptions) conflicts(cmd *cobra.Command) []error {
 }
 
 func runRun(ctx context.Context, app *App, o *runOptions) error {
+	if _, err := app.startTimeout(); err != nil {
+		return err
+	}
 	p := newProgress(app.Err)
 	defer p.done()
 	d, err := o.draft(ctx, app, p)
