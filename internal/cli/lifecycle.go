@@ -107,7 +107,8 @@ func newStop(app *App) *cobra.Command {
 		Use:   "stop NAME...",
 		Short: "Stop workloads",
 		Long: `Stop ends workloads and their containers. They stay known and can be started again;
-their URLs do not change.
+their URLs do not change. That goes for one that is still starting too; the command
+that starts it then fails.
 
 No new call is taken. Those that are running have 10 s to end, and then the server
 has 10 s. A gateway that has not ended after 30 s, or that does not answer, is

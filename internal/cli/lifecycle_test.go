@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -148,5 +149,67 @@ func TestABadStartTimeoutIsSaidBeforeAnythingStarts(t *testing.T) {
 	}
 	if got := must(t, app, "list"); strings.Count(got, "\n") != 1 {
 		t.Errorf("list prints %q", got)
+	}
+}
+
+// silentServer answers nothing; asked tells that it was asked.
+func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
+	t.Helper()
+	came := make(chan struct{}, 16)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case came <- struct{}{}:
+		default: // asked again, and nobody waits for that
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() {
+		silent.CloseClientConnections()
+		silent.Close()
+	})
+	return silent.URL + "/mcp", came
+}
+
+// starting runs thv, and returns when the server it starts has been asked.
+func starting(t *testing.T, asked <-chan struct{}, args ...string) *thvProcess {
+	t.Helper()
+	p := startProgram(t, args...)
+	select {
+	case <-asked:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server was never asked")
+	}
+	p.says(t, "waiting for the server to answer")
+	return p
+}
+
+func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
+	app := livingApp(t)
+	url, asked := silentServer(t)
+	run := []string{"run", url, "--transport", "streamable-http", "--name", "one"}
+	const early = `Error: workload "one" was stopped while it was starting`
+
+	for _, c := range []struct {
+		args  []string
+		stops string
+		left  int
+	}{
+		{run, "stop one", 1}, {[]string{"start", "one"}, "stop one", 1}, {[]string{"start", "one"}, "rm one", 0},
+		{append(run, "-f"), "stop one", 1}, {[]string{"restart", "one"}, "rm one", 0}, {run, "rm one", 0}, {append(run, "-f"), "rm one", 0},
+	} {
+		t.Run(c.args[0]+", "+c.stops, func(t *testing.T) {
+			p := starting(t, asked, c.args...)
+			must(t, app, strings.Fields(c.stops)...)
+			p.says(t, early)
+			p.ends(t, exitFailure)
+			var all []workload.Status
+			if err := json.Unmarshal([]byte(must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != c.left {
+				t.Fatalf("list: %+v, %v", all, err)
+			}
+			if c.left > 0 && all[0].State != workload.Stopped {
+				t.Errorf("it is %s (%s)", all[0].State, all[0].Reason)
+			}
+		})
 	}
 }

@@ -206,7 +206,8 @@ func runRun(ctx context.Context, app *App, o *runOptions) error {
 }
 
 // launch stores the workload and starts it. When that fails, or ctx ends before
-// the server has answered, nothing is left behind.
+// the server has answered, nothing is left behind. Stopped by somebody else, `thv
+// stop`, it has not failed: it stays, as stop says it does, or goes as rm says.
 func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progress) error {
 	manager, err := app.Manager()
 	if err != nil {
@@ -232,7 +233,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	}
 	// A workload that is running already is somebody's who started what we
 	// have just stored.
-	if ready || errors.Is(err, workload.ErrAlreadyRunning) {
+	if ready || errors.Is(err, workload.ErrAlreadyRunning) || errors.Is(err, workload.ErrStoppedEarly) {
 		return err
 	}
 	if err == nil {
@@ -282,7 +283,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 	if err != nil {
 		return false, err
 	}
-	var answered atomic.Bool
+	var answered, stopped atomic.Bool
 	cfg.Console = app.Err
 	if isTerminal(app.Err) {
 		cfg.Console = &printableWriter{app.Err}
@@ -292,6 +293,8 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 		switch {
 		case n.Progress != nil:
 			p.event(*n.Progress)
+		case n.Stopped:
+			stopped.Store(true)
 		case n.Ready:
 			answered.Store(true)
 			p.done()
@@ -306,6 +309,9 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 	}
 	defer owner.FitProcess()()
 	err = owner.Main(ctx, cfg)
+	if stopped.Load() && ctx.Err() == nil {
+		err = fmt.Errorf("workload %q was %w", spec.Name, workload.ErrStoppedEarly)
+	}
 	return answered.Load(), err
 }
 

@@ -82,8 +82,8 @@ type owner struct {
 }
 
 // Main runs the workload until ctx ends or a stop is asked for. It reports
-// readiness through cfg.Notices and returns nil after a stop that was asked for;
-// otherwise what went wrong, with the server's last output when that is where
+// readiness through cfg.Notices and returns nil after a stop that was asked for,
+// which is a notice too when it was not ready yet; otherwise what went wrong, with the server's last output when that is where
 // the cause is. In either case nothing of the workload runs any more.
 func Main(ctx context.Context, cfg Config) error {
 	if cfg.StartTimeout == 0 {
@@ -104,10 +104,20 @@ func Main(ctx context.Context, cfg Config) error {
 		defer file.Close()
 		cfg.Log = slog.New(slog.NewJSONHandler(file, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	}
+	tell, ready := cfg.Notices, false
+	cfg.Notices = func(n workload.Notice) {
+		if n.Ready {
+			ready = true // told by run itself
+		}
+		tell(n)
+	}
 	err := run(ctx, cfg)
-	if err != nil {
+	switch {
+	case err != nil:
 		cfg.Log.Error("workload failed", "workload", cfg.Name, "error", err)
 		cfg.Notices(workload.Notice{Failed: err.Error()})
+	case !ready:
+		cfg.Notices(workload.Notice{Stopped: true})
 	}
 	return err
 }
@@ -130,7 +140,10 @@ func run(ctx context.Context, cfg Config) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler:           workload.ControlHandler(hold.Nonce, spec, o.status, func() { stop(errStopped) }),
+		Handler: workload.ControlHandler(hold.Nonce, spec, o.status, func() {
+			o.set(workload.Stopping, "")
+			stop(errStopped)
+		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
@@ -243,6 +256,9 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	if err := watch.first(ctx); err != nil {
 		return o.explain(err)
 	}
+	if err := ctx.Err(); err != nil {
+		return err // it answered just when it was told to stop
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	o.log.Info("ready", "url", o.spec.URL(), "server", o.status().Server)
@@ -310,10 +326,14 @@ func (o *owner) workloadAt(port int) string {
 	return ""
 }
 
+// set notes what the workload is doing. One that is stopping does nothing else any
+// more.
 func (o *owner) set(state workload.State, reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state, o.reason = state, reason
+	if o.state != workload.Stopping {
+		o.state, o.reason = state, reason
+	}
 }
 
 // status is what the control socket answers.
@@ -363,7 +383,7 @@ func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File)
 			debug.FreeOSMemory()
 		}
 		_ = enc.Encode(n) // the starter may be gone; stdin tells
-		if n.Ready || n.Failed != "" {
+		if n.Ready || n.Failed != "" || n.Stopped {
 			open = false
 			stdout.Close()
 		}

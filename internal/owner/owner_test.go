@@ -184,6 +184,45 @@ func TestARemoteServerIsServedAndStopped(t *testing.T) {
 	}
 }
 
+func TestAStopWhileItStartsIsNoFailure(t *testing.T) {
+	asked := make(chan struct{}, 16)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	notices := make(chan workload.Notice, 16)
+	r := start(t, silent.URL, func(c *Config, _ *workload.Spec) {
+		c.Notices = func(n workload.Notice) { notices <- n }
+	})
+	select {
+	case <-asked:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server was never asked")
+	}
+	o, err := r.store.Owner("r")
+	if err != nil || o == nil {
+		t.Fatalf("no owner: %v", err)
+	}
+	if err := o.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.end(t); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	var last workload.Notice
+	for len(notices) > 0 {
+		last = <-notices
+	}
+	if last != (workload.Notice{Stopped: true}) {
+		t.Errorf("the last notice is %+v", last)
+	}
+	if last := r.store.Last("r"); last.State != workload.Stopped || last.Reason != "" {
+		t.Errorf("noted as %+v", last)
+	}
+}
+
 func TestAnUnreachableRemoteServerFailsTheStart(t *testing.T) {
 	r := start(t, fmt.Sprintf("http://127.0.0.1:%d/mcp", freePort(t)), nil)
 	err := r.end(t)

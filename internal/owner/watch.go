@@ -111,9 +111,10 @@ func (w *watch) open(ctx context.Context) error {
 	if exposed != "" {
 		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
 	}
+	o.set(workload.Running, "")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state, o.reason, o.server, o.exposed = workload.Running, "", serverName(conn.ServerInfo()), exposed
+	o.server, o.exposed = serverName(conn.ServerInfo()), exposed
 	if o.started.IsZero() {
 		o.started = time.Now().UTC()
 	}

@@ -37,6 +37,9 @@ func testOwner(name string) int {
 	case "fails":
 		say(Notice{Failed: "the server exploded"})
 		return 1
+	case "stopped":
+		say(Notice{Stopped: true})
+		return 0
 	case "slow":
 		io.Copy(io.Discard, os.Stdin) // until the starter goes
 		os.WriteFile(os.Getenv("TEST_MARK"), nil, 0o600)
@@ -246,7 +249,7 @@ func TestALostSpecHidesNobody(t *testing.T) {
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	m, s := testManager(t)
-	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended at once"} {
+	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended without a word"} {
 		t.Setenv("TEST_OWNER", mode)
 		_, err := run(t.Context(), m, "a")
 		if err == nil || !contains(err.Error(), want) {
@@ -255,6 +258,18 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		if names, _ := s.Names(); len(names) != 0 {
 			t.Errorf("%s: left %v", mode, names)
 		}
+	}
+}
+
+func TestAStartThatWasStoppedSaysSo(t *testing.T) {
+	m, s := testManager(t)
+	t.Setenv("TEST_OWNER", "stopped")
+	if err := s.Create(remoteSpec("a")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.Start(t.Context(), "a", nil)
+	if !errors.Is(err, ErrStoppedEarly) || err.Error() != `workload "a" was stopped while it was starting` {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -29,6 +29,8 @@ type Notice struct {
 	Progress *Event `json:"progress,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
 	Failed   string `json:"failed,omitempty"`
+	// Stopped: the owner was told to end before it was ready, and has.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // spawn starts the owner of a stored workload as a process of its own and waits
@@ -82,8 +84,16 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 		_ = cmd.Process.Kill()
 		<-ended
 	}
-	if errors.Is(err, errSilent) {
-		return fmt.Errorf("start workload %q: its gateway ended at once; see %s%s", name, m.store.ProxyLog(name), tailOf(m.store.ProxyLog(name), 5))
+	switch {
+	case errors.Is(err, ErrStoppedEarly):
+		return fmt.Errorf("workload %q was %w", name, err)
+	case errors.Is(err, errSilent):
+		// The log itself may be removed before anybody can look at it.
+		words := tailOf(m.store.ProxyLog(name), 5)
+		if words != "" {
+			words = "; its log ends so:" + words
+		}
+		return fmt.Errorf("start workload %q: its gateway ended without a word%s", name, words)
 	}
 	return err
 }
@@ -104,6 +114,8 @@ func readNotices(r io.Reader, progress func(Event)) error {
 			return nil
 		case n.Failed != "":
 			return errors.New(n.Failed)
+		case n.Stopped:
+			return ErrStoppedEarly
 		case n.Progress != nil:
 			progress(*n.Progress)
 		}

@@ -26,6 +26,9 @@ var (
 	ErrGroupExists    = errors.New("the group exists")
 	ErrAlreadyRunning = errors.New("already running")
 	ErrNotRunning     = errors.New("not running")
+	// ErrStoppedEarly: somebody else stopped the workload before its server had
+	// answered. It stays stored, unless they removed it.
+	ErrStoppedEarly = errors.New("stopped while it was starting")
 )
 
 // Store keeps workloads on disk: one directory each, plus the table of ports and
