@@ -66,7 +66,7 @@ func connect(ctx context.Context, app *App, target string, protocol mcp.Version)
 	}
 	if got := session.InitializeResult().ProtocolVersion; protocol != "" && got != string(protocol) {
 		_ = session.Close()
-		return nil, fmt.Errorf("%s speaks protocol version %s to us, and not %s", at, got, protocol)
+		return nil, fmt.Errorf("%s speaks protocol version %s, not %s", target, got, protocol)
 	}
 	return session, nil
 }
@@ -83,8 +83,10 @@ func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.
 		}
 		failed = err
 	}
-	// HTTP+SSE has sessions only.
-	if mode != workload.StreamableHTTP && ctx.Err() == nil && !protocol.IsStateless() {
+	if mode != workload.StreamableHTTP && ctx.Err() == nil {
+		if protocol.IsStateless() { // HTTP+SSE has sessions only; the caller says what it speaks
+			options.ProtocolVersion = string(mcp.LatestSession)
+		}
 		session, err := client.Connect(ctx, &sdk.SSEClientTransport{Endpoint: at, HTTPClient: httpClient}, options)
 		if err == nil {
 			return session, nil
