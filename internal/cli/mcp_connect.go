@@ -72,12 +72,11 @@ func connect(ctx context.Context, app *App, target string, protocol mcp.Version)
 }
 
 func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.Version) (*sdk.ClientSession, error) {
-	options := &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)}
-	httpClient := &http.Client{Transport: &boundedTransport{http.DefaultTransport}}
-	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, nil)
 	var failed error
 	if mode != workload.SSE {
-		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: httpClient, MaxRetries: -1}, options)
+		session, err := open(ctx, protocol, func(c *http.Client) sdk.Transport {
+			return &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: c, MaxRetries: -1}
+		})
 		if err == nil {
 			return session, nil
 		}
@@ -85,9 +84,11 @@ func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.
 	}
 	if mode != workload.StreamableHTTP && ctx.Err() == nil {
 		if protocol.IsStateless() { // HTTP+SSE has sessions only; the caller says what it speaks
-			options.ProtocolVersion = string(mcp.LatestSession)
+			protocol = mcp.LatestSession
 		}
-		session, err := client.Connect(ctx, &sdk.SSEClientTransport{Endpoint: at, HTTPClient: httpClient}, options)
+		session, err := open(ctx, protocol, func(c *http.Client) sdk.Transport {
+			return &sdk.SSEClientTransport{Endpoint: at, HTTPClient: c}
+		})
 		if err == nil {
 			return session, nil
 		}
@@ -96,6 +97,15 @@ func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.
 		}
 	}
 	return nil, failed
+}
+
+// open opens one connection.
+func open(ctx context.Context, protocol mcp.Version, over func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
+	answers := &refusals{next: &boundedTransport{http.DefaultTransport}}
+	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, nil)
+	client.AddSendingMiddleware(answers.middleware)
+	session, err := client.Connect(ctx, over(&http.Client{Transport: answers}), &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)})
+	return session, answers.explain(err)
 }
 
 // Bounds of what a server may say to one command.
