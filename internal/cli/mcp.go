@@ -20,7 +20,12 @@ func newMCP(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Try a server: list and call what it offers",
-		Long:  "Mcp talks to a running workload, or to any MCP server by its URL, as an agent would.",
+		Long: `Mcp talks to a running workload, or to any MCP server by its URL, as an agent would.
+
+A server may ask back while it works. A form (elicitation) is filled in by you at the
+terminal, and declined with a note where there is none; the time you take does not
+count for --timeout. A request to a language model (sampling) is declined with a note.
+Of the client's directories (roots), there are none.`,
 		Example: `  thv mcp tools time
   thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp resources https://mcp.deepwiki.com/mcp
@@ -30,7 +35,7 @@ func newMCP(app *App) *cobra.Command {
 	}
 	var timeout time.Duration
 	var protocol string
-	cmd.PersistentFlags().DurationVar(&timeout, "timeout", time.Minute, "How long to wait in all")
+	cmd.PersistentFlags().DurationVar(&timeout, "timeout", time.Minute, "How long to wait for the server in all")
 	cmd.PersistentFlags().StringVar(&protocol, "protocol", "", "Speak this version of the protocol, such as 2025-11-25, or the newest with sessions (session) or without (stateless); by default the newest that the server speaks")
 	with := func(run onSession) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, args []string) error {
@@ -39,9 +44,9 @@ func newMCP(app *App) *cobra.Command {
 				return err
 			}
 			late := fmt.Errorf("no answer within %s; give it more with --timeout", timeout)
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, late)
+			ctx, waiting, cancel := withPatience(cmd.Context(), timeout, late)
 			defer cancel()
-			session, err := connect(ctx, app, args[0], version)
+			session, err := connect(ctx, &person{app: app, ctx: ctx, waiting: waiting}, args[0], version)
 			if err == nil {
 				defer session.Close()
 				err = run(ctx, session, args[1:])

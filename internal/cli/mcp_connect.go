@@ -55,12 +55,12 @@ func protocolVersion(value string) (mcp.Version, error) {
 // connect tries streamable HTTP first, then HTTP+SSE (MCP basic/transports,
 // Backwards Compatibility). The version is protocol, if it is not "", and
 // otherwise the newest that the server speaks too.
-func connect(ctx context.Context, app *App, target string, protocol mcp.Version) (*sdk.ClientSession, error) {
-	at, mode, err := endpoint(ctx, app, target)
+func connect(ctx context.Context, who *person, target string, protocol mcp.Version) (*sdk.ClientSession, error) {
+	at, mode, err := endpoint(ctx, who.app, target)
 	if err != nil {
 		return nil, err
 	}
-	session, err := dial(ctx, at, mode, protocol)
+	session, err := dial(ctx, who, at, mode, protocol)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", at, err)
 	}
@@ -71,10 +71,10 @@ func connect(ctx context.Context, app *App, target string, protocol mcp.Version)
 	return session, nil
 }
 
-func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.Version) (*sdk.ClientSession, error) {
+func dial(ctx context.Context, who *person, at string, mode workload.Transport, protocol mcp.Version) (*sdk.ClientSession, error) {
 	var failed error
 	if mode != workload.SSE {
-		session, err := open(ctx, protocol, func(c *http.Client) sdk.Transport {
+		session, err := open(ctx, who, protocol, func(c *http.Client) sdk.Transport {
 			return &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: c, MaxRetries: -1}
 		})
 		if err == nil {
@@ -86,7 +86,7 @@ func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.
 		if protocol.IsStateless() { // HTTP+SSE has sessions only; the caller says what it speaks
 			protocol = mcp.LatestSession
 		}
-		session, err := open(ctx, protocol, func(c *http.Client) sdk.Transport {
+		session, err := open(ctx, who, protocol, func(c *http.Client) sdk.Transport {
 			return &sdk.SSEClientTransport{Endpoint: at, HTTPClient: c}
 		})
 		if err == nil {
@@ -100,9 +100,9 @@ func dial(ctx context.Context, at string, mode workload.Transport, protocol mcp.
 }
 
 // open opens one connection.
-func open(ctx context.Context, protocol mcp.Version, over func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
+func open(ctx context.Context, who *person, protocol mcp.Version, over func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
 	answers := &refusals{next: &boundedTransport{http.DefaultTransport}}
-	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, nil)
+	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, who.options())
 	client.AddSendingMiddleware(answers.middleware)
 	session, err := client.Connect(ctx, over(&http.Client{Transport: answers}), &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)})
 	return session, answers.explain(err)
