@@ -57,7 +57,10 @@ Of the client's directories (roots), there are none.`,
 			return err
 		}
 	}
-	for _, c := range []*cobra.Command{newMCPInfo(app, with), newMCPTools(app, with), newMCPCall(app, with), newMCPResources(app, with), newMCPRead(app, with), newMCPPrompts(app, with)} {
+	for _, c := range []*cobra.Command{
+		newMCPInfo(app, with), newMCPTools(app, with), newMCPCall(app, with), newMCPResources(app, with), newMCPTemplates(app, with),
+		newMCPRead(app, with), newMCPPrompts(app, with), newMCPPrompt(app, with),
+	} {
 		outputFlag(c, app)
 		cmd.AddCommand(c)
 	}

@@ -20,7 +20,8 @@ func newMCPCall(app *App, with sessionRunner) *cobra.Command {
 		Short: "Call a tool",
 		Long: `Call calls a tool and prints what it answers. A value of --arg that is JSON (a
 number, true, a list, an object) is passed as such, anything else as text. The exit
-code is 1 when the tool reports an error.`,
+code is 1 when the tool reports an error. On a terminal, the tool's progress and its
+log are shown on standard error.`,
 		Example: `  thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp call everything get-sum --arg a=2 --arg b=3
   thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json`,
@@ -30,10 +31,13 @@ code is 1 when the tool reports an error.`,
 			return asUsage(err)
 		},
 		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
-			result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: args[0], Arguments: params})
+			request := &sdk.CallToolParams{Name: args[0], Arguments: params}
+			follow(ctx, app, s, request)
+			result, err := s.CallTool(ctx, request)
 			if err != nil {
 				return fmt.Errorf("call %s: %w", args[0], err)
 			}
+			_ = s.Close() // when it returns, all of the progress and log that came has been shown
 			if app.JSON {
 				err = writeJSON(app.Out, result)
 			} else {
@@ -58,9 +62,9 @@ func callArguments(pairs []string, object string) (map[string]any, error) {
 		}
 	}
 	for _, pair := range pairs {
-		name, text, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("--arg %s: write NAME=VALUE", pair)
+		name, text, err := argument(pair)
+		if err != nil {
+			return nil, err
 		}
 		var v any
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -69,4 +73,13 @@ func callArguments(pairs []string, object string) (map[string]any, error) {
 		params[name] = v
 	}
 	return params, nil
+}
+
+// argument reads the value of --arg.
+func argument(pair string) (name, value string, err error) {
+	name, value, ok := strings.Cut(pair, "=")
+	if !ok || name == "" {
+		return "", "", fmt.Errorf("--arg %s: write NAME=VALUE", pair)
+	}
+	return name, value, nil
 }

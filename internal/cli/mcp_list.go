@@ -81,6 +81,28 @@ func newMCPResources(app *App, with sessionRunner) *cobra.Command {
 	}
 }
 
+// newMCPTemplates lists what stands for many resources (MCP server/resources,
+// Resource Templates).
+func newMCPTemplates(app *App, with sessionRunner) *cobra.Command {
+	return &cobra.Command{
+		Use: "templates NAME_OR_URL", Short: "List the templates of a server's resources", Example: "  thv mcp templates everything", Args: cobra.ExactArgs(1),
+		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
+			all, err := collect("resource templates", s.ResourceTemplates(ctx, nil))
+			if err != nil {
+				return err
+			}
+			if app.JSON {
+				return writeJSON(app.Out, all)
+			}
+			rows := make([][]string, len(all))
+			for i, r := range all {
+				rows[i] = []string{r.URITemplate, r.Name, r.MIMEType, firstLine(r.Description)}
+			}
+			return table(app.Out, []string{"TEMPLATE", "NAME", "TYPE", "DESCRIPTION"}, rows, nil)
+		}),
+	}
+}
+
 func newMCPPrompts(app *App, with sessionRunner) *cobra.Command {
 	return &cobra.Command{
 		Use: "prompts NAME_OR_URL", Short: "List a server's prompts", Example: "  thv mcp prompts everything", Args: cobra.ExactArgs(1),

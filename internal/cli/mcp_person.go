@@ -25,6 +25,8 @@ type person struct {
 	mu    sync.Mutex // one question at a time
 	lines *bufio.Reader
 	notes map[string]bool // what has been noted
+
+	followed int // lines of progress and log that were shown
 }
 
 // maxNotes bounds what a server makes a command note.
@@ -37,6 +39,9 @@ func (p *person) options() *sdk.ClientOptions {
 		Capabilities:         &sdk.ClientCapabilities{RootsV2: &sdk.RootCapabilities{}}, //nolint:staticcheck // deprecated by the newest version only
 		ElicitationHandler:   p.elicit,
 		CreateMessageHandler: p.sample, //nolint:staticcheck // the same
+
+		ProgressNotificationHandler: p.progress,
+		LoggingMessageHandler:       p.log, //nolint:staticcheck // the same
 	}
 }
 

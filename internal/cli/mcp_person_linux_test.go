@@ -2,8 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func TestAPersonFillsInAServersForm(t *testing.T) {
@@ -43,5 +52,42 @@ func TestAPersonFillsInAServersForm(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestProgressAndLogOfACallAreShownToAPerson(t *testing.T) {
+	for _, protocol := range []string{"session", "stateless"} {
+		server := sdk.NewServer(&sdk.Implementation{Name: "busy", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}}})
+		sdk.AddTool(server, &sdk.Tool{Name: "work"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			token := r.Params.GetProgressToken()
+			if token == nil {
+				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "unseen"}}}, nil, nil
+			}
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil, errors.Join(
+				r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2.5, Message: "half\x1b[2J"}),
+				r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 2}),
+				r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "l", Data: map[string]any{"a": 1}}),
+				r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "debug", Data: "not asked for"}),
+				r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "two\nlines"}))
+		})
+		h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: protocol == "stateless"}))
+		s := newScreen(t)
+		app := testApp(t)
+		if out, _, code := thv(t, app, "mcp", "call", h.URL, "work", "--protocol", protocol); code != exitOK || out != "unseen\n" {
+			t.Errorf("without a terminal: exit code %d, %q", code, out)
+		}
+		app.Err, app.Out = s.tty, s.tty
+		root := Root(app)
+		root.SetArgs([]string{"mcp", "call", h.URL, "work", "--protocol", protocol})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Split(s.shows(t, "done\r\n"), "\n")
+		slices.Sort(got[:len(got)-2]) // a server may send them in any order, and before the answer
+		if diff := cmp.Diff([]string{"info: two lines", "progress: 1 of 2.5 half[2J", "progress: 2", `warning: l {"a":1}`, "done", ""}, got); diff != "" {
+			t.Errorf("--protocol %s: %s", protocol, diff)
+		}
+		h.CloseClientConnections()
+		h.Close()
 	}
 }

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// storyServer offers a prompt, a template, and resources with all kinds of content.
+func storyServer(t *testing.T) string {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "story", Version: "1"}, nil)
+	server.AddPrompt(&sdk.Prompt{Name: "tell", Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}}, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{
+			{Role: "user", Content: &sdk.TextContent{Text: "Tell of " + r.Params.Arguments["who"] + "."}},
+			{Role: "assistant", Content: &sdk.ImageContent{MIMEType: "image/png", Data: []byte("abc")}},
+		}}, nil
+	})
+	server.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "story://{id}", Name: "a story", MIMEType: "text/plain", Description: "One.\nMore."}, func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "of " + r.Params.URI}}}, nil
+	})
+	s := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+func TestAPersonGetsPromptsAndSeesTemplates(t *testing.T) {
+	at := storyServer(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"templates", at}, "story://{id}\ta story\ttext/plain\tOne.\n"},
+		{[]string{"prompts", at}, "tell\twho\t\n"},
+		{[]string{"prompt", at, "tell", "--arg", "who=5"}, "user: Tell of 5.\nassistant: [image, image/png, 3 bytes]\n"},
+	} {
+		if got := must(t, testApp(t), append([]string{"mcp"}, c.args...)...); got != c.want {
+			t.Errorf("mcp %v prints %q, want %q", c.args, got, c.want)
+		}
+	}
+	if _, stderr, code := thv(t, testApp(t), "mcp", "prompt", at, "tell", "--arg", "who"); code != exitUsage || stderr != "Error: --arg who: write NAME=VALUE\n" {
+		t.Errorf("a bad --arg: exit code %d, %q", code, stderr)
+	}
+	if _, stderr, code := thv(t, testApp(t), "mcp", "prompt", at, "none"); code != exitFailure || stderr != "Error: get prompt none: unknown prompt \"none\" (JSON-RPC error -32602)\n" {
+		t.Errorf("no such prompt: exit code %d, %q", code, stderr)
+	}
+}
