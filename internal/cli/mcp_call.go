@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -14,24 +11,26 @@ import (
 func newMCPCall(app *App, with sessionRunner) *cobra.Command {
 	var pairs []string
 	var object string
-	var params map[string]any
+	var given *arguments
 	cmd := &cobra.Command{
 		Use:   "call NAME_OR_URL TOOL",
 		Short: "Call a tool",
-		Long: `Call calls a tool and prints what it answers. A value of --arg that is JSON (a
-number, true, a list, an object) is passed as such, anything else as text. The exit
-code is 1 when the tool reports an error. On a terminal, the tool's progress and its
-log are shown on standard error.`,
+		Long: `Call calls a tool and prints what it answers. A value of --arg has the type
+that the tool's input schema gives it; without one, what is JSON (a number, true, a
+list, an object) is passed as such, anything else as text. The exit code is 1 when the
+tool reports an error. On a terminal, the tool's progress and its log are shown on
+standard error.`,
 		Example: `  thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp call everything get-sum --arg a=2 --arg b=3
-  thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json`,
+  thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json
+  thv mcp call files write_file --json @arguments.json`,
 		Args: cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) (err error) {
-			params, err = callArguments(pairs, object)
+			given, err = readArguments(app.In, pairs, object)
 			return asUsage(err)
 		},
 		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
-			request := &sdk.CallToolParams{Name: args[0], Arguments: params}
+			request := &sdk.CallToolParams{Name: args[0], Arguments: given.of(ctx, s, args[0])}
 			follow(ctx, app, s, request)
 			result, err := s.CallTool(ctx, request)
 			if err != nil {
@@ -50,36 +49,6 @@ log are shown on standard error.`,
 		}),
 	}
 	cmd.Flags().StringArrayVar(&pairs, "arg", nil, "An argument, format NAME=VALUE; repeatable")
-	cmd.Flags().StringVar(&object, "json", "", "All arguments as a JSON object")
+	cmd.Flags().StringVar(&object, "json", "", "All arguments as a JSON object, or @FILE, or - for standard input")
 	return cmd
-}
-
-func callArguments(pairs []string, object string) (map[string]any, error) {
-	params := map[string]any{}
-	if object != "" {
-		if err := json.Unmarshal([]byte(object), &params); err != nil || params == nil {
-			return nil, errors.New("--json: it is not a JSON object")
-		}
-	}
-	for _, pair := range pairs {
-		name, text, err := argument(pair)
-		if err != nil {
-			return nil, err
-		}
-		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			v = text
-		}
-		params[name] = v
-	}
-	return params, nil
-}
-
-// argument reads the value of --arg.
-func argument(pair string) (name, value string, err error) {
-	name, value, ok := strings.Cut(pair, "=")
-	if !ok || name == "" {
-		return "", "", fmt.Errorf("--arg %s: write NAME=VALUE", pair)
-	}
-	return name, value, nil
 }

@@ -24,15 +24,15 @@ func newMCPTools(app *App, with sessionRunner) *cobra.Command {
 			}
 			rows := make([][]string, len(tools))
 			for i, t := range tools {
-				rows[i] = []string{t.Name, arguments(t.InputSchema), firstLine(t.Description)}
+				rows[i] = []string{t.Name, parameters(t.InputSchema), firstLine(t.Description)}
 			}
 			return table(app.Out, []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}, rows, nil)
 		}),
 	}
 }
 
-// arguments names a tool's arguments, the optional ones in brackets.
-func arguments(schema any) string {
+// parameters names a tool's arguments, the optional ones in brackets.
+func parameters(schema any) string {
 	b, err := json.Marshal(schema)
 	if err != nil {
 		return ""
