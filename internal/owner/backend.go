@@ -84,6 +84,8 @@ func (o *owner) remote() (gateway.Backend, error) {
 }
 
 func (o *owner) overHTTP(target string, rt http.RoundTripper) gateway.Backend {
+	o.reach = newReach(rt)
+	rt = o.reach
 	if o.spec.Transport == workload.SSE {
 		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log})
 	}

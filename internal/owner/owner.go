@@ -70,6 +70,8 @@ type owner struct {
 	log  *slog.Logger
 	last tail // the server's last words
 	site *site
+	// reach is the way to an HTTP server; nil for stdio, whose end is seen at once.
+	reach *reach
 
 	mu       sync.Mutex
 	state    workload.State
@@ -252,7 +254,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		}
 	}()
 
-	watch := &watch{owner: o, backend: backend}
+	watch := newWatch(o, backend)
 	if err := watch.first(ctx); err != nil {
 		return o.explain(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -19,6 +20,11 @@ const (
 	pingTimeout = 15 * time.Second
 	minBackoff  = 250 * time.Millisecond
 	maxBackoff  = 30 * time.Second
+	// maxRemoteBackoff is shorter: nothing is started to try a remote server again.
+	maxRemoteBackoff = 5 * time.Second
+	// lookGap is what lies between two looks at a server that calls do not reach,
+	// and between two attempts because a call reached it again.
+	lookGap = time.Second
 )
 
 // watch keeps one connection of the owner's own to the server. That the server
@@ -28,6 +34,17 @@ type watch struct {
 	owner   *owner
 	backend gateway.Backend
 	conn    gateway.Conn
+	// minWait and maxWait pace the attempts to find a lost server again.
+	minWait, maxWait time.Duration
+	looked           time.Time // when the server was asked last because a call failed
+}
+
+func newWatch(o *owner, b gateway.Backend) *watch {
+	w := &watch{owner: o, backend: b, minWait: minBackoff, maxWait: maxBackoff}
+	if o.site == nil {
+		w.maxWait = maxRemoteBackoff
+	}
+	return w
 }
 
 // self is the client the owner is toward the server. It declares nothing, so
@@ -139,6 +156,7 @@ func (w *watch) keep(ctx context.Context) error {
 			w.conn.Close()
 		}
 	}()
+	w.mark(false) // what was said while the server started is old
 	for ctx.Err() == nil {
 		reason := w.lost(ctx)
 		if ctx.Err() != nil {
@@ -150,9 +168,27 @@ func (w *watch) keep(ctx context.Context) error {
 		}
 		w.owner.set(workload.Degraded, reason)
 		w.conn.Close()
+		w.mark(true)
 		w.recover(ctx)
+		w.mark(false)
 	}
 	return ctx.Err()
+}
+
+// mark tells the way to the server whether it is taken for lost.
+func (w *watch) mark(lost bool) {
+	if r := w.owner.reach; r != nil {
+		r.mark(lost)
+	}
+}
+
+// words are what is heard of calls: that one did not reach the server, and that one
+// did although it was taken for lost. Nothing comes where there is no such way.
+func (w *watch) words() (failed, answered <-chan struct{}) {
+	if r := w.owner.reach; r != nil {
+		return r.failed, r.answered
+	}
+	return nil, nil
 }
 
 // lost waits until the server is no longer there and says why it thinks so.
@@ -163,6 +199,8 @@ func (w *watch) lost(ctx context.Context) string {
 	}
 	ping := time.NewTicker(w.owner.cfg.PingEvery)
 	defer ping.Stop()
+	failed, _ := w.words()
+	var look <-chan time.Time // set while a look is owed
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,36 +213,69 @@ func (w *watch) lost(ctx context.Context) string {
 			if err := w.ping(ctx); err != nil {
 				return err.Error()
 			}
+		case <-failed:
+			// However many calls fail, one look comes of it, and not at once
+			// after another.
+			if look == nil {
+				look = time.After(time.Until(w.looked.Add(lookGap)))
+			}
+		case <-look:
+			look = nil
+			err := w.ping(ctx)
+			w.looked = time.Now()
+			if err != nil {
+				return err.Error()
+			}
 		}
 	}
 }
 
-// ping asks for a sign of life (MCP basic/utilities/ping). Any answer is one,
-// also a refusal.
+// ping asks for a sign of life (MCP basic/utilities/ping). Any answer is one, also a
+// refusal. The stateless era has no ping, and the connection to a server of that era
+// answers one by itself; then the server is asked what every such server answers (MCP
+// 2026-07-28, server/discover).
 func (w *watch) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	_, err := w.conn.Do(ctx, &gateway.Exchange{
+	var sent atomic.Bool
+	_, err := w.conn.Do(context.WithValue(ctx, underway{}, &sent), &gateway.Exchange{
 		Client:  self(),
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
 		Peer:    deaf{},
 	})
+	if err == nil && w.owner.reach != nil && !sent.Load() {
+		client := self()
+		client.Version = mcp.LatestStateless
+		_, err = w.backend.Do(ctx, &gateway.Exchange{
+			Client: client,
+			Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{"` +
+				mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":{}}}`)},
+			Peer: deaf{},
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("the server does not answer: %w", err)
 	}
 	return nil
 }
 
-// recover tries until the server answers again or ctx ends.
+// recover tries until the server answers again or ctx ends: at growing intervals, and
+// soon when a call has reached it.
 func (w *watch) recover(ctx context.Context) {
-	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
-		select {
-		case <-ctx.Done():
+	var said string
+	var tried time.Time
+	for wait := w.minWait; ; wait = min(2*wait, w.maxWait) {
+		if !w.pause(ctx, wait, tried) {
 			return
-		case <-time.After(wait):
 		}
-		if err := w.again(ctx); err != nil {
-			w.owner.log.Warn("server not back yet", "error", err)
+		err := w.again(ctx)
+		tried = time.Now()
+		if err != nil {
+			// A server may be away for days; the log need not say so every time.
+			if err.Error() != said {
+				said = err.Error()
+				w.owner.log.Warn("server not back yet", "error", err)
+			}
 			w.owner.set(workload.Degraded, err.Error())
 			continue
 		}
@@ -213,6 +284,27 @@ func (w *watch) recover(ctx context.Context) {
 		w.owner.mu.Unlock()
 		w.owner.log.Info("server is back")
 		return
+	}
+}
+
+// pause waits before the next attempt, and less when a call has reached the server.
+// tried is when the last one was. It is false when ctx has ended.
+func (w *watch) pause(ctx context.Context, wait time.Duration, tried time.Time) bool {
+	_, answered := w.words()
+	due := time.NewTimer(wait)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due.C:
+			return true
+		case <-answered:
+			answered = nil // one is enough
+			if tried.IsZero() || lookGap < wait {
+				due.Reset(time.Until(tried.Add(lookGap)))
+			}
+		}
 	}
 }
 

@@ -1,0 +1,253 @@
+package owner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// mortalServer is an MCP server whose port nobody listens on while it is dead.
+type mortalServer struct {
+	t     *testing.T
+	addr  string
+	serve http.Handler
+	alive *http.Server
+	looks atomic.Int64 // ping and server/discover
+	// deafTo is the method whose requests break off.
+	deafTo atomic.Value
+}
+
+func newMortalServer(t *testing.T, stateless bool) *mortalServer {
+	t.Helper()
+	server := sdk.NewServer(&sdk.Implementation{Name: "mortal", Version: "1"}, nil)
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: stateless})
+	m := &mortalServer{t: t, addr: "127.0.0.1:0"}
+	m.deafTo.Store("")
+	m.serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		var req struct{ Method string }
+		_ = json.Unmarshal(body, &req)
+		if req.Method == mcp.MethodPing || req.Method == mcp.MethodDiscover {
+			m.looks.Add(1)
+		}
+		if method := m.deafTo.Load().(string); method != "" && method == req.Method {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		handler.ServeHTTP(w, r)
+	})
+	m.live()
+	t.Cleanup(m.die)
+	return m
+}
+
+func (m *mortalServer) live() {
+	m.t.Helper()
+	l, err := net.Listen("tcp", m.addr)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.addr = l.Addr().String()
+	m.alive = &http.Server{Handler: m.serve, ReadHeaderTimeout: time.Minute}
+	go m.alive.Serve(l)
+}
+
+func (m *mortalServer) die() { m.alive.Close() }
+
+// seldom has the watch ask the server so rarely that only calls can tell it anything.
+func seldom(c *Config, _ *workload.Spec) { c.PingEvery = time.Hour }
+
+// ofBothEras runs a test against a server of each era.
+func ofBothEras(t *testing.T, test func(t *testing.T, m *mortalServer)) {
+	for what, stateless := range map[string]bool{"session era": false, "stateless era": true} {
+		t.Run(what, func(t *testing.T) { test(t, newMortalServer(t, stateless)) })
+	}
+}
+
+func TestACallThatDoesNotReachTheServerDegradesAtOnceAndTheServerIsFoundAgain(t *testing.T) {
+	ofBothEras(t, func(t *testing.T, m *mortalServer) {
+		r := start(t, "http://"+m.addr+"/mcp", seldom)
+		r.waitReady(t)
+		session := r.session(t)
+		m.die()
+		if _, err := session.ListTools(t.Context(), nil); err == nil {
+			t.Error("a dead server answered")
+		}
+		waitFor(t, "degraded", func() bool { return r.status(t).State == workload.Degraded })
+		m.live()
+		waitFor(t, "running", func() bool { return r.status(t).State == workload.Running })
+	})
+}
+
+func TestManyCallsThatFailAreOneLookASecondAndNoneWhileAllIsWell(t *testing.T) {
+	ofBothEras(t, func(t *testing.T, m *mortalServer) {
+		r := start(t, "http://"+m.addr+"/mcp", seldom)
+		r.waitReady(t)
+		session := r.session(t)
+		before := m.looks.Load()
+		for range 20 {
+			if _, err := session.ListTools(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := m.looks.Load() - before; n != 0 {
+			t.Errorf("%d looks while all was well", n)
+		}
+		m.deafTo.Store(mcp.MethodToolsList)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				for range 20 {
+					_, _ = session.ListTools(t.Context(), nil)
+				}
+			})
+		}
+		wg.Wait()
+		waitFor(t, "looked at", func() bool { return m.looks.Load() > before })
+		looks := m.looks.Load() - before
+		if most := int64(time.Since(began)/lookGap) + 1; looks > most {
+			t.Errorf("%d looks in %s", looks, time.Since(began))
+		}
+		if st := r.status(t); st.State != workload.Running {
+			t.Errorf("a server that answers is %s: %s", st.State, st.Reason)
+		}
+	})
+}
+
+// session is a third-party client's, without a stream of its own.
+func (r *running) session(t *testing.T) *sdk.ClientSession {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: r.spec.URL(), DisableStandaloneSSE: true, MaxRetries: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() }) // its server may be dead
+	return session
+}
+
+// absent is a Backend that cannot be opened while it is away.
+type absent struct {
+	gateway.Backend
+	away  atomic.Bool
+	opens atomic.Int64
+}
+
+type openConn struct{ gateway.Conn }
+
+func (openConn) ServerInfo() json.RawMessage { return nil }
+
+func (a *absent) Open(context.Context, *gateway.Client, gateway.Peer) (gateway.Conn, error) {
+	a.opens.Add(1)
+	if a.away.Load() {
+		return nil, errors.New("away")
+	}
+	return openConn{}, nil
+}
+
+type answers int
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: int(a), Body: http.NoBody}, nil
+}
+
+func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
+	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
+	b := &absent{}
+	w := newWatch(o, b)
+	w.minWait = time.Hour
+	w.mark(true)
+	found := make(chan struct{})
+	go func() { defer close(found); w.recover(t.Context()) }()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := o.reach.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	select {
+	case <-found:
+	case <-time.After(20 * time.Second):
+		t.Fatal("never found")
+	}
+}
+
+func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing.T) {
+	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
+	b := &absent{}
+	b.away.Store(true)
+	w := newWatch(o, b)
+	w.minWait, w.maxWait = time.Hour, time.Hour
+	w.mark(true)
+	began := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); w.recover(ctx) }()
+	waitFor(t, "tried twice", func() bool {
+		say(o.reach.answered)
+		return b.opens.Load() >= 2
+	})
+	if took := time.Since(began); took < lookGap {
+		t.Errorf("two attempts within %s", took)
+	}
+	cancel()
+	<-ended
+}
+
+func TestWhatOfARequestMeansThatTheServerIsNotThere(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		what string
+		ctx  context.Context
+		next http.RoundTripper
+		want bool
+	}{
+		{"an answer", t.Context(), answers(200), false},
+		{"a refusal", t.Context(), answers(404), false},
+		{"the server's own fault", t.Context(), answers(500), false},
+		{"a proxy before it that finds nobody", t.Context(), answers(502), true},
+		{"a refused connection", t.Context(), refuses{}, true},
+		{"a client that went away", gone, refuses{}, false},
+	} {
+		r := newReach(c.next)
+		req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "http://x/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := r.RoundTrip(req); err == nil {
+			resp.Body.Close()
+		}
+		if got := len(r.failed) == 1; got != c.want {
+			t.Errorf("%s: looked is %t", c.what, got)
+		}
+	}
+}
+
+type refuses struct{}
+
+func (refuses) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
+}
