@@ -24,6 +24,9 @@ type modernStdio struct{ backend *stdio }
 type modernState struct {
 	// proven: it has answered as a server of this era does.
 	proven atomic.Bool
+	// used: it was asked for more than which era it speaks, so that its end is news. A
+	// server of the session era may well end at that first question.
+	used atomic.Bool
 	// dropped counts notifications that were nobody's.
 	dropped atomic.Int64
 	// subscriptions are those of all its clients.
@@ -45,6 +48,9 @@ func (s modernStdio) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message,
 		p, err := s.backend.join(ctx, key, x.Client, func(p *stdioProcess) { p.users++ })
 		if err != nil {
 			return nil, err
+		}
+		if x.Request.Method != mcp.MethodDiscover {
+			p.modern.used.Store(true)
 		}
 		play := p.play
 		if x.Request.Method == mcp.MethodSubscriptionsListen {

@@ -94,5 +94,5 @@ func (e *earlyOutput) spoke() bool { return e.message.Load() }
 // giveUp ends a process that babbles.
 func (p *stdioProcess) giveUp(rest []byte) {
 	p.showStray(rest)
-	p.end(ErrBabble)
+	p.fail(ErrBabble)
 }

@@ -100,7 +100,7 @@ func (p *stdioProcess) run() {
 		close(p.exited)
 	}()
 	p.work.start(p.write)
-	p.end(p.diagnose(p.read()))
+	p.fail(p.diagnose(p.read()))
 	p.early.settle()
 	<-p.stopped
 	p.asks.close()
@@ -109,10 +109,28 @@ func (p *stdioProcess) run() {
 	close(p.ended)
 }
 
+// fail is end for a process that ended by itself, or did what is no way to go on; it
+// is noted for whoever looks after the server. That all of them are gone because their
+// container is, its owner notes.
+func (p *stdioProcess) fail(why error) {
+	if !p.end(why) || p.isModern() && !p.modern.used.Load() {
+		return
+	}
+	select {
+	case <-p.exited:
+		if errors.Is(p.exit, guest.ErrLineLost) {
+			return
+		}
+	default:
+	}
+	p.log.Warn("a server process ended", "reason", why)
+}
+
 // end ends the process; why is what everybody who waits for it is told. It does
-// not wait.
-func (p *stdioProcess) end(why error) {
+// not wait. It reports whether the process was not ending already.
+func (p *stdioProcess) end(why error) (first bool) {
 	p.once.Do(func() {
+		first = true
 		p.why = why
 		close(p.closing)
 		p.flights.fail(why)
@@ -129,6 +147,7 @@ func (p *stdioProcess) end(why error) {
 			<-p.exited
 		}()
 	})
+	return first
 }
 
 // diagnose turns the end of a stream into the reason a person needs: a process
@@ -254,7 +273,7 @@ func (p *stdioProcess) handle(m *mcp.Message) {
 		}
 	case mcp.Request:
 		if err := p.asks.put(m, p.ask); err != nil {
-			p.end(err)
+			p.fail(err)
 		}
 	case mcp.Notification:
 		p.notify(m)

@@ -52,7 +52,7 @@ func (p *stdioProcess) write() {
 		select {
 		case line := <-p.outbox:
 			if _, err := stdin.Write(line); err != nil {
-				p.end(p.diagnose(err))
+				p.fail(p.diagnose(err))
 				return
 			}
 		case <-p.closing:
