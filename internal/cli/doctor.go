@@ -31,7 +31,7 @@ func newDoctor(app *App) *cobra.Command {
 		Use:   "doctor",
 		Short: "Look at everything thv needs, and say what is missing",
 		Long: `Doctor looks at the container engine (every socket tried, and why each failed), the
-directories, the ports of workloads, and the registry, and says what to do about
+directories, the workloads and their ports, and the registry, and says what to do about
 what is wrong. The exit code is 1 when something is.`,
 		Example: `  thv doctor
   thv doctor -o json`,
@@ -78,7 +78,7 @@ what is wrong. The exit code is 1 when something is.`,
 func (a *App) examine(ctx context.Context) []check {
 	checks := a.examineEngine(ctx)
 	checks = append(checks, a.examineDirs()...)
-	checks = append(checks, a.examinePorts(ctx)...)
+	checks = append(checks, a.examineWorkloads(ctx)...)
 	return append(checks, a.examineRegistry(ctx))
 }
 
@@ -137,8 +137,9 @@ func (a *App) examineDirs() []check {
 	return checks
 }
 
-// examinePorts finds stopped workloads whose port somebody else has taken.
-func (a *App) examinePorts(ctx context.Context) []check {
+// examineWorkloads names those that are not as they should be, and the stopped ones
+// whose port somebody else has taken.
+func (a *App) examineWorkloads(ctx context.Context) []check {
 	m, err := a.Manager()
 	if err != nil {
 		return []check{{Name: "workloads", Found: err.Error()}}
@@ -150,23 +151,42 @@ func (a *App) examinePorts(ctx context.Context) []check {
 	checks := []check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}
 	for _, st := range all {
 		switch st.State {
-		case workload.Stopped, workload.Failed:
-			var lc net.ListenConfig
-			l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
-			if err != nil {
-				checks = append(checks, check{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"})
-				continue
-			}
-			l.Close()
+		case workload.Stopped:
 		case workload.Running:
 			if st.Exposed != "" {
 				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
 			}
 		default:
-			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: "see `thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"})
+			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)})
 		}
+		if st.State != workload.Stopped && st.State != workload.Failed {
+			continue
+		}
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
+		if err != nil {
+			checks = append(checks, check{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"})
+			continue
+		}
+		l.Close()
 	}
 	return checks
+}
+
+// afterwards is what to do about a workload that is not as it should be. A remote
+// server's own log is with the server.
+func afterwards(st *workload.Status) string {
+	if st.State == workload.Failed && st.Port == 0 {
+		return "" // its configuration is lost, and the reason says what is left to do
+	}
+	logs := "`thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"
+	if st.Remote {
+		logs = "`thv logs --proxy " + st.Name + "`"
+	}
+	if st.State == workload.Failed {
+		return "see " + logs + " for the cause; `thv start " + st.Name + "` tries again, `thv rm " + st.Name + "` removes it"
+	}
+	return "see " + logs
 }
 
 func (a *App) examineRegistry(ctx context.Context) check {

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// keep puts a workload into the app's store that ended as last says.
+func keep(t *testing.T, a *App, spec *workload.Spec, last workload.State, reason string) {
+	t.Helper()
+	store, err := a.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Schema, spec.Group = workload.Schema, workload.DefaultGroup
+	if spec.Proxy.Mode == "" {
+		spec.Proxy.Mode = "streamable-http"
+	}
+	spec.Proxy.Host = "127.0.0.1"
+	if err := store.Create(spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.SetLast(spec.Name, last, reason); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inContainer and remotely are two workloads to start from.
+func inContainer(name string) *workload.Spec {
+	return &workload.Spec{Name: name, Source: workload.Source{Kind: "image", Ref: "img"}, Image: "img", Transport: workload.Stdio, Proxy: workload.Proxy{Port: unusedPort()}}
+}
+
+func remotely(name string) *workload.Spec {
+	const url = "http://127.0.0.1:1/mcp"
+	return &workload.Spec{Name: name, Source: workload.Source{Kind: "remote", Ref: url}, Remote: &workload.Remote{URL: url}, Transport: workload.StreamableHTTP, Proxy: workload.Proxy{Port: unusedPort()}}
+}
+
+func unusedPort() int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestDoctorNamesWorkloadsThatFailed(t *testing.T) {
+	a := testApp(t)
+	keep(t, a, inContainer("killed"), workload.Running, "") // nobody noted how it ended
+	keep(t, a, remotely("away"), workload.Failed, "the server did not answer")
+	keep(t, a, inContainer("rests"), workload.Stopped, "")
+	checks := map[string]check{}
+	for _, c := range a.examineWorkloads(t.Context()) {
+		checks[strings.TrimSpace(c.Name)] = c
+	}
+	for name, advice := range map[string]string{
+		"killed": "see `thv logs killed` and `thv logs --proxy killed` for the cause; `thv start killed` tries again, `thv rm killed` removes it",
+		"away":   "see `thv logs --proxy away` for the cause; `thv start away` tries again, `thv rm away` removes it",
+	} {
+		c, named := checks[name]
+		if !named || c.OK || !strings.HasPrefix(c.Found, "failed: ") || c.Advice != advice {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if c, named := checks["rests"]; named {
+		t.Errorf("a workload that was stopped is no finding: %+v", c)
+	}
+	stdout, stderr, code := thv(t, a, "doctor")
+	if code != exitFailure || !strings.Contains(stdout, "FAIL    killed") || !strings.Contains(stdout, "FAIL    away") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
+	a := testApp(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	for name, state := range map[string]workload.State{"rests": workload.Stopped, "broke": workload.Failed} {
+		spec := inContainer(name)
+		spec.Proxy.Port = port
+		keep(t, a, spec, state, "why")
+	}
+	found := 0
+	for _, c := range a.examineWorkloads(t.Context()) {
+		if strings.HasPrefix(c.Name, "  port of ") && !c.OK && strings.Contains(c.Found, "port "+strconv.Itoa(port)+" is in use") {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d ports found, want those of both", found)
+	}
+}
+
+func TestWhereToLookForTheCause(t *testing.T) {
+	for _, c := range []struct {
+		st   workload.Status
+		want string
+	}{
+		{workload.Status{Name: "x", State: workload.Degraded, Port: 1}, "see `thv logs x` and `thv logs --proxy x`"},
+		{workload.Status{Name: "x", State: workload.Degraded, Port: 1, Remote: true}, "see `thv logs --proxy x`"},
+		{workload.Status{Name: "x", State: workload.Failed, Reason: "its configuration is lost"}, ""},
+	} {
+		if got := afterwards(&c.st); got != c.want {
+			t.Errorf("%+v: %q", c.st, got)
+		}
+	}
+}
