@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+func newStatus(app *App) *cobra.Command {
+	s := &selection{}
+	cmd := &cobra.Command{
+		Use:   "status NAME...",
+		Short: "Show what workloads are doing, in full",
+		Long: `Status shows what a workload is doing now, and how it was set up: what is not shown
+has not been asked for. Of environment variables it shows the names, never the values.
+thv export shows the whole configuration.`,
+		Example: `  thv status time
+  thv status --all -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, names, err := s.resolve(cmd.Context(), app)
+			if err != nil {
+				return err
+			}
+			store, err := app.Store()
+			if err != nil {
+				return err
+			}
+			all := []fullStatus{}
+			err = app.each(cmd.Context(), names, func(name string) error {
+				st, err := m.Status(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				full := fullStatus{Status: st}
+				// Of a configuration that cannot be read, st says so.
+				if spec, err := store.Get(name); err == nil {
+					full.setUp(spec)
+				}
+				all = append(all, full)
+				if !app.JSON {
+					if len(all) > 1 {
+						fmt.Fprintln(app.Out)
+					}
+					return showStatus(app, full)
+				}
+				return nil
+			})
+			if !app.JSON {
+				return err
+			}
+			var v any = all
+			if len(s.names) == 1 && len(all) == 1 {
+				v = all[0] // one name, one object
+			}
+			if len(all) > 0 || len(s.names) == 0 {
+				if writeErr := writeJSON(app.Out, v); err == nil {
+					err = writeErr
+				}
+			}
+			return err
+		},
+	}
+	s.flags(cmd)
+	outputFlag(cmd, app)
+	return cmd
+}
+
+// exposure says what it means that a server is exposed.
+func exposure(st *workload.Status) string {
+	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
+}
+
+func showStatus(app *App, st fullStatus) error {
+	started := ""
+	if st.Started != nil {
+		started = st.Started.Format(time.RFC3339)
+	}
+	rows := [][2]string{
+		{"Name", st.Name}, {"State", string(st.State)}, {"Reason", st.Reason}, {"URL", st.URL},
+		{"Server", oneLine(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
+		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
+		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
+	}
+	if st.State == workload.Running || st.State == workload.Degraded {
+		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
+	}
+	if st.Restarts > 0 {
+		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
+	}
+	if st.Exposed != "" {
+		rows = append(rows, [2]string{"Exposed", exposure(st.Status)})
+	}
+	if st.PID != 0 {
+		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})
+	}
+	rows = append(rows, st.rows()...)
+	for i, row := range rows {
+		if row[1] == "" {
+			continue
+		}
+		value := printable(row[1])
+		if row[0] == "State" {
+			value = app.paintState(value)
+		}
+		label := row[0] + ":"
+		if i > 0 && rows[i-1][0] == row[0] {
+			label = "" // one of several
+		}
+		if _, err := fmt.Fprintf(app.Out, "%-16s %s\n", label, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fullStatus is what a workload is doing and how it was set up, under the names that
+// these things have in its configuration. It has no values of environment variables:
+// who looks at a status may show it to others.
+type fullStatus struct {
+	*workload.Status
+	EnvNames       []string            `json:"envNames,omitempty"`
+	SecretEnvNames []string            `json:"secretEnvNames,omitempty"`
+	TargetHost     string              `json:"targetHost,omitempty"`
+	TargetPort     int                 `json:"targetPort,omitempty"`
+	TargetPath     string              `json:"targetPath,omitempty"`
+	Proxy          *workload.Proxy     `json:"proxy,omitempty"`
+	Container      *workload.Container `json:"container,omitempty"`
+	// Network is the engine's name of the container's network.
+	Network string `json:"network,omitempty"`
+}
+
+func (st *fullStatus) setUp(spec *workload.Spec) {
+	st.EnvNames = slices.Sorted(maps.Keys(spec.Env))
+	st.SecretEnvNames = slices.Sorted(maps.Keys(spec.SecretEnv))
+	st.TargetHost, st.TargetPort, st.TargetPath = spec.TargetHost, spec.TargetPort, spec.TargetPath
+	st.Proxy = &spec.Proxy
+	if spec.Remote == nil {
+		st.Container, st.Network = &spec.Container, spec.NetworkName()
+	}
+}
+
+// rows show how the workload was set up; what is empty is left out.
+func (st *fullStatus) rows() [][2]string {
+	var rows [][2]string
+	each := func(label string, values []string) {
+		for _, v := range values {
+			rows = append(rows, [2]string{label, oneLine(v)})
+		}
+	}
+	each("Label", pairs(st.Labels))
+	if st.TargetPort != 0 && !st.Remote {
+		each("Server's port", []string{net.JoinHostPort(st.TargetHost, strconv.Itoa(st.TargetPort)) + st.TargetPath + " in the container"})
+	}
+	each("Environment", st.EnvNames)
+	for _, name := range st.SecretEnvNames {
+		each("Environment", []string{name + " (secret)"})
+	}
+	if c := st.Container; c != nil {
+		for _, m := range c.Mounts {
+			text := m.Host + " at " + m.Container
+			if m.ReadOnly {
+				text += ", read-only"
+			}
+			if m.Relabel != "" {
+				text += ", relabelled " + m.Relabel
+			}
+			each("Volume", []string{text})
+		}
+		for _, p := range c.Publish {
+			host := strconv.Itoa(p.Host)
+			if p.Host == 0 {
+				host = "a free port"
+			}
+			each("Published port", []string{fmt.Sprintf("%s to %d in the container", host, p.Container)})
+		}
+		each("Network", []string{st.Network})
+		each("Permissions", []string{permissions(c.Permissions)})
+	}
+	if p := st.Proxy; p != nil {
+		if p.Host != "127.0.0.1" {
+			each("Listens on", []string{p.Host})
+		}
+		each("Endpoint prefix", []string{p.EndpointPrefix})
+		if p.SessionTTL != 0 {
+			each("Session TTL", []string{time.Duration(p.SessionTTL).String()})
+		}
+		if p.Stateless {
+			each("Stateless", []string{"yes"})
+		}
+		if p.TrustProxyHeaders {
+			each("Trusts proxies", []string{"yes"})
+		}
+		each("Allowed host", p.AllowedHosts)
+	}
+	return rows
+}
+
+// permissions is a permission profile in one line. Its paths are among the volumes.
+func permissions(p workload.Permissions) string {
+	var parts []string
+	if p.Name != "" {
+		parts = append(parts, p.Name)
+	}
+	if p.Privileged {
+		parts = append(parts, "privileged")
+	}
+	if n := p.Network; n != nil && n.Outbound != nil {
+		switch out := n.Outbound; {
+		case out.InsecureAllowAll:
+			parts = append(parts, "connects to any address")
+		case len(out.AllowHost) == 0 && len(out.AllowPort) == 0:
+			parts = append(parts, "connects to nothing")
+		default:
+			what := "any host"
+			if len(out.AllowHost) > 0 {
+				what = strings.Join(out.AllowHost, " ")
+			}
+			if len(out.AllowPort) > 0 {
+				what += " on ports " + strings.Trim(fmt.Sprint(out.AllowPort), "[]")
+			}
+			parts = append(parts, "connects to "+what)
+		}
+	}
+	if n := p.Network; n != nil && n.Inbound != nil && len(n.Inbound.AllowHost) > 0 {
+		parts = append(parts, "reached as "+strings.Join(n.Inbound.AllowHost, " "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// pairs are the entries of m, sorted.
+func pairs(m map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return out
+}
