@@ -427,4 +427,3 @@ func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {
 		return nil, nil
 	}
 }
-
