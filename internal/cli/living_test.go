@@ -93,7 +93,7 @@ func TestAPersonCanTryAServer(t *testing.T) {
 		}{
 			{[]string{"tools", target}, "echo\ttext [n]\tSays it again.\nfail\t\t\n"},
 			{[]string{"resources", target}, "test://a\ta\ttext/plain\t\n"},
-			{[]string{"read", target, "test://a"}, "content of a\n"},
+			{[]string{"read", target, "test://a"}, "content of a"},
 			{[]string{"prompts", target}, "ask\twho [how]\t\n"},
 			{[]string{"call", target, "echo", "--arg", "text=hi", "--arg", "n=2"}, "hihi\n"},
 			{[]string{"call", target, "echo", "--json", `{"text":"a"}`, "--arg", "text=b=c"}, "b=c\n"},
@@ -103,7 +103,7 @@ func TestAPersonCanTryAServer(t *testing.T) {
 			}
 		}
 		stdout, _, code := thv(t, app, "mcp", "call", target, "fail")
-		if code != exitFailure || stdout != "no [31mway\n" {
+		if code != exitFailure || stdout != "no \x1b[31mway\n" {
 			t.Errorf("a tool that fails: exit code %d, %q", code, stdout)
 		}
 		var result struct {

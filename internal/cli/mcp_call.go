@@ -19,7 +19,8 @@ func newMCPCall(app *App, with sessionRunner) *cobra.Command {
 that the tool's input schema gives it; without one, what is JSON (a number, true, a
 list, an object) is passed as such, anything else as text. The exit code is 1 when the
 tool reports an error. On a terminal, the tool's progress and its log are shown on
-standard error.`,
+standard error. Into a file or a pipe, text is written as it came, each piece ended by
+a line break, and an answer that is one image, sound or binary resource as its bytes.`,
 		Example: `  thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp call everything get-sum --arg a=2 --arg b=3
   thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json
@@ -37,8 +38,10 @@ standard error.`,
 				return fmt.Errorf("call %s: %w", args[0], err)
 			}
 			_ = s.Close() // when it returns, all of the progress and log that came has been shown
-			if app.JSON {
+			if b := onlyBytes(result.Content); app.JSON {
 				err = writeJSON(app.Out, result)
+			} else if len(b) > 0 && !isTerminal(app.Out) {
+				_, err = app.Out.Write(b)
 			} else {
 				err = showContent(app, result.Content)
 			}

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -10,7 +12,10 @@ import (
 
 func newMCPRead(app *App, with sessionRunner) *cobra.Command {
 	return &cobra.Command{
-		Use: "read NAME_OR_URL URI", Short: "Read a resource", Example: "  thv mcp read everything demo://resource/dynamic/text/1", Args: cobra.ExactArgs(2),
+		Use: "read NAME_OR_URL URI", Short: "Read a resource", Args: cobra.ExactArgs(2),
+		Long: `Read prints a resource. Into a file or a pipe it writes the resource's bytes and
+nothing else; on a terminal, it leaves out what is not text.`,
+		Example: "  thv mcp read everything demo://resource/dynamic/text/1\n  thv mcp read everything demo://resource/dynamic/blob/1 > one.bin",
 		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
 			result, err := s.ReadResource(ctx, &sdk.ReadResourceParams{URI: args[0]})
 			if err != nil {
@@ -20,17 +25,30 @@ func newMCPRead(app *App, with sessionRunner) *cobra.Command {
 				return writeJSON(app.Out, result)
 			}
 			for _, c := range result.Contents {
-				text := c.Text
-				if text == "" && len(c.Blob) > 0 {
-					text = fmt.Sprintf("[%s, %d bytes]", c.MIMEType, len(c.Blob))
-				}
-				if _, err := fmt.Fprintln(app.Out, printable(text)); err != nil {
+				if err := showResource(app, c); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
 	}
+}
+
+// showResource writes a resource as it is, or, on a terminal, what a person can read
+// of it.
+func showResource(app *App, c *sdk.ResourceContents) error {
+	var err error
+	switch {
+	case !isTerminal(app.Out) && len(c.Blob) > 0:
+		_, err = app.Out.Write(c.Blob)
+	case !isTerminal(app.Out):
+		_, err = io.WriteString(app.Out, c.Text)
+	case len(c.Blob) > 0:
+		_, err = fmt.Fprintf(app.Out, "[%s, %d bytes; not shown on a terminal, write it to a file]\n", oneLine(c.MIMEType), len(c.Blob))
+	default:
+		err = showText(app, c.Text)
+	}
+	return err
 }
 
 // newMCPPrompt gets what `thv mcp prompts` lists.
@@ -76,6 +94,7 @@ func newMCPPrompt(app *App, with sessionRunner) *cobra.Command {
 	return cmd
 }
 
+// showContent shows content, each piece on lines of its own.
 func showContent(app *App, content []sdk.Content) error {
 	for _, c := range content {
 		var line string
@@ -83,22 +102,51 @@ func showContent(app *App, content []sdk.Content) error {
 		case *sdk.TextContent:
 			line = c.Text
 		case *sdk.ImageContent:
-			line = fmt.Sprintf("[image, %s, %d bytes]", c.MIMEType, len(c.Data))
+			line = fmt.Sprintf("[image, %s, %d bytes]", oneLine(c.MIMEType), len(c.Data))
 		case *sdk.AudioContent:
-			line = fmt.Sprintf("[audio, %s, %d bytes]", c.MIMEType, len(c.Data))
+			line = fmt.Sprintf("[audio, %s, %d bytes]", oneLine(c.MIMEType), len(c.Data))
 		case *sdk.ResourceLink:
-			line = fmt.Sprintf("[resource %s]", c.URI)
+			line = fmt.Sprintf("[resource %s]", oneLine(c.URI))
 		case *sdk.EmbeddedResource:
-			line = fmt.Sprintf("[resource %s]", c.Resource.URI)
+			line = fmt.Sprintf("[resource %s]", oneLine(c.Resource.URI))
 			if c.Resource.Text != "" {
 				line = c.Resource.Text
 			}
 		default:
 			line = fmt.Sprintf("[%T]", c)
 		}
-		if _, err := fmt.Fprintln(app.Out, printable(line)); err != nil {
+		if err := showText(app, line); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// showText writes text and ends its last line. It is as it came, and on a terminal
+// does not steer it.
+func showText(app *App, text string) error {
+	if isTerminal(app.Out) {
+		text = printable(text)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	_, err := io.WriteString(app.Out, text)
+	return err
+}
+
+// onlyBytes are the bytes of content that is one image, sound or binary resource.
+func onlyBytes(content []sdk.Content) []byte {
+	if len(content) != 1 {
+		return nil
+	}
+	switch c := content[0].(type) {
+	case *sdk.ImageContent:
+		return c.Data
+	case *sdk.AudioContent:
+		return c.Data
+	case *sdk.EmbeddedResource:
+		return c.Resource.Blob
 	}
 	return nil
 }

@@ -91,3 +91,23 @@ func TestProgressAndLogOfACallAreShownToAPerson(t *testing.T) {
 		h.Close()
 	}
 }
+
+func TestWhatAServerSendsDoesNotSteerATerminal(t *testing.T) {
+	at := storyServer(t)
+	for _, c := range [][3]string{
+		{"read", "story://made/text", "a\nb[2Jc\n"}, {"read", "story://made/bytes", "[image/png, 5 bytes; not shown on a terminal, write it to a file]\n"},
+		{"call", "text", "a\n[2Jb\n"}, {"call", "image", "[image, image/png, 3 bytes]\n"},
+	} {
+		s := newScreen(t)
+		app := testApp(t)
+		app.Err, app.Out = s.tty, s.tty
+		root := Root(app)
+		root.SetArgs([]string{"mcp", c[0], at, c[1]})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.shows(t, strings.ReplaceAll(c[2], "\n", "\r\n")); got != c[2] {
+			t.Errorf("mcp %s %s shows %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
