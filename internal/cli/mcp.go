@@ -25,7 +25,11 @@ func newMCP(app *App) *cobra.Command {
 A server may ask back while it works. A form (elicitation) is filled in by you at the
 terminal, and declined with a note where there is none; the time you take does not
 count for --timeout. A request to a language model (sampling) is declined with a note.
-Of the client's directories (roots), there are none.`,
+Of the client's directories (roots), there are none.
+
+A workload's gateway speaks both eras of the protocol to its clients, with sessions and
+without, whichever the server itself speaks. --protocol chooses what this client speaks
+to the gateway or to the URL; it does not change the server.`,
 		Example: `  thv mcp tools time
   thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp resources https://mcp.deepwiki.com/mcp
@@ -42,6 +46,9 @@ Of the client's directories (roots), there are none.`,
 			version, err := protocolVersion(protocol)
 			if err != nil {
 				return err
+			}
+			if timeout <= 0 {
+				return usage("--timeout %s is not a time to wait", timeout)
 			}
 			late := fmt.Errorf("no answer within %s; give it more with --timeout", timeout)
 			ctx, waiting, cancel := withPatience(cmd.Context(), timeout, late)
@@ -77,6 +84,9 @@ type sessionRunner = func(onSession) func(*cobra.Command, []string) error
 func newMCPInfo(app *App, with sessionRunner) *cobra.Command {
 	return &cobra.Command{
 		Use: "info NAME_OR_URL", Short: "Show what a server says of itself", Args: cobra.ExactArgs(1),
+		Long: `Info shows the protocol version that was agreed on, and how the server introduces
+itself. The version is that of this connection: a workload's gateway speaks both eras,
+whatever the server itself speaks, and translates between them.`,
 		Example: "  thv mcp info time\n  thv mcp info time --protocol session",
 		RunE: with(func(_ context.Context, s *sdk.ClientSession, _ []string) error {
 			said := s.InitializeResult()
@@ -88,10 +98,17 @@ func newMCPInfo(app *App, with sessionRunner) *cobra.Command {
 				rows = append(rows, []string{"server", strings.TrimSpace(said.ServerInfo.Name + " " + said.ServerInfo.Version)})
 			}
 			rows = append(rows, []string{"capabilities", strings.Join(capabilities(said.Capabilities), ", ")})
-			if line := firstLine(said.Instructions); line != "" {
-				rows = append(rows, []string{"instructions", line})
+			if !isTerminal(app.Out) {
+				if said.Instructions != "" {
+					rows = append(rows, []string{"instructions", said.Instructions})
+				}
+				return table(app.Out, nil, rows, nil)
 			}
-			return table(app.Out, []string{"WHAT", "VALUE"}, rows, nil)
+			if err := table(app.Out, []string{"WHAT", "VALUE"}, rows, nil); err != nil || said.Instructions == "" {
+				return err
+			}
+			_, err := fmt.Fprint(app.Out, "\nINSTRUCTIONS\n")
+			return errors.Join(err, showText(app, said.Instructions))
 		}),
 	}
 }

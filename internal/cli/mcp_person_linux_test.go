@@ -111,3 +111,21 @@ func TestWhatAServerSendsDoesNotSteerATerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestInfoShowsInstructionsOnATerminalInTheirLines(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "wordy", Version: "1"}, &sdk.ServerOptions{Instructions: "First.\n\nSecond."})
+	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	defer h.Close()
+	defer h.CloseClientConnections()
+	s := newScreen(t)
+	app := testApp(t)
+	app.Out = s.tty
+	root := Root(app)
+	root.SetArgs([]string{"mcp", "info", h.URL})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.shows(t, "Second.\r\n"); !strings.HasSuffix(got, "\n\nINSTRUCTIONS\nFirst.\n\nSecond.\n") {
+		t.Errorf("info shows %q", got)
+	}
+}

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func TestAServerWithSessionsOnlyIsNamedWhenTheOtherEraIsAskedFor(t *testing.T) {
@@ -17,6 +21,25 @@ func TestAServerWithSessionsOnlyIsNamedWhenTheOtherEraIsAskedFor(t *testing.T) {
 					t.Errorf("%v with --protocol %s: exit code %d, %q, %q", args, protocol, code, stdout, stderr)
 				}
 			}
+		}
+	}
+}
+
+func TestInfoShowsInstructionsWhole(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "wordy", Version: "1"}, &sdk.ServerOptions{Instructions: "First.\n\nSecond\x1b[2J " + strings.Repeat("x", 200) + "."})
+	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	defer h.Close()
+	defer h.CloseClientConnections()
+	want := "protocol version\t2025-11-25\nserver\twordy 1\ncapabilities\tlogging\ninstructions\tFirst. Second[2J " + strings.Repeat("x", 200) + ".\n"
+	if got := must(t, testApp(t), "mcp", "info", h.URL); got != want {
+		t.Errorf("info prints %q, want %q", got, want)
+	}
+}
+
+func TestATimeoutIsATimeToWait(t *testing.T) {
+	for _, value := range []string{"-1s", "0"} {
+		if _, stderr, code := thv(t, testApp(t), "mcp", "info", "a", "--timeout", value); code != exitUsage || !strings.Contains(stderr, "--timeout") {
+			t.Errorf("--timeout %s: exit code %d, %s", value, code, stderr)
 		}
 	}
 }
