@@ -50,8 +50,18 @@ func (f *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// refusal puts an answer that is a failure into one sentence.
+// refusal puts an answer that is a failure into one sentence: a JSON-RPC error's, as
+// it reads with any status, or the status and the words in the body.
 func refusal(status int, contentType string, body []byte) string {
+	var rpc struct {
+		Error struct {
+			Code    int64
+			Message string
+		}
+	}
+	if json.Unmarshal(body, &rpc) == nil && rpc.Error.Message != "" {
+		return rpcSentence(rpc.Error.Code, rpc.Error.Message)
+	}
 	text := fmt.Sprintf("the answer is %d", status)
 	if name := http.StatusText(status); name != "" {
 		text += " " + name
@@ -62,18 +72,9 @@ func refusal(status int, contentType string, body []byte) string {
 	return text
 }
 
-// reason finds a failure's words: a JSON-RPC error's, or those of an object with
-// "message" or "error_description" (RFC 6749 section 5.2), or a plain text.
+// reason finds a failure's words: those of an object with "message" or
+// "error_description" (RFC 6749 section 5.2), or a plain text.
 func reason(contentType string, body []byte) string {
-	var rpc struct {
-		Error struct {
-			Code    int64
-			Message string
-		}
-	}
-	if json.Unmarshal(body, &rpc) == nil && rpc.Error.Message != "" {
-		return rpcSentence(rpc.Error.Code, rpc.Error.Message)
-	}
 	var object struct {
 		Error       any
 		Message     string
