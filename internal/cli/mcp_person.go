@@ -90,7 +90,11 @@ func (p *person) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.Elici
 	if p.lines == nil {
 		p.lines = bufio.NewReader(in)
 	}
-	return p.fill(ctx, in, form)
+	answer, err := p.fill(ctx, in, form)
+	if err != nil && p.ctx.Err() != nil { // the person ended the command; the server is not to wait
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	}
+	return answer, err
 }
 
 // fill shows the form and reads the answers.

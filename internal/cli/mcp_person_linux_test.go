@@ -55,6 +55,26 @@ func TestAPersonFillsInAServersForm(t *testing.T) {
 	}
 }
 
+func TestCtrlCAtAServersFormEndsTheCall(t *testing.T) {
+	for _, protocol := range []string{"session", "stateless"} {
+		at := askingServer(t, protocol == "stateless", `{"type":"object"}`)
+		s := newScreen(t)
+		app := testApp(t)
+		app.In, app.Err, app.Out = s.tty, s.tty, io.Discard
+		ctx, cancel := context.WithCancel(t.Context())
+		root := Root(app)
+		root.SetArgs([]string{"mcp", "call", at, "form", "--protocol", protocol})
+		done := make(chan error, 1)
+		go func() { done <- root.ExecuteContext(ctx) }()
+		s.shows(t, "[c]ancel: ")
+		cancel()
+		if err := <-done; exitCode(err) != exitInterrupted {
+			t.Errorf("--protocol %s: %v", protocol, err)
+		}
+		io.WriteString(s.person, "\n") // lets the read end
+	}
+}
+
 func TestProgressAndLogOfACallAreShownToAPerson(t *testing.T) {
 	for _, protocol := range []string{"session", "stateless"} {
 		server := sdk.NewServer(&sdk.Implementation{Name: "busy", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{Logging: &sdk.LoggingCapabilities{}}})
