@@ -21,11 +21,12 @@ func newLogs(app *App) *cobra.Command {
 		Short: "Show what servers have logged",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
 to its standard output. With --proxy it shows the gateway's own log. With several
-workloads each line begins with the workload's name.`,
+workloads each line begins with the workload's name. On a terminal colours and all
+else that would steer it are left out; a pipe or a file gets what was logged, as it is.`,
 		Example: `  thv logs time --tail 20
   thv logs -f time
   thv logs --group work --proxy`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opt.Tail < 0 {
 				return usage("--tail must not be negative")
 			}
@@ -35,7 +36,13 @@ workloads each line begins with the workload's name.`,
 			}
 			w := app.Out
 			if isTerminal(w) {
-				w = &printableWriter{w}
+				plain := &printableWriter{w: w}
+				defer func() {
+					if flushErr := plain.flush(); err == nil {
+						err = flushErr
+					}
+				}()
+				w = plain
 			}
 			if len(s.names) == 1 {
 				return m.Logs(cmd.Context(), names[0], opt, w)

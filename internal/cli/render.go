@@ -85,19 +85,6 @@ func clean(cells []string) []string {
 	return out
 }
 
-// oneLine is what somebody else said, safe to show in a line.
-func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
-
-// printable drops control characters, except line breaks and tabs.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, s)
-}
-
 // paintState colours a workload's state. Every colour takes the same number of
 // bytes, so columns stay aligned.
 func (a *App) paintState(s string) string {
@@ -133,14 +120,4 @@ func ago(t time.Time) string {
 		}
 	}
 	return "just now"
-}
-
-// printableWriter keeps a server's words from steering the terminal.
-type printableWriter struct{ w io.Writer }
-
-func (p *printableWriter) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(p.w, printable(string(b))); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }

@@ -286,7 +286,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 	var answered, stopped atomic.Bool
 	cfg.Console = app.Err
 	if isTerminal(app.Err) {
-		cfg.Console = &printableWriter{app.Err}
+		cfg.Console = &printableWriter{w: app.Err}
 	}
 	cfg.Foreground = true
 	cfg.Notices = func(n workload.Notice) {

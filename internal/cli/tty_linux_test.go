@@ -109,10 +109,10 @@ func TestATableIsAlignedOnATerminalAndPlainElsewhere(t *testing.T) {
 	}
 	var plain bytes.Buffer
 	show(&plain, nil)
-	if want := "a\trunning\tone[2J\nlong-name\tfailed\ttwo lines\n"; plain.String() != want {
+	if want := "a\trunning\tone\nlong-name\tfailed\ttwo lines\n"; plain.String() != want {
 		t.Errorf("plain: %q, want %q", plain.String(), want)
 	}
-	want := "NAME        STATE     SOURCE\na           running   one[2J\nlong-name   failed    two lines\n"
+	want := "NAME        STATE     SOURCE\na           running   one\nlong-name   failed    two lines\n"
 	noColour := newScreen(t)
 	show(noColour.tty, map[string]string{"NO_COLOR": "1"})
 	if got := noColour.shows(t, "two lines\r\n"); got != want {
@@ -144,7 +144,7 @@ func TestWhatIsMissingIsAskedForOnATerminal(t *testing.T) {
 			{Name: "GIVEN", Required: true}, {Name: "OPTIONAL"},
 		})
 	}()
-	s.shows(t, "REGION (where[2J it is): ")
+	s.shows(t, "REGION (where it is): ")
 	io.WriteString(s.person, "eu\n")
 	s.shows(t, "PASSPHRASE: ")
 	for deadline := time.Now().Add(10 * time.Second); s.echoes(t); time.Sleep(time.Millisecond) {
@@ -226,5 +226,31 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 		if now := s.shows(t, "END"); now != got {
 			t.Fatalf("it goes on turning: %q", now[len(got):])
 		}
+	}
+}
+
+func TestLogsArePlainOnATerminalAndAsTheyAreElsewhere(t *testing.T) {
+	a := testApp(t)
+	keep(t, a, inContainer("x"), workload.Stopped, "")
+	store, err := a.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const said = "\x1b[32mgrün\x1b[0m\n\x1b]0;no end"
+	if err := os.WriteFile(store.ServerLog("x"), []byte(said), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(t, a, "logs", "x"); got != said {
+		t.Errorf("into a pipe: %q", got)
+	}
+	s := newScreen(t)
+	a.Out = s.tty
+	root := Root(a)
+	root.SetArgs([]string{"logs", "x"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.shows(t, "no end"); got != "grün\n]0;no end" {
+		t.Errorf("on a terminal: %q", got)
 	}
 }

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// What is text, and what of ECMA-48 is not.
+var plainTexts = []struct{ what, in, want string }{
+	{"text", "grün\tund 日本\n", "grün\tund 日本\n"},
+	{"a colour", "\x1b[32mgrün\x1b[0m.", "grün."},
+	{"a colour with parts", "\x1b[38;5;196;1mx\x1b[m", "x"},
+	{"a cursor that moves", "a\x1b[2J\x1b[10;20Hb\x1b[?25l", "ab"},
+	{"a colour by a single character", "\u009b31mx\u009b0m", "x"},
+	{"a title", "\x1b]0;owned\x07x", "x"},
+	{"a title that ends otherwise", "\x1b]0;owned\x1b\\x", "x"},
+	{"a link", "\x1b]8;;http://evil.example\x1b\\text\x1b]8;;\x1b\\", "text"},
+	{"a device's string", "\x1bPq#0;2;0\x1b\\x\u0090a\u009cy", "xy"},
+	{"a character set", "\x1b(Bx\x1b7y", "xy"},
+	{"a sequence that was called off", "\x1b[31\x18x", "x"},
+	{"one that breaks off another", "\x1b[3\x1b[1mx\x1b]0;t\x1b[1my", "[3x]0;ty"},
+	{"a string without an end", "\x1b]0;is text\nnext", "]0;is text\nnext"},
+	{"a sequence without an end", "\x1b[31", "[31"},
+	{"a sequence that is too long", "\x1b]" + strings.Repeat("x", 2*maxSequence), "]" + strings.Repeat("x", 2*maxSequence)},
+	{"no sequence", "\x1bé\x1b\n", "é\n"},
+	{"other control characters", "a\rb\x00c\u0085d\x7f", "abcd"},
+	{"what is not UTF-8", "a\xffb", "a\ufffdb"},
+}
+
+func TestAControlSequenceIsLeftOutWhole(t *testing.T) {
+	for _, c := range plainTexts {
+		if got := printable(c.in); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+func TestAControlSequenceIsLeftOutInWhateverPiecesItComes(t *testing.T) {
+	for _, c := range plainTexts {
+		for size := 1; size < 8; size++ {
+			var out strings.Builder
+			w := &printableWriter{w: &out}
+			for in := c.in; in != ""; in = in[min(size, len(in)):] {
+				if _, err := io.WriteString(w, in[:min(size, len(in))]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.flush(); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); got != c.want {
+				t.Errorf("%s, %d bytes at a time: %q, want %q", c.what, size, got, c.want)
+			}
+		}
+	}
+}
+
+func FuzzPrintable(f *testing.F) {
+	for _, c := range plainTexts {
+		f.Add(c.in)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, r := range printable(s) {
+			if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+				t.Errorf("%q has %q", s, r)
+			}
+		}
+	})
+}
