@@ -318,9 +318,9 @@ func TestTwoOwnersNeverHoldOneWorkload(t *testing.T) {
 func TestTheTailKeepsTheLastWordsAndNoControlCharacters(t *testing.T) {
 	var w tail
 	for i := range 1000 {
-		fmt.Fprintf(&w, "line %d \x1b[31mred\n", i)
+		fmt.Fprintf(&w, "line %d \x1b[31mred\x1b]0;t\x07\x1b[\x01\n", i)
 	}
-	if got, want := w.lines(2), "\n  line 998 [31mred\n  line 999 [31mred"; got != want {
+	if got, want := w.lines(2), "\n  line 998 red[\n  line 999 red["; got != want {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -26,7 +27,8 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // lines are the last n lines, indented, each on a line of its own; "" when
-// nothing was written. Control characters are dropped: this reaches a terminal.
+// nothing was written. Colours, titles and control characters are dropped: this
+// reaches a terminal.
 func (t *tail) lines(n int) string {
 	t.mu.Lock()
 	b := bytes.TrimSpace(bytes.Clone(t.buf))
@@ -34,7 +36,9 @@ func (t *tail) lines(n int) string {
 	if len(b) == 0 {
 		return ""
 	}
-	all := strings.Split(string(b), "\n")
+	// Control sequences, and control strings that end on their line (ECMA-48, 5.4, 5.6).
+	steering := regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(\x07|\x1b\\\\)")
+	all := strings.Split(string(steering.ReplaceAll(b, nil)), "\n")
 	all = all[max(0, len(all)-n):]
 	var out strings.Builder
 	for _, line := range all {
