@@ -22,6 +22,10 @@ type progress struct {
 	last string
 }
 
+// spinnerWidth is what the spinner takes of a line beside its text, and the last column,
+// after which some terminals begin another line.
+const spinnerWidth = 5
+
 func newProgress(w io.Writer) *progress { return &progress{w: w, tty: isTerminal(w)} }
 
 // event shows one step.
@@ -41,10 +45,15 @@ func (p *progress) event(e workload.Event) {
 		}
 		return
 	}
-	text := oneLine(e.Message)
+	text, size := oneLine(e.Message), ""
 	if e.Total > 0 {
-		text += fmt.Sprintf(" %.1f of %.1f MB", float64(min(e.Current, e.Total))/1e6, float64(e.Total)/1e6)
+		size = fmt.Sprintf(" %.1f of %.1f MB", float64(min(e.Current, e.Total))/1e6, float64(e.Total)/1e6)
 	}
+	// A line that wraps is not cleared, and each turn of the spinner would add one.
+	if n := columns(p.w); n > 0 {
+		text = cut(text, max(n-spinnerWidth-width(size), 1))
+	}
+	text += size
 	if p.bar != nil {
 		p.bar.Describe(text) // shown by the spinner's next turn at the latest
 		return

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,12 +47,12 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// table shows rows: aligned with a header on a terminal, else separated by tabs
-// and without one, for other programs.
+// table shows rows: aligned with a header and cut to the terminal's width on a terminal,
+// else separated by tabs and without one, for other programs. The columns in whole are
+// never cut: they are there to be copied.
 //
-// paint, which may be nil, colours a cell on a terminal. It adds as many bytes to
-// every cell of a column, the header's too, or the columns are not aligned.
-func table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string) error {
+// paint, which may be nil, colours a cell on a terminal.
+func table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string, whole ...int) error {
 	if !isTerminal(w) {
 		for _, row := range rows {
 			if _, err := fmt.Fprintln(w, strings.Join(clean(row), "\t")); err != nil {
@@ -62,18 +61,39 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 		}
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 3, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		row = clean(row)
-		for i := range row {
-			if paint != nil {
-				row[i] = paint(i, row[i])
-			}
-		}
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	all := [][]string{header}
+	for _, row := range rows {
+		all = append(all, clean(row))
 	}
-	return tw.Flush()
+	sizes := make([]int, len(header))
+	for _, row := range all {
+		for i, cell := range row {
+			sizes[i] = max(sizes[i], width(cell))
+		}
+	}
+	fit(sizes, columnGap, columns(w), whole)
+	for n, row := range all {
+		var line strings.Builder
+		for i, cell := range row {
+			cell = cut(cell, sizes[i])
+			rest := padded(cell, sizes[i]+columnGap)[len(cell):]
+			if i == len(row)-1 {
+				rest = ""
+			}
+			if paint != nil && n > 0 {
+				cell = paint(i, cell)
+			}
+			line.WriteString(cell + rest)
+		}
+		if _, err := fmt.Fprintln(w, line.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// columnGap is what lies between two columns of a table.
+const columnGap = 3
 
 // clean keeps what servers and registries say from moving the cursor or
 // breaking the table.
@@ -85,8 +105,7 @@ func clean(cells []string) []string {
 	return out
 }
 
-// paintState colours a workload's state. Every colour takes the same number of
-// bytes, so columns stay aligned.
+// paintState colours a workload's state.
 func (a *App) paintState(s string) string {
 	if !isTerminal(a.Out) || a.Env("NO_COLOR") != "" {
 		return s

@@ -28,7 +28,9 @@ type screen struct {
 	seen bytes.Buffer
 }
 
-func newScreen(t *testing.T) *screen {
+func newScreen(t *testing.T) *screen { return screenOf(t, 120) }
+
+func screenOf(t *testing.T, columns uint16) *screen {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -47,7 +49,7 @@ func newScreen(t *testing.T) *screen {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tty.Close() })
-	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 120}); err != nil {
+	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 	s := &screen{tty: tty, person: person}
