@@ -71,12 +71,12 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 			sizes[i] = max(sizes[i], width(cell))
 		}
 	}
-	fit(sizes, columnGap, columns(w), whole)
+	gap := fit(sizes, columns(w), whole)
 	for n, row := range all {
 		var line strings.Builder
 		for i, cell := range row {
 			cell = cut(cell, sizes[i])
-			rest := padded(cell, sizes[i]+columnGap)[len(cell):]
+			rest := padded(cell, sizes[i]+gap)[len(cell):]
 			if i == len(row)-1 {
 				rest = ""
 			}
@@ -91,9 +91,6 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 	}
 	return nil
 }
-
-// columnGap is what lies between two columns of a table.
-const columnGap = 3
 
 // clean keeps what servers and registries say from moving the cursor or
 // breaking the table.

@@ -52,16 +52,21 @@ func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-wi
 const leastWidth = 8
 
 // fit shortens columns, the widest first, until they and the gaps between them fit into
-// total, or no more can be cut. Columns in whole stay as they are; total 0 is no limit.
-func fit(sizes []int, gap, total int, whole []int) {
+// total, or no more can be cut, and returns the gap. Columns in whole stay as they are;
+// total 0 is no limit.
+func fit(sizes []int, total int, whole []int) (gap int) {
+	gap = 3
 	if total == 0 {
-		return
+		return gap
 	}
-	over := gap*(len(sizes)-1) - total
+	over := -total
 	for _, size := range sizes {
 		over += size
 	}
-	for ; over > 0; over-- {
+	if over+gap*(len(sizes)-1) > 0 {
+		gap = 2 // before anything is cut
+	}
+	for over += gap * (len(sizes) - 1); over > 0; over-- {
 		widest := -1
 		for i, size := range sizes {
 			if size > leastWidth && !slices.Contains(whole, i) && (widest < 0 || size > sizes[widest]) {
@@ -69,8 +74,9 @@ func fit(sizes []int, gap, total int, whole []int) {
 			}
 		}
 		if widest < 0 {
-			return
+			break
 		}
 		sizes[widest]--
 	}
+	return gap
 }
