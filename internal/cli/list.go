@@ -62,7 +62,7 @@ its gateway does not answer.`,
 					return app.paintState(cell)
 				}
 				return cell
-			}, 0, 1, 2)
+			}, 1, 2)
 		},
 	}
 	cmd.Flags().StringVarP(&group, "group", "g", "", "Only workloads of a group")

@@ -48,8 +48,8 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 // table shows rows: aligned with a header and cut to the terminal's width on a terminal,
-// else separated by tabs and without one, for other programs. The columns in whole are
-// never cut: they are there to be copied.
+// else separated by tabs and without one, for other programs. The first column, which
+// tells the rows apart, and those in whole are never cut: they are there to be copied.
 //
 // paint, which may be nil, colours a cell on a terminal.
 func table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string, whole ...int) error {

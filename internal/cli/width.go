@@ -52,8 +52,8 @@ func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-wi
 const leastWidth = 8
 
 // fit shortens columns, the widest first, until they and the gaps between them fit into
-// total, or no more can be cut, and returns the gap. Columns in whole stay as they are;
-// total 0 is no limit.
+// total, or no more can be cut, and returns the gap. The first column and those in whole
+// stay as they are; total 0 is no limit.
 func fit(sizes []int, total int, whole []int) (gap int) {
 	gap = 3
 	if total == 0 {
@@ -69,7 +69,7 @@ func fit(sizes []int, total int, whole []int) (gap int) {
 	for over += gap * (len(sizes) - 1); over > 0; over-- {
 		widest := -1
 		for i, size := range sizes {
-			if size > leastWidth && !slices.Contains(whole, i) && (widest < 0 || size > sizes[widest]) {
+			if i > 0 && size > leastWidth && !slices.Contains(whole, i) && (widest < 0 || size > sizes[widest]) {
 				widest = i
 			}
 		}

@@ -54,6 +54,13 @@ weather  city, d…  Tells w…
 			t.Errorf("%s:\n%s", c.what, diff)
 		}
 	}
+	s := screenOf(t, 40)
+	if err := table(s.tty, header, [][]string{{"a_tool_with_a_name_that_is_long", "x", "what it does"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.shows(t, "…\r\n"); !strings.Contains(got, "a_tool_with_a_name_that_is_long") {
+		t.Errorf("what tells the rows apart is cut: %q", got)
+	}
 	var plain bytes.Buffer
 	if err := table(&plain, header, rows, nil); err != nil {
 		t.Fatal(err)
