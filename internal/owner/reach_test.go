@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -250,4 +251,40 @@ type refuses struct{}
 
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
+}
+
+// deadProcess is a server's process that ended with an error.
+type deadProcess struct{ guest.Process }
+
+func (deadProcess) Wait() error { return errors.New("exit status 3") }
+
+func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
+	ended := make(chan struct{})
+	close(ended)
+	silent := errors.New("the server does not answer: connection refused")
+	s := &site{http: deadProcess{}, line: line(t)}
+	w := newWatch(&owner{site: s}, nil)
+	if got, want := w.verdict(t.Context(), ended, silent), "the server ended: exit status 3"; got != want {
+		t.Errorf("of one that ended: %q, want %q", got, want)
+	}
+	if got := w.verdict(t.Context(), make(chan struct{}), silent); got != silent.Error() {
+		t.Errorf("of one that runs: %q", got)
+	}
+	if got := newWatch(&owner{}, nil).verdict(t.Context(), nil, silent); got != silent.Error() {
+		t.Errorf("of a remote one: %q", got)
+	}
+}
+
+// line is a line to a guest that says nothing.
+func line(t *testing.T) *guest.Line {
+	t.Helper()
+	in, stdin := io.Pipe()
+	stdout, out := io.Pipe()
+	go io.Copy(io.Discard, in)
+	l, err := guest.Connect(stdin, stdout, func() error { return errors.Join(in.Close(), out.Close(), stdout.Close()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }

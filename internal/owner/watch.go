@@ -25,6 +25,9 @@ const (
 	// lookGap is what lies between two looks at a server that calls do not reach,
 	// and between two attempts because a call reached it again.
 	lookGap = time.Second
+	// endNews is how long the news that a server has ended may take to come out of
+	// its container.
+	endNews = 500 * time.Millisecond
 )
 
 // watch keeps one connection of the owner's own to the server. That the server
@@ -211,7 +214,7 @@ func (w *watch) lost(ctx context.Context) string {
 			return "the server ended its connection"
 		case <-ping.C:
 			if err := w.ping(ctx); err != nil {
-				return err.Error()
+				return w.verdict(ctx, ended, err)
 			}
 		case <-failed:
 			// However many calls fail, one look comes of it, and not at once
@@ -224,10 +227,27 @@ func (w *watch) lost(ctx context.Context) string {
 			err := w.ping(ctx)
 			w.looked = time.Now()
 			if err != nil {
-				return err.Error()
+				return w.verdict(ctx, ended, err)
 			}
 		}
 	}
+}
+
+// verdict is why a server that does not answer is lost: that it has ended, and how, if
+// that is so, which calls may have noticed first.
+func (w *watch) verdict(ctx context.Context, ended <-chan struct{}, err error) string {
+	if w.owner.site == nil {
+		return err.Error()
+	}
+	news := time.NewTimer(endNews)
+	defer news.Stop()
+	select {
+	case <-ended:
+		return w.owner.site.why(ctx)
+	case <-news.C:
+	case <-ctx.Done():
+	}
+	return err.Error()
 }
 
 // ping asks for a sign of life (MCP basic/utilities/ping). Any answer is one, also a
