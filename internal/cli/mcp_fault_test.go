@@ -20,7 +20,7 @@ func TestWhoRefusesAConnectionHasItsSay(t *testing.T) {
 		"a JSON-RPC error, no id":  {400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad"}}`, "bad (JSON-RPC error -32600)"},
 		"an OAuth error":           {401, "application/json", `{"error":"invalid_token","error_description":"it expired"}`, "the answer is 401 Unauthorized: it expired"},
 		"an error's name":          {401, "application/json", `{"error":"invalid_token"}`, "the answer is 401 Unauthorized: invalid_token"},
-		"a text":                   {503, "text/plain; charset=utf-8", "come\nback \x1b[2Jlater", "the answer is 503 Service Unavailable: come back [2Jlater"},
+		"a text":                   {503, "text/plain; charset=utf-8", "come\nback \x1b[2Jlater", "the answer is 503 Service Unavailable: come back later"},
 		"a long text":              {500, "text/plain", strings.Repeat("é", 100_000), "the answer is 500 Internal Server Error: " + strings.Repeat("é", 497) + "..."},
 		"a page":                   {500, "text/html", "<html>", "the answer is 500 Internal Server Error"},
 		"nothing":                  {500, "", "", "the answer is 500 Internal Server Error"},

@@ -45,7 +45,7 @@ func TestWithoutATerminalAServersQuestionIsDeclinedWithANote(t *testing.T) {
 	for _, protocol := range []string{"session", "stateless"} {
 		at := askingServer(t, protocol == "stateless", `{"type":"object","properties":{"name":{"type":"string"}}}`)
 		stdout, stderr, code := thv(t, testApp(t), "mcp", "call", at, "form", "--protocol", protocol)
-		if code != exitOK || stdout != "decline null\n" || stderr != "Note: the server asks for input, and there is no terminal to ask at; thv declined. It asked: Who[2J are you? (name)\n" {
+		if code != exitOK || stdout != "decline null\n" || stderr != "Note: the server asks for input, and there is no terminal to ask at; thv declined. It asked: Who are you? (name)\n" {
 			t.Errorf("a form with --protocol %s: exit code %d, %q, %q", protocol, code, stdout, stderr)
 		}
 		stdout, stderr, code = thv(t, testApp(t), "mcp", "call", at, "model", "--protocol", protocol)
@@ -71,7 +71,7 @@ func TestAFormReadsWhatIsTyped(t *testing.T) {
 		prompts = append(prompts, f.prompt())
 	}
 	if diff := cmp.Diff([]string{
-		"  n (integer): ", "  s (string) a [1mword: ", "  b (yes or no, optional) sure: ",
+		"  n (integer): ", "  s (string) a word: ", "  b (yes or no, optional) sure: ",
 		"  e (one of the choices, optional)\n    1) x Ex\n    2) y Why\n   : ", "  f (number, optional) [1.5]: ",
 		"  k (some of the choices, separated by commas, optional)\n    1) q\n   : ",
 		"  m (some of the choices, separated by commas, optional)\n    1) u U\n    2) v\n   : ", "  o (one of the choices, optional)\n    1) p Pe\n   : ",

@@ -30,7 +30,7 @@ func TestInfoShowsInstructionsWhole(t *testing.T) {
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
 	defer h.Close()
 	defer h.CloseClientConnections()
-	want := "protocol version\t2025-11-25\nserver\twordy 1\ncapabilities\tlogging\ninstructions\tFirst. Second[2J " + strings.Repeat("x", 200) + ".\n"
+	want := "protocol version\t2025-11-25\nserver\twordy 1\ncapabilities\tlogging\ninstructions\tFirst. Second " + strings.Repeat("x", 200) + ".\n"
 	if got := must(t, testApp(t), "mcp", "info", h.URL); got != want {
 		t.Errorf("info prints %q, want %q", got, want)
 	}
