@@ -188,11 +188,35 @@ func newStart(app *App) *cobra.Command {
   thv start --all`,
 	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {
 		st, err := m.Start(ctx, name, p.event)
-		if errors.Is(err, workload.ErrAlreadyRunning) {
-			return m.Status(ctx, name)
+		if !errors.Is(err, workload.ErrAlreadyRunning) {
+			return st, err
+		}
+		// It has a gateway, which is not to say that it serves.
+		if st, err = m.Status(ctx, name); err == nil && !serves(st) {
+			return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, advice(st))
 		}
 		return st, err
 	})
+}
+
+// serves tells whether a client can connect to a workload.
+func serves(st *workload.Status) bool {
+	return st.State == workload.Running || st.State == workload.Degraded
+}
+
+// advice is how a workload that does not serve comes to do so, from the state that
+// it is in.
+func advice(st *workload.Status) string {
+	switch st.State {
+	case workload.Starting:
+		return "wait until `thv status " + st.Name + "` says that it is running"
+	case workload.Stopping:
+		return "when it has stopped, start it with `thv start " + st.Name + "`"
+	case workload.Unresponsive:
+		return "restart it with `thv restart " + st.Name + "`"
+	default:
+		return "start it with `thv start " + st.Name + "`"
+	}
 }
 
 func newRestart(app *App) *cobra.Command {

@@ -213,3 +213,47 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 		})
 	}
 }
+
+func TestTheAdviceFitsTheState(t *testing.T) {
+	app := livingApp(t)
+	silent, asked := silentServer(t)
+	url, called, let := slowCalls(t)
+	advised := func(state, want string) {
+		t.Helper()
+		for _, args := range [][]string{{"mcp", "tools", "one"}, {"start", "one"}, {"run", url, "--name", "one"}} {
+			stdout, stderr, code := thv(t, app, args...)
+			if code != exitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
+				t.Errorf("%s, %v: exit code %d, %q, %q", state, args, code, stdout, stderr)
+			}
+		}
+	}
+	p := starting(t, asked, "run", silent, "--transport", "streamable-http", "--name", "one")
+	advised("starting", "wait until `thv status one` says that it is running")
+	must(t, app, "rm", "one")
+	p.says(t, "was stopped while it was starting")
+	p.ends(t, exitFailure)
+
+	must(t, app, "run", url, "--name", "one")
+	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	select {
+	case <-called:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server was never called")
+	}
+	stop := startProgram(t, "stop", "one")
+	waitForState(t, app, "one", workload.Stopping)
+	advised("stopping", "when it has stopped, start it with `thv start one`")
+	let()
+	call.ends(t, exitOK)
+	for line := range stop.lines { // perhaps what it waits for, then the end
+		if !strings.Contains(line, "waiting for one to stop") && line != "one stopped" {
+			t.Errorf("stop says %q", line)
+		}
+	}
+	stop.ends(t, exitOK)
+	for _, args := range [][]string{{"mcp", "tools", "one"}, {"run", url, "--name", "one"}} {
+		if _, stderr, code := thv(t, app, args...); code != exitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
+			t.Errorf("stopped, %v: exit code %d, %q", args, code, stderr)
+		}
+	}
+}

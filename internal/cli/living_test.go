@@ -39,7 +39,7 @@ func TestAWorkloadThroughItsWholeLifeByCommand(t *testing.T) {
 		t.Errorf("run prints %q", url)
 	}
 	_, stderr, code := thv(t, app, "run", server, "--name", "one")
-	if code != exitFailure || !strings.Contains(stderr, "thv start one") {
+	if code != exitFailure || !strings.Contains(stderr, `"one", which is running; remove it with `+"`thv rm one`, or choose another --name") {
 		t.Errorf("a second run: exit code %d, %s", code, stderr)
 	}
 	if got := must(t, app, "list"); !strings.HasPrefix(got, "one\trunning\t"+strings.TrimSpace(url)+"\tdefault\t"+server+"\t") {

@@ -32,8 +32,8 @@ func endpoint(ctx context.Context, app *App, target string) (string, workload.Tr
 	if err != nil {
 		return "", "", err
 	}
-	if st.State != workload.Running && st.State != workload.Degraded {
-		return "", "", fmt.Errorf("workload %q is %s; start it with `thv start %s`", target, st.State, target)
+	if !serves(st) {
+		return "", "", fmt.Errorf("workload %q is %s; %s", target, st.State, advice(st))
 	}
 	return st.URL, workload.Transport(st.ProxyMode), nil
 }

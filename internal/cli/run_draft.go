@@ -30,7 +30,7 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	if err != nil {
 		return nil, asUsage(err)
 	}
-	if err := mayRun(app, o.name, o.group); err != nil {
+	if err := mayRun(ctx, app, o.name, o.group); err != nil {
 		return nil, err
 	}
 	found, err := source.Resolve(ctx, source.Request{
@@ -45,7 +45,7 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	s := d.spec
 	if s.Name = o.name; s.Name == "" {
 		s.Name = found.Name
-		if err := mayRun(app, s.Name, ""); err != nil {
+		if err := mayRun(ctx, app, s.Name, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +83,7 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 // mayRun tells early, before anything is fetched, what would be refused in the
 // end: a name that is taken, a group that is not there. An empty name or group
 // is not looked at. (What decides is Manager.Create.)
-func mayRun(app *App, name, group string) error {
+func mayRun(ctx context.Context, app *App, name, group string) error {
 	if group != "" {
 		if err := groupExists(app, group); err != nil {
 			return fmt.Errorf("%w; make it with `thv group create %s`", err, group)
@@ -100,7 +100,7 @@ func mayRun(app *App, name, group string) error {
 		return err
 	}
 	if _, err := store.Get(name); err == nil {
-		return fmt.Errorf("%w: %q; start it with `thv start %s`, remove it with `thv rm %s`, or choose another --name", workload.ErrExists, name, name, name)
+		return nameTaken(ctx, app, name)
 	} else if !errors.Is(err, workload.ErrNotFound) {
 		return err
 	}
@@ -312,4 +312,24 @@ func (o *runOptions) choosePort(app *App, s *workload.Spec) error {
 	}
 	s.Proxy.Port, err = store.Port(s.Name)
 	return err
+}
+
+// nameTaken says what to do about the workload that has the name.
+func nameTaken(ctx context.Context, app *App, name string) error {
+	m, err := app.Manager()
+	if err != nil {
+		return err
+	}
+	st, err := m.Status(ctx, name)
+	if errors.Is(err, workload.ErrNotFound) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	then := ""
+	if !serves(st) {
+		then = advice(st) + "; "
+	}
+	return fmt.Errorf("%w: %q, which is %s; %sremove it with `thv rm %s`, or choose another --name", workload.ErrExists, name, st.State, then, name)
 }

@@ -44,7 +44,7 @@ func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*dr
 	if err := workload.ValidName(spec.Name); err != nil {
 		return nil, usage("--from-config %s: %w", o.fromConfig, err)
 	}
-	if err := mayRun(app, spec.Name, spec.Group); err != nil {
+	if err := mayRun(ctx, app, spec.Name, spec.Group); err != nil {
 		return nil, err
 	}
 	if err := d.recoverSecrets(ctx, app, from, given); err != nil {

@@ -89,7 +89,7 @@ func showStatus(app *App, st fullStatus) error {
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
-	if st.State == workload.Running || st.State == workload.Degraded {
+	if serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
 	}
 	if st.Restarts > 0 {
