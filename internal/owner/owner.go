@@ -39,6 +39,10 @@ const DefaultPingEvery = 30 * time.Second
 // drainTimeout is how long calls in flight may take to end at a stop.
 const drainTimeout = 10 * time.Second
 
+// closeTimeout is how long the gateway may take to end in all: calls, and then the
+// server's processes, which the guest kills when they have not ended in 3 s.
+const closeTimeout = drainTimeout + 5*time.Second
+
 // Config is what an owner works with.
 type Config struct {
 	Name    string
@@ -245,14 +249,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
 	defer server.Close()
-	defer func() {
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		o.set(workload.Stopping, "")
-		if err := front.Close(drain); err != nil {
-			o.log.Warn("calls were cut off at the stop", "error", err)
-		}
-	}()
+	defer o.close(front)
 
 	watch := newWatch(o, backend)
 	if err := watch.first(ctx); err != nil {
@@ -278,6 +275,28 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return ctx.Err()
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
+}
+
+// close drains the gateway and ends what it has running. A guest that does not answer
+// any more, because its container is paused or the machine hangs, cannot end servers,
+// and the gateway would wait for them as long: then the container goes first.
+func (o *owner) close(front *gateway.Gateway) {
+	o.set(workload.Stopping, "")
+	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- front.Close(drain) }()
+	var err error
+	select {
+	case err = <-closed:
+	case <-time.After(closeTimeout):
+		o.log.Warn("the server did not end when it was told to; removing its container")
+		o.raze()
+		err = <-closed
+	}
+	if err != nil {
+		o.log.Warn("calls were cut off at the stop", "error", err)
 	}
 }
 
