@@ -36,13 +36,6 @@ const DefaultStartTimeout = 60 * time.Second
 // DefaultPingEvery is how often a server is asked whether it is still there.
 const DefaultPingEvery = 30 * time.Second
 
-// drainTimeout is how long calls in flight may take to end at a stop.
-const drainTimeout = 10 * time.Second
-
-// closeTimeout is how long the gateway may take to end in all: calls, and then the
-// server's processes, which the guest kills when they have not ended in 3 s.
-const closeTimeout = drainTimeout + 5*time.Second
-
 // Config is what an owner works with.
 type Config struct {
 	Name    string
@@ -278,28 +271,6 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 }
 
-// close drains the gateway and ends what it has running. A guest that does not answer
-// any more, because its container is paused or the machine hangs, cannot end servers,
-// and the gateway would wait for them as long: then the container goes first.
-func (o *owner) close(front *gateway.Gateway) {
-	o.set(workload.Stopping, "")
-	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- front.Close(drain) }()
-	var err error
-	select {
-	case err = <-closed:
-	case <-time.After(closeTimeout):
-		o.log.Warn("the server did not end when it was told to; removing its container")
-		o.raze()
-		err = <-closed
-	}
-	if err != nil {
-		o.log.Warn("calls were cut off at the stop", "error", err)
-	}
-}
-
 // explain adds the server's last output to an error of starting it. All of that
 // output has come in only when the container is gone.
 func (o *owner) explain(err error) error {
@@ -372,18 +343,6 @@ func (o *owner) status() *workload.Status {
 		st.Sessions = o.gateway.Sessions()
 	}
 	return st
-}
-
-// raze takes the container down, whatever state it is in.
-func (o *owner) raze() {
-	if o.site == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := o.site.raze(ctx); err != nil {
-		o.log.Error("cannot remove the container", "error", err)
-	}
 }
 
 // Detached runs Main for a process started by workload.Manager: notices go to
