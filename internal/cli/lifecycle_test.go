@@ -175,12 +175,15 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 func starting(t *testing.T, asked <-chan struct{}, args ...string) *thvProcess {
 	t.Helper()
 	p := startProgram(t, args...)
+	p.says(t, "waiting for the server to answer")
+	if t.Failed() {
+		t.FailNow()
+	}
 	select {
 	case <-asked:
 	case <-time.After(20 * time.Second):
 		t.Fatal("the server was never asked")
 	}
-	p.says(t, "waiting for the server to answer")
 	return p
 }
 
