@@ -141,11 +141,16 @@ func (p *plainText) again(r rune) {
 }
 
 func (p *plainText) write(r rune) {
-	if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+	if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || reorders(r) {
 		return
 	}
 	p.out.WriteRune(r)
 }
+
+// reorders: text after it is shown in another order than it has (Unicode, UAX #9,
+// explicit directional embeddings, overrides and isolates), so that a name can look
+// like another one. Scripts that run from the right need none of them.
+func reorders(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
 // printableWriter keeps a server's words from steering the terminal. They come in any
 // pieces, and of several at once. flush writes what is left at their end.

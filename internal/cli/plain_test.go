@@ -25,6 +25,7 @@ var plainTexts = []struct{ what, in, want string }{
 	{"a sequence that is too long", "\x1b]" + strings.Repeat("x", 2*maxSequence), "]" + strings.Repeat("x", 2*maxSequence)},
 	{"no sequence", "\x1bé\x1b\n", "é\n"},
 	{"other control characters", "a\rb\x00c\u0085d\x7f", "abcd"},
+	{"another order", "safe\u202etxt.\u2066exe\u2069 שלום\u200f", "safetxt.exe שלום\u200f"},
 	{"what is not UTF-8", "a\xffb", "a\ufffdb"},
 }
 

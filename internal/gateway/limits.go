@@ -157,7 +157,10 @@ func accepts(r *http.Request) (json, events bool) {
 	}
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
-			t, _, _ := strings.Cut(part, ";")
+			t, parameters, _ := strings.Cut(part, ";")
+			if isRefused(parameters) {
+				continue
+			}
 			switch strings.ToLower(strings.TrimSpace(t)) {
 			case "*/*":
 				json, events = true, true
@@ -169,4 +172,15 @@ func accepts(r *http.Request) (json, events bool) {
 		}
 	}
 	return json, events
+}
+
+// isRefused: the weight 0 means "not acceptable" (RFC 9110 section 12.4.2).
+func isRefused(parameters string) bool {
+	for p := range strings.SplitSeq(parameters, ";") {
+		name, weight, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if strings.EqualFold(name, "q") {
+			return weight != "" && strings.Trim(weight, "0.") == ""
+		}
+	}
+	return false
 }

@@ -48,6 +48,7 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 		{name: "accepts HTML only", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html"}, status: 406, code: -32600},
 		{name: "says nothing of what it accepts", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: "}, status: 200},
 		{name: "accepts anything", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html;q=0.9, */*;q=0.1"}, status: 200},
+		{name: "accepts nothing that we have", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html, application/json;q=0, text/event-stream; Q=0.00"}, status: 406, code: -32600},
 		{name: "GET that accepts JSON only", method: "GET", path: "/mcp", headers: []string{"Accept: application/json"}, status: 406, code: -32600},
 		{name: "no JSON", method: "POST", path: "/mcp", body: `{"jsonrpc":`, status: 400, code: -32700},
 		{name: "empty", method: "POST", path: "/mcp", body: ``, status: 400, code: -32700},

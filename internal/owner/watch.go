@@ -73,7 +73,7 @@ func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
 // starting.
 func (w *watch) first(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout,
-		fmt.Errorf("the server did not answer within %s", w.owner.cfg.StartTimeout))
+		fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint()))
 	defer cancel()
 	if s := w.owner.site; s != nil {
 		if err := s.raise(ctx); err != nil {
@@ -111,6 +111,17 @@ func (w *watch) first(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// transportHint is what else a container that runs, and does not answer, may want.
+func (o *owner) transportHint() string {
+	switch {
+	case o.site == nil:
+		return ""
+	case o.spec.Transport == workload.Stdio:
+		return "; if it serves HTTP, run it with --transport streamable-http or sse"
+	}
+	return fmt.Sprintf("; it must listen on port %d in its container, or on the one that --target-port names", o.spec.TargetPort)
 }
 
 // mayStillStart: only a server that listens on a port can be too early to ask.

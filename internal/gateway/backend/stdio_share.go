@@ -57,7 +57,7 @@ func needsOwnProcess(m *mcp.Message) bool {
 		return true
 	}
 	_, task, err := mcp.Lookup(m.Params, "task")
-	return task && err == nil
+	return task || err != nil // the server may read what we cannot
 }
 
 // common is a shared process, or the start of one that sessions wait for. All
