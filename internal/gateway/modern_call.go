@@ -32,7 +32,7 @@ type modernCall struct {
 
 	mu      sync.Mutex
 	reply   *reply          // of the POST that is open; nil while parked
-	token   json.RawMessage // its progressToken; nil for none, and while parked
+	token   json.RawMessage // of progress for the POST that goes on with the call; nil for none, and while parked
 	open    map[string]*question
 	last    int // question's number
 	round   int // POSTs answered so far; a state is good for the next one
@@ -74,7 +74,7 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 // asks. m is the POST's request, which has an id of its own each time.
 func (g *Gateway) carry(p *post, c *modernCall, m *mcp.Message) {
 	reply := p.reply(g, nil)
-	c.attach(reply, m)
+	c.attach(reply)
 	reply.start()
 	response, err := g.next(p, c)
 	if err != nil {
@@ -149,13 +149,11 @@ func (c *modernCall) settled(client context.Context) bool {
 	return false
 }
 
-// attach makes reply, to the request m, the way to the client and sends what waited
-// for one.
-func (c *modernCall) attach(reply *reply, m *mcp.Message) {
+// attach makes reply the way to the client and sends what waited for one.
+func (c *modernCall) attach(reply *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reply = reply
-	c.token, _, _ = mcp.Lookup(m.Params, "_meta", "progressToken") // _meta was read before
 	if len(c.backlog.events) > 0 {
 		if st := reply.open(); st != nil {
 			st.pushRaw(c.backlog.take())
@@ -301,8 +299,9 @@ func (c *modernCall) park() (json.RawMessage, error) {
 }
 
 // resume gives the answers to the server's questions. What is not answered is
-// asked again (MCP 2026-07-28, MRTR, Server Requirements).
-func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error {
+// asked again (MCP 2026-07-28, MRTR, Server Requirements). token is the progressToken
+// of the POST that brings them, nil for none.
+func (c *modernCall) resume(round int, answers map[string]json.RawMessage, token json.RawMessage) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if round != c.round {
@@ -312,6 +311,7 @@ func (c *modernCall) resume(round int, answers map[string]json.RawMessage) error
 		return errNoLonger
 	}
 	c.round++ // once
+	c.token = token
 	for key, answer := range answers {
 		if q := c.open[key]; q != nil {
 			delete(c.open, key)
@@ -376,5 +376,9 @@ func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
 	if c == nil {
 		return nil, errNoLonger
 	}
-	return c, c.resume(st.Round, answers)
+	progress, _, err := mcp.Lookup(x.Request.Params, "_meta", "progressToken")
+	if err != nil {
+		return nil, err
+	}
+	return c, c.resume(st.Round, answers, progress)
 }

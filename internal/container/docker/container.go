@@ -78,7 +78,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		}
 		own = c.Labels[labelOwnNetwork]
 	}
-	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	err := e.remove(ctx, id)
 	switch {
 	case err == nil, errdefs.IsNotFound(err):
 	case errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress"):
@@ -92,6 +92,23 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	return e.wrap(e.removeNetwork(ctx, own), "remove network %q of container %s", own, short(id))
+}
+
+// remove asks the engine to delete a container. Podman refuses ("container state
+// improper") when it ends between Podman's look at it and its signal to it, and is
+// asked again then.
+func (e *Engine) remove(ctx context.Context, id string) error {
+	for attempt := 1; ; attempt++ {
+		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || attempt == 10 || !strings.Contains(err.Error(), "container state improper") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // gone waits until a container that somebody else is removing is gone.
