@@ -217,6 +217,41 @@ func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing
 	<-ended
 }
 
+// refusing is a Backend whose server answers, and never opens.
+type refusing struct {
+	gateway.Backend
+	way   http.RoundTripper
+	opens atomic.Int64
+}
+
+func (r *refusing) Open(ctx context.Context, _ *gateway.Client, _ gateway.Peer) (gateway.Conn, error) {
+	r.opens.Add(1)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x/", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.way.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(errors.New(resp.Status), resp.Body.Close())
+}
+
+func TestTheWatchsOwnAttemptIsNoCallThatReachesTheServer(t *testing.T) {
+	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusInternalServerError)), cfg: Config{StartTimeout: time.Minute}}
+	b := &refusing{way: o.reach}
+	w := newWatch(o, b)
+	w.minWait, w.maxWait = time.Hour, time.Hour
+	w.mark(true)
+	say(o.reach.answered) // the first attempt comes of a call
+	ctx, cancel := context.WithTimeout(t.Context(), 5*lookGap/2)
+	defer cancel()
+	w.recover(ctx)
+	if n := b.opens.Load(); n != 1 {
+		t.Errorf("%d attempts within %s, of one call", n, 5*lookGap/2)
+	}
+}
+
 func TestWhatOfARequestMeansThatTheServerIsNotThere(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -302,6 +302,7 @@ func (w *watch) recover(ctx context.Context) {
 		err := w.again(ctx)
 		tried = time.Now()
 		if err != nil {
+			w.mark(true) // the attempt itself was answered, perhaps; that is no call
 			// A server may be away for days; the log need not say so every time.
 			if err.Error() != said {
 				said = err.Error()
