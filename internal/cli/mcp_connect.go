@@ -103,7 +103,8 @@ func dial(ctx context.Context, who *person, at string, mode workload.Transport, 
 func open(ctx context.Context, who *person, protocol mcp.Version, over func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
 	answers := &refusals{next: &boundedTransport{http.DefaultTransport}}
 	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, who.options())
-	client.AddSendingMiddleware(answers.middleware)
+	client.AddSendingMiddleware(answers.middleware, wholeAnswers)
+	client.AddReceivingMiddleware(wholeQuestions)
 	session, err := client.Connect(ctx, over(&http.Client{Transport: answers}), &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)})
 	return session, answers.explain(err)
 }
