@@ -310,6 +310,15 @@ func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
 	}
 }
 
+func TestAServerThatEndedInALivingContainerIsNotAlive(t *testing.T) {
+	l := line(t)
+	s := &site{line: l, http: deadProcess{}, gone: endOf(l, deadProcess{})}
+	<-s.ended()
+	if s.alive() {
+		t.Error("it is said to be alive, so nothing raises it again")
+	}
+}
+
 // line is a line to a guest that says nothing.
 func line(t *testing.T) *guest.Line {
 	t.Helper()

@@ -38,6 +38,8 @@ type site struct {
 	argv []string // the server's command line
 	// http is the one server process of an HTTP transport.
 	http guest.Process
+	// gone is what ended returns while there is a container.
+	gone <-chan struct{}
 	// heard is closed when all standard error of the container has been logged.
 	heard chan struct{}
 }
@@ -115,7 +117,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 		go func() { _, _ = io.Copy(s.stderr, server.Stdout()) }()
 	}
 	s.mu.Lock()
-	s.line, s.id, s.argv, s.http, s.heard = line, id, argv, server, heard
+	s.line, s.id, s.argv, s.http, s.gone, s.heard = line, id, argv, server, endOf(line, server), heard
 	s.mu.Unlock()
 	return nil
 }
@@ -265,19 +267,23 @@ func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // ended is closed when the container, or its one HTTP server, has ended.
 func (s *site) ended() <-chan struct{} {
 	s.mu.Lock()
-	line, server := s.line, s.http
-	s.mu.Unlock()
-	done := make(chan struct{})
-	if line == nil {
-		close(done)
-		return done
+	defer s.mu.Unlock()
+	if s.line == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
 	}
+	return s.gone
+}
+
+// endOf is closed when server has ended, or, where there is none, the line.
+func endOf(line *guest.Line, server guest.Process) <-chan struct{} {
+	if server == nil {
+		return line.Done()
+	}
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if server == nil {
-			<-line.Done()
-			return
-		}
 		_ = server.Wait() // it returns too when the line ends
 	}()
 	return done
