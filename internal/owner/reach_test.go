@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,32 @@ func TestManyCallsThatFailAreOneLookASecondAndNoneWhileAllIsWell(t *testing.T) {
 			t.Errorf("a server that answers is %s: %s", st.State, st.Reason)
 		}
 	})
+}
+
+func TestAnSSEServerIsWatchedInOneSession(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "old", Version: "1"}, nil)
+	handler := sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	var streams, posts atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			streams.Add(1)
+		} else {
+			posts.Add(1)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	r := start(t, s.URL, func(c *Config, spec *workload.Spec) {
+		c.PingEvery, spec.Transport = 20*time.Millisecond, workload.SSE
+	})
+	r.waitReady(t)
+	waitFor(t, "pinged", func() bool { return posts.Load() >= 10 })
+	if n := streams.Load(); n != 1 {
+		t.Errorf("the watch has opened %d sessions", n)
+	}
 }
 
 // session is a third-party client's, without a stream of its own.

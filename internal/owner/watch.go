@@ -274,7 +274,9 @@ func (w *watch) ping(ctx context.Context) error {
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
 		Peer:    deaf{},
 	})
-	if err == nil && w.owner.reach != nil && !sent.Load() {
+	// What goes out over HTTP+SSE does so on its connection's behalf, and there is no
+	// stateless era over it.
+	if err == nil && w.owner.reach != nil && w.owner.spec.Transport != workload.SSE && !sent.Load() {
 		client := self()
 		client.Version = mcp.LatestStateless
 		_, err = w.backend.Do(ctx, &gateway.Exchange{
