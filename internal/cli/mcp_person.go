@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ type person struct {
 	waiting *patience
 
 	mu    sync.Mutex // one question at a time
-	lines *bufio.Reader
+	lines *answers
 	notes map[string]bool // what has been noted
 
 	followed int // lines of progress and log that were shown
@@ -88,9 +87,9 @@ func (p *person) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.Elici
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
 	if p.lines == nil {
-		p.lines = bufio.NewReader(in)
+		p.lines = newAnswers(in)
 	}
-	answer, err := p.fill(ctx, in, form)
+	answer, err := p.fill(ctx, form)
 	if err != nil && p.ctx.Err() != nil { // the person ended the command; the server is not to wait
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
@@ -98,10 +97,10 @@ func (p *person) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.Elici
 }
 
 // fill shows the form and reads the answers.
-func (p *person) fill(ctx context.Context, in *os.File, form *form) (*sdk.ElicitResult, error) {
+func (p *person) fill(ctx context.Context, form *form) (*sdk.ElicitResult, error) {
 	read := func(prompt string) (string, error) {
 		fmt.Fprint(p.app.Err, prompt)
-		line, err := readAnswer(ctx, in, p.lines, false)
+		line, err := p.lines.read(ctx, false)
 		if err != nil {
 			fmt.Fprintln(p.app.Err)
 		}

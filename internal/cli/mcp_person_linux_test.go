@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -72,6 +73,44 @@ func TestCtrlCAtAServersFormEndsTheCall(t *testing.T) {
 			t.Errorf("--protocol %s: %v", protocol, err)
 		}
 		io.WriteString(s.person, "\n") // lets the read end
+	}
+}
+
+func TestAQuestionThatTheServerTakesBackLeavesTheNextOneItsAnswer(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "hasty", Version: "1"}, nil)
+	back := make(chan struct{})
+	sdk.AddTool(server, &sdk.Tool{Name: "form"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		first, cancel := context.WithCancel(ctx)
+		go func() { <-back; cancel() }()
+		_, _ = r.Session.Elicit(first, &sdk.ElicitParams{Message: "the first"}) // it is taken back
+		answer, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "the second"})
+		if err != nil {
+			return nil, nil, err
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: answer.Action}}}, nil, nil
+	})
+	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil))
+	defer h.Close()
+	defer h.CloseClientConnections()
+	s := newScreen(t)
+	app := testApp(t)
+	var out bytes.Buffer
+	app.In, app.Err, app.Out = s.tty, s.tty, &out
+	root := Root(app)
+	root.SetArgs([]string{"mcp", "call", h.URL, "form", "--protocol", "session"})
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(t.Context()) }()
+	s.shows(t, "asks: the first\r\nAnswer it? [y]es, [n]o, [c]ancel: ")
+	close(back)
+	s.shows(t, "asks: the second\r\nAnswer it? [y]es, [n]o, [c]ancel: ")
+	io.WriteString(s.person, "n\n")
+	select {
+	case err := <-done:
+		if err != nil || out.String() != "decline\n" {
+			t.Errorf("%v: %q", err, out.String())
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the answer to the second went to the first")
 	}
 }
 

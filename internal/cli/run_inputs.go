@@ -57,7 +57,7 @@ func choose(in source.Input, value string) error {
 }
 
 func ask(ctx context.Context, app *App, in *os.File, values map[string]string, missing []source.Input) error {
-	lines := bufio.NewReader(in)
+	lines := newAnswers(in)
 	for _, input := range missing {
 		name := variable(input)
 		prompt := name
@@ -66,7 +66,7 @@ func ask(ctx context.Context, app *App, in *os.File, values map[string]string, m
 		}
 		fmt.Fprintf(app.Err, "%s: ", prompt)
 		hidden := input.Secret || secret.Looks(name, "")
-		value, err := readAnswer(ctx, in, lines, hidden)
+		value, err := lines.read(ctx, hidden)
 		if hidden || err != nil {
 			fmt.Fprintln(app.Err)
 		}
@@ -84,35 +84,52 @@ func ask(ctx context.Context, app *App, in *os.File, values map[string]string, m
 	return nil
 }
 
-// readAnswer reads one line from the terminal. When ctx ends (Ctrl-C), the
-// terminal shows again what is typed; the read itself ends with the process.
-func readAnswer(ctx context.Context, in *os.File, lines *bufio.Reader, hidden bool) (string, error) {
-	fd := int(in.Fd())
+// answers are the lines that a person types at a terminal.
+type answers struct {
+	in    *os.File
+	lines *bufio.Reader
+	// typed is where the line comes that nobody waited for to its end.
+	typed chan answer
+}
+
+type answer struct {
+	text string
+	err  error
+}
+
+func newAnswers(in *os.File) *answers { return &answers{in: in, lines: bufio.NewReader(in)} }
+
+// read reads one line. When ctx ends (Ctrl-C), the terminal shows again what is typed;
+// the read itself goes on until the next line, which is the answer to what is asked
+// then.
+func (a *answers) read(ctx context.Context, hidden bool) (string, error) {
+	fd := int(a.in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		text string
-		err  error
+	if a.typed == nil {
+		typed := make(chan answer, 1)
+		a.typed = typed
+		go func() { typed <- a.next(fd, hidden) }()
 	}
-	done := make(chan answer, 1)
-	go func() {
-		if hidden {
-			b, err := term.ReadPassword(fd)
-			done <- answer{string(b), err}
-			return
-		}
-		line, err := lines.ReadString('\n')
-		if errors.Is(err, io.EOF) && line != "" {
-			err = nil
-		}
-		done <- answer{strings.TrimSpace(line), err}
-	}()
 	select {
-	case a := <-done:
-		return a.text, a.err
+	case got := <-a.typed:
+		a.typed = nil
+		return got.text, got.err
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
+}
+
+func (a *answers) next(fd int, hidden bool) answer {
+	if hidden {
+		b, err := term.ReadPassword(fd)
+		return answer{string(b), err}
+	}
+	line, err := a.lines.ReadString('\n')
+	if errors.Is(err, io.EOF) && line != "" {
+		err = nil
+	}
+	return answer{strings.TrimSpace(line), err}
 }
