@@ -19,9 +19,10 @@ func newStatus(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status NAME...",
 		Short: "Show what workloads are doing, in full",
-		Long: `Status shows what a workload is doing now, and how it was set up: what is not shown
-has not been asked for. Of environment variables it shows the names, never the values.
-thv export shows the whole configuration.`,
+		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
+variables it shows the names, never the values; the server's arguments and a remote
+server's headers, which may be as secret, it does not show, nor --debug. What else is
+not shown has not been asked for. thv export shows the whole configuration.`,
 		Example: `  thv status time
   thv status --all -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
