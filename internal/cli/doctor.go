@@ -176,8 +176,8 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 // afterwards is what to do about a workload that is not as it should be. A remote
 // server's own log is with the server.
 func afterwards(st *workload.Status) string {
-	if st.State == workload.Failed && st.Port == 0 {
-		return "" // its configuration is lost, and the reason says what is left to do
+	if lost(st) {
+		return "" // the reason has said it
 	}
 	logs := "`thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"
 	if st.Remote {

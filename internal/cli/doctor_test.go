@@ -2,6 +2,8 @@ package cli
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -111,5 +113,20 @@ func TestWhereToLookForTheCause(t *testing.T) {
 		if got := afterwards(&c.st); got != c.want {
 			t.Errorf("%+v: %q", c.st, got)
 		}
+	}
+}
+
+func TestAWorkloadWhoseConfigurationIsLostIsNotAdvisedToStart(t *testing.T) {
+	a := testApp(t)
+	keep(t, a, inContainer("torn"), workload.Stopped, "")
+	dirs, err := a.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dirs.State, "workloads", "torn", "spec.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := thv(t, a, "mcp", "tools", "torn"); code != exitFailure || stderr != "Error: workload \"torn\" is failed; its configuration is lost or damaged; remove it with `thv rm torn`\n" {
+		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

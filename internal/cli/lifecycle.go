@@ -214,10 +214,16 @@ func advice(st *workload.Status) string {
 		return "when it has stopped, start it with `thv start " + st.Name + "`"
 	case workload.Unresponsive:
 		return "restart it with `thv restart " + st.Name + "`"
-	default:
-		return "start it with `thv start " + st.Name + "`"
 	}
+	if lost(st) {
+		return st.Reason
+	}
+	return "start it with `thv start " + st.Name + "`"
 }
+
+// lost tells whether a workload has no configuration that can be read; its reason then
+// says what is left to do.
+func lost(st *workload.Status) bool { return st.State == workload.Failed && st.Port == 0 }
 
 func newRestart(app *App) *cobra.Command {
 	return startCommand(app, &cobra.Command{
