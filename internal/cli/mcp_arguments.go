@@ -22,11 +22,11 @@ type arguments struct {
 	pairs  [][2]string
 }
 
-// readArguments reads --arg and --json.
-func readArguments(in io.Reader, pairs []string, object string) (*arguments, error) {
+// readArguments reads --arg and --json, from files for as long as ctx lives.
+func readArguments(ctx context.Context, in io.Reader, pairs []string, object string) (*arguments, error) {
 	out := &arguments{object: map[string]any{}}
 	if object != "" {
-		text, err := readObject(in, object)
+		text, err := readObject(ctx, in, object)
 		if err != nil {
 			return nil, fmt.Errorf("--json: %w", err)
 		}
@@ -57,17 +57,41 @@ func argument(pair string) (name, value string, err error) {
 }
 
 // readObject is the value of --json, or what it points at.
-func readObject(in io.Reader, value string) (string, error) {
-	if path, ok := strings.CutPrefix(value, "@"); ok {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		in = f
-	} else if value != "-" {
+func readObject(ctx context.Context, in io.Reader, value string) (string, error) {
+	path, isFile := strings.CutPrefix(value, "@")
+	if !isFile && value != "-" {
 		return value, nil
 	}
+	// A terminal or a pipe may have nothing for us, and then a read does not end.
+	read := make(chan struct{})
+	var whole string
+	var readErr error
+	go func() {
+		defer close(read)
+		if isFile {
+			whole, readErr = readFile(path)
+		} else {
+			whole, readErr = readBounded(in)
+		}
+	}()
+	select {
+	case <-read:
+		return whole, readErr
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
+func readBounded(in io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(in, maxArguments+1))
 	if err == nil && len(b) > maxArguments {
 		err = fmt.Errorf("it has more than %d bytes", maxArguments)

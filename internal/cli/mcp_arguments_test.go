@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -69,7 +71,7 @@ func TestArgumentsComeFromAFileOrStandardInput(t *testing.T) {
 	if got := must(t, testApp(t), "mcp", "call", at, "say", "--json", "@"+file); got != "{\"s\":\"from a file\"}\n" {
 		t.Errorf("from a file: %q", got)
 	}
-	got, err := readArguments(strings.NewReader(`{"s":"typed"}`), []string{"n=1"}, "-")
+	got, err := readArguments(t.Context(), strings.NewReader(`{"s":"typed"}`), []string{"n=1"}, "-")
 	if err != nil || got.object["s"] != "typed" || len(got.pairs) != 1 {
 		t.Errorf("from standard input: %v, %v", got, err)
 	}
@@ -77,5 +79,29 @@ func TestArgumentsComeFromAFileOrStandardInput(t *testing.T) {
 		if _, stderr, code := thv(t, testApp(t), "mcp", "call", at, "say", "--json", c[0]); code != exitUsage || !strings.Contains(stderr, "--json: ") || !strings.Contains(stderr, c[1]) {
 			t.Errorf("--json %s: exit code %d, %s", c[0], code, stderr)
 		}
+	}
+}
+
+func TestCtrlCEndsTheWaitForArgumentsOnStandardInput(t *testing.T) {
+	app := testApp(t)
+	in, typing := io.Pipe()
+	defer typing.Close()
+	app.In, app.Out, app.Err = in, io.Discard, io.Discard
+	root := Root(app)
+	root.SetArgs([]string{"mcp", "call", "http://127.0.0.1:1/mcp", "tool", "--json", "-"})
+	ctx, interrupt := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	if _, err := typing.Write([]byte("{")); err != nil { // it is being read
+		t.Fatal(err)
+	}
+	interrupt()
+	select {
+	case err := <-done:
+		if exitCode(err) != exitInterrupted {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on reading")
 	}
 }

@@ -26,8 +26,11 @@ a line break, and an answer that is one image, sound or binary resource as its b
   thv mcp call files read_file --json '{"path": "/notes/a.txt"}' -o json
   thv mcp call files write_file --json @arguments.json`,
 		Args: cobra.ExactArgs(2),
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			given, err = readArguments(app.In, pairs, object)
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			given, err = readArguments(cmd.Context(), app.In, pairs, object)
+			if cmd.Context().Err() != nil {
+				return err
+			}
 			return asUsage(err)
 		},
 		RunE: with(func(ctx context.Context, s *sdk.ClientSession, args []string) error {
