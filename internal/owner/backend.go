@@ -106,6 +106,11 @@ func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
+// CloseIdleConnections is as that of reach.
+func (w *withHeaders) CloseIdleConnections() {
+	(&http.Client{Transport: w.next}).CloseIdleConnections()
+}
+
 func (o *owner) gatewayConfig(b gateway.Backend) (gateway.Config, error) {
 	key, err := o.cfg.Store.Key(o.spec.Name)
 	if err != nil {

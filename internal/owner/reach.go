@@ -41,6 +41,10 @@ func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// CloseIdleConnections passes on what a backend asks for when it closes; net/http looks
+// for it at the outermost RoundTripper only.
+func (r *reach) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
+
 // notThere reports whether status is what stands before a server says when there is
 // none behind it (RFC 9110 sections 15.6.3 to 15.6.5).
 func notThere(status int) bool {

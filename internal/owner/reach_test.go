@@ -309,6 +309,43 @@ func TestWhatOfARequestMeansThatTheServerIsNotThere(t *testing.T) {
 	}
 }
 
+func TestABackendThatClosesLeavesNoIdleConnection(t *testing.T) {
+	m := newMortalServer(t, false)
+	var ended atomic.Bool
+	o := &owner{log: slog.New(slog.DiscardHandler), spec: &workload.Spec{Transport: workload.StreamableHTTP}}
+	b := o.overHTTP("http://"+m.addr+"/mcp", &withHeaders{next: &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &endingConn{c, &ended}, err
+		},
+	}})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := o.reach.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "closed", ended.Load)
+}
+
+// endingConn tells when it is closed.
+type endingConn struct {
+	net.Conn
+	ended *atomic.Bool
+}
+
+func (c *endingConn) Close() error {
+	c.ended.Store(true)
+	return c.Conn.Close()
+}
+
 type refuses struct{}
 
 func (refuses) RoundTrip(*http.Request) (*http.Response, error) {
