@@ -29,12 +29,14 @@ type httpSession struct {
 	mu      sync.Mutex
 	version mcp.Version // "" before the handshake; a server may speak before that
 
-	// ctx lives as long as the connection; what runs for it is in work.
-	ctx  context.Context
-	stop context.CancelFunc
-	work workers
-	done chan struct{}
-	shut sync.Once // Close
+	// ctx lives as long as the connection; what runs for it is in work, and what the
+	// server is still to be told before it ends in words.
+	ctx   context.Context
+	stop  context.CancelFunc
+	work  workers
+	words workers
+	done  chan struct{}
+	shut  sync.Once // Close
 }
 
 // newHTTPSession makes a session that has not begun. push is set by the caller.
@@ -99,7 +101,7 @@ func (s *httpSession) abandon(f *flight) bool {
 	if !s.flights.forsake(f, until) {
 		return false
 	}
-	s.work.start(func() { s.tellCancelled(f) })
+	s.words.start(func() { s.tellCancelled(f) })
 	return true
 }
 

@@ -174,6 +174,36 @@ func testCancellation(t *testing.T, conn gateway.Conn, fix *fixture) {
 	}
 }
 
+// A call that is cancelled may be the last of its session, which is closed with it.
+func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
+	for _, tr := range transports {
+		if !tr.asks { // without a session nobody knows which request is meant
+			continue
+		}
+		t.Run(tr.name, func(t *testing.T) {
+			noLeaks(t)
+			fix := newFixture()
+			conn := open(t, closeAfter(t, tr.backend(serve(t, tr.handler(fix.server)).URL)), newPeer())
+			ctx, cancel := context.WithCancel(testContext(t))
+			go func() {
+				<-fix.started
+				cancel()
+			}()
+			if _, err := conn.Do(ctx, exchange(call(mcp.IntID(1), "wait", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
+				t.Errorf("Do returned %v", err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-fix.cancelled:
+			case <-time.After(patience):
+				t.Error("the server was not told")
+			}
+		})
+	}
+}
+
 // CVE-2026-25536: one client's reply reaching another. Many clients use the same
 // ids at the same time.
 func TestAnswersNeverStray(t *testing.T) {

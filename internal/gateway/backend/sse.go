@@ -313,6 +313,7 @@ func (c *sseConn) handle(data []byte) error {
 func (c *sseConn) Close() error {
 	c.shut.Do(func() {
 		c.flights.fail(errClosed(c.remote.String()))
+		c.words.wait()
 		c.stop()
 		c.asks.close()
 		c.work.wait()

@@ -254,6 +254,7 @@ func (c *streamableConn) close(tell bool) {
 			close(c.done)
 		})
 		c.flights.fail(errClosed(c.remote.String()))
+		c.words.wait()
 		c.stop()
 		c.asks.close()
 		c.work.wait()
