@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -11,24 +12,37 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// list is a command that shows what a server has many of: as JSON, or a row for each.
+func list[T any](app *App, with sessionRunner, cmd *cobra.Command, header []string,
+	of func(context.Context, *sdk.ClientSession) iter.Seq2[T, error], row func(T) []string,
+) *cobra.Command {
+	name, _, _ := strings.Cut(cmd.Use, " ")
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
+		all, err := collect(name, of(ctx, s))
+		if err != nil {
+			return err
+		}
+		if app.JSON {
+			return writeJSON(app.Out, all)
+		}
+		rows := make([][]string, len(all))
+		for i, v := range all {
+			rows[i] = row(v)
+		}
+		return table(app.Out, header, rows, nil)
+	})
+	return cmd
+}
+
 func newMCPTools(app *App, with sessionRunner) *cobra.Command {
-	return &cobra.Command{
-		Use: "tools NAME_OR_URL", Short: "List a server's tools", Example: "  thv mcp tools time", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
-			tools, err := collect("tools", s.Tools(ctx, nil))
-			if err != nil {
-				return err
-			}
-			if app.JSON {
-				return writeJSON(app.Out, tools)
-			}
-			rows := make([][]string, len(tools))
-			for i, t := range tools {
-				rows[i] = []string{t.Name, parameters(t.InputSchema), firstLine(t.Description)}
-			}
-			return table(app.Out, []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}, rows, nil)
-		}),
-	}
+	return list(app, with,
+		&cobra.Command{Use: "tools NAME_OR_URL", Short: "List a server's tools", Example: "  thv mcp tools time"},
+		[]string{"TOOL", "ARGUMENTS", "DESCRIPTION"},
+		func(ctx context.Context, s *sdk.ClientSession) iter.Seq2[*sdk.Tool, error] { return s.Tools(ctx, nil) },
+		func(t *sdk.Tool) []string {
+			return []string{t.Name, parameters(t.InputSchema), firstLine(t.Description)}
+		})
 }
 
 // parameters names a tool's arguments, the optional ones in brackets.
@@ -62,71 +76,45 @@ func firstLine(s string) string {
 }
 
 func newMCPResources(app *App, with sessionRunner) *cobra.Command {
-	return &cobra.Command{
-		Use: "resources NAME_OR_URL", Short: "List a server's resources", Example: "  thv mcp resources everything", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
-			all, err := collect("resources", s.Resources(ctx, nil))
-			if err != nil {
-				return err
-			}
-			if app.JSON {
-				return writeJSON(app.Out, all)
-			}
-			rows := make([][]string, len(all))
-			for i, r := range all {
-				rows[i] = []string{r.URI, r.Name, r.MIMEType, firstLine(r.Description)}
-			}
-			return table(app.Out, []string{"URI", "NAME", "TYPE", "DESCRIPTION"}, rows, nil)
-		}),
-	}
+	return list(app, with,
+		&cobra.Command{Use: "resources NAME_OR_URL", Short: "List a server's resources", Example: "  thv mcp resources everything"},
+		[]string{"URI", "NAME", "TYPE", "DESCRIPTION"},
+		func(ctx context.Context, s *sdk.ClientSession) iter.Seq2[*sdk.Resource, error] {
+			return s.Resources(ctx, nil)
+		},
+		func(r *sdk.Resource) []string { return []string{r.URI, r.Name, r.MIMEType, firstLine(r.Description)} })
 }
 
 // newMCPTemplates lists what stands for many resources (MCP server/resources,
 // Resource Templates).
 func newMCPTemplates(app *App, with sessionRunner) *cobra.Command {
-	return &cobra.Command{
-		Use: "templates NAME_OR_URL", Short: "List the templates of a server's resources", Example: "  thv mcp templates everything", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
-			all, err := collect("resource templates", s.ResourceTemplates(ctx, nil))
-			if err != nil {
-				return err
-			}
-			if app.JSON {
-				return writeJSON(app.Out, all)
-			}
-			rows := make([][]string, len(all))
-			for i, r := range all {
-				rows[i] = []string{r.URITemplate, r.Name, r.MIMEType, firstLine(r.Description)}
-			}
-			return table(app.Out, []string{"TEMPLATE", "NAME", "TYPE", "DESCRIPTION"}, rows, nil)
-		}),
-	}
+	return list(app, with,
+		&cobra.Command{Use: "templates NAME_OR_URL", Short: "List the templates of a server's resources", Example: "  thv mcp templates everything"},
+		[]string{"TEMPLATE", "NAME", "TYPE", "DESCRIPTION"},
+		func(ctx context.Context, s *sdk.ClientSession) iter.Seq2[*sdk.ResourceTemplate, error] {
+			return s.ResourceTemplates(ctx, nil)
+		},
+		func(r *sdk.ResourceTemplate) []string {
+			return []string{r.URITemplate, r.Name, r.MIMEType, firstLine(r.Description)}
+		})
 }
 
 func newMCPPrompts(app *App, with sessionRunner) *cobra.Command {
-	return &cobra.Command{
-		Use: "prompts NAME_OR_URL", Short: "List a server's prompts", Example: "  thv mcp prompts everything", Args: cobra.ExactArgs(1),
-		RunE: with(func(ctx context.Context, s *sdk.ClientSession, _ []string) error {
-			all, err := collect("prompts", s.Prompts(ctx, nil))
-			if err != nil {
-				return err
-			}
-			if app.JSON {
-				return writeJSON(app.Out, all)
-			}
-			rows := make([][]string, len(all))
-			for i, p := range all {
-				var names []string
-				for _, a := range p.Arguments {
-					if a.Required {
-						names = append(names, a.Name)
-					} else {
-						names = append(names, "["+a.Name+"]")
-					}
+	return list(app, with,
+		&cobra.Command{Use: "prompts NAME_OR_URL", Short: "List a server's prompts", Example: "  thv mcp prompts everything"},
+		[]string{"PROMPT", "ARGUMENTS", "DESCRIPTION"},
+		func(ctx context.Context, s *sdk.ClientSession) iter.Seq2[*sdk.Prompt, error] {
+			return s.Prompts(ctx, nil)
+		},
+		func(p *sdk.Prompt) []string {
+			var names []string
+			for _, a := range p.Arguments {
+				if a.Required {
+					names = append(names, a.Name)
+				} else {
+					names = append(names, "["+a.Name+"]")
 				}
-				rows[i] = []string{p.Name, strings.Join(names, " "), firstLine(p.Description)}
 			}
-			return table(app.Out, []string{"PROMPT", "ARGUMENTS", "DESCRIPTION"}, rows, nil)
-		}),
-	}
+			return []string{p.Name, strings.Join(names, " "), firstLine(p.Description)}
+		})
 }
