@@ -209,13 +209,16 @@ func (o *outbound) get(ctx context.Context, from string) ([]byte, error) {
 // do sends req and reads a bounded JSON answer. Errors name the URL and carry
 // nothing of the answer's body.
 func (o *outbound) do(req *http.Request) ([]byte, error) {
+	target := req.Method + " " + req.URL.String()
 	req.Header.Set("Accept", "application/json")
 	resp, err := o.current().Do(req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, late(target)
+	}
 	if err != nil {
 		return nil, err // a *url.Error: it names method and URL
 	}
 	defer resp.Body.Close()
-	target := req.Method + " " + req.URL.String()
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		return nil, fmt.Errorf("%s: answered %d, a redirect, which is not followed", target, resp.StatusCode)
 	}
@@ -229,8 +232,17 @@ func (o *outbound) do(req *http.Request) ([]byte, error) {
 	if errors.Is(err, netguard.ErrTooLarge) {
 		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", target, maxResponse)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, late(target)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", target, err)
 	}
 	return body, nil
+}
+
+// late is one text for a request that took too long. The context's timer and the
+// client's run together, and net/http words it by whichever fires first.
+func late(target string) error {
+	return fmt.Errorf("%s: no whole answer in time: %w", target, context.DeadlineExceeded)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -340,6 +341,38 @@ func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
 		refused := err != nil && (strings.Contains(err.Error(), "not a public one") || strings.Contains(err.Error(), "only HTTPS"))
 		if err == nil || refused != c.refused {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// net/http has other words for each of the timers, and for before and after the
+// headers; whoever reads the log gets one sentence.
+func TestAnAnswerThatComesTooLateHasOneText(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begins" {
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	for _, path := range []string{"/says-nothing", "/begins"} {
+		for timer, bound := range map[string]struct{ client, context time.Duration }{
+			"the client's":  {50 * time.Millisecond, time.Hour},
+			"the context's": {time.Hour, 50 * time.Millisecond},
+		} {
+			t.Run(path+"/"+timer, func(t *testing.T) {
+				out, err := newOutbound(&Provider{}, func(Provider) (*http.Client, error) { return &http.Client{Timeout: bound.client}, nil }, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), bound.context)
+				defer cancel()
+				_, err = out.get(ctx, server.URL+path)
+				if want := "GET " + server.URL + path + ": no whole answer in time: context deadline exceeded"; err == nil || err.Error() != want {
+					t.Errorf("%v, want %q", err, want)
+				}
+			})
 		}
 	}
 }
