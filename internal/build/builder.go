@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // ErrNotFound: no such package, or no such version of it.
@@ -200,22 +199,11 @@ const maxOutput = 6 << 10
 // lastLines is the end of a program's output, in whole lines where possible and
 // without what would steer a terminal.
 func lastLines(out string) string {
-	out = strings.TrimSpace(strings.Map(printable, colour.ReplaceAllString(out, "")))
+	out = strings.TrimSpace(plaintext.Lines(out))
 	lines := strings.Split(out, "\n")
 	out = strings.Join(lines[max(0, len(lines)-20):], "\n")
 	if len(out) > maxOutput {
 		out = "..." + strings.ToValidUTF8(out[len(out)-maxOutput:], "")
 	}
 	return out
-}
-
-// colour is a terminal's control sequence (ECMA-48 section 5.4); engines put such
-// around what a build step says on its standard error.
-var colour = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
-
-func printable(r rune) rune {
-	if r != '\n' && r != '\t' && unicode.IsControl(r) {
-		return -1
-	}
-	return r
 }

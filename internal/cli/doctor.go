@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/container/docker"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -56,12 +57,12 @@ what is wrong. The exit code is 1 when something is.`,
 					if !c.OK {
 						mark = "FAIL"
 					}
-					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, printable(c.Found))
+					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, plaintext.Lines(c.Found))
 					for _, t := range c.Tried {
-						fmt.Fprintf(app.Out, "      %-22s tried %s\n", "", printable(t))
+						fmt.Fprintf(app.Out, "      %-22s tried %s\n", "", plaintext.Lines(t))
 					}
 					if c.Advice != "" {
-						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", printable(c.Advice))
+						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", plaintext.Lines(c.Advice))
 					}
 				}
 			}

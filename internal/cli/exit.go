@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -81,7 +82,7 @@ func exitCode(err error) int {
 
 // sentence is an error as a person reads it. Several faults are listed.
 func sentence(err error) string {
-	text := strings.TrimRight(printable(err.Error()), "\n") // servers have their say in it
+	text := strings.TrimRight(plaintext.Lines(err.Error()), "\n") // servers have their say in it
 	if strings.HasPrefix(text, "Error: ") {
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -36,9 +37,9 @@ else that would steer it are left out; a pipe or a file gets what was logged, as
 			}
 			w := app.Out
 			if isTerminal(w) {
-				plain := &printableWriter{w: w}
+				plain := plaintext.NewWriter(w)
 				defer func() {
-					if flushErr := plain.flush(); err == nil {
+					if flushErr := plain.Flush(); err == nil {
 						err = flushErr
 					}
 				}()

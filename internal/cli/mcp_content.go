@@ -8,6 +8,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 func newMCPRead(app *App, with sessionRunner) *cobra.Command {
@@ -44,7 +46,7 @@ func showResource(app *App, c *sdk.ResourceContents) error {
 	case !isTerminal(app.Out):
 		_, err = io.WriteString(app.Out, c.Text)
 	case len(c.Blob) > 0:
-		_, err = fmt.Fprintf(app.Out, "[%s, %d bytes; not shown on a terminal, write it to a file]\n", oneLine(c.MIMEType), len(c.Blob))
+		_, err = fmt.Fprintf(app.Out, "[%s, %d bytes; not shown on a terminal, write it to a file]\n", plaintext.Line(c.MIMEType), len(c.Blob))
 	default:
 		err = showText(app, c.Text)
 	}
@@ -80,7 +82,7 @@ func newMCPPrompt(app *App, with sessionRunner) *cobra.Command {
 				return writeJSON(app.Out, result)
 			}
 			for _, m := range result.Messages {
-				if _, err := fmt.Fprintf(app.Out, "%s: ", oneLine(string(m.Role))); err != nil {
+				if _, err := fmt.Fprintf(app.Out, "%s: ", plaintext.Line(string(m.Role))); err != nil {
 					return err
 				}
 				if err := showContent(app, []sdk.Content{m.Content}); err != nil {
@@ -102,13 +104,13 @@ func showContent(app *App, content []sdk.Content) error {
 		case *sdk.TextContent:
 			line = c.Text
 		case *sdk.ImageContent:
-			line = fmt.Sprintf("[image, %s, %d bytes]", oneLine(c.MIMEType), len(c.Data))
+			line = fmt.Sprintf("[image, %s, %d bytes]", plaintext.Line(c.MIMEType), len(c.Data))
 		case *sdk.AudioContent:
-			line = fmt.Sprintf("[audio, %s, %d bytes]", oneLine(c.MIMEType), len(c.Data))
+			line = fmt.Sprintf("[audio, %s, %d bytes]", plaintext.Line(c.MIMEType), len(c.Data))
 		case *sdk.ResourceLink:
-			line = fmt.Sprintf("[resource %s]", oneLine(c.URI))
+			line = fmt.Sprintf("[resource %s]", plaintext.Line(c.URI))
 		case *sdk.EmbeddedResource:
-			line = fmt.Sprintf("[resource %s]", oneLine(c.Resource.URI))
+			line = fmt.Sprintf("[resource %s]", plaintext.Line(c.Resource.URI))
 			if c.Resource.Text != "" {
 				line = c.Resource.Text
 			}
@@ -126,7 +128,7 @@ func showContent(app *App, content []sdk.Content) error {
 // does not steer it.
 func showText(app *App, text string) error {
 	if isTerminal(app.Out) {
-		text = printable(text)
+		text = plaintext.Lines(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"

@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // Bounds of what a refusal may say.
@@ -99,7 +101,7 @@ func rpcSentence(code int64, message string) string {
 
 // shown is what a server says, short enough for a sentence.
 func shown(s string) string {
-	s = oneLine(strings.ToValidUTF8(s, "?"))
+	s = plaintext.Line(strings.ToValidUTF8(s, "?"))
 	if r := []rune(s); len(r) > maxRefusalShown {
 		s = string(r[:maxRefusalShown-3]) + "..."
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -34,18 +35,18 @@ func (p *progress) event(e workload.Event) {
 	defer p.mu.Unlock()
 	if e.Stage == workload.NoteStage {
 		p.finish()
-		fmt.Fprintln(p.w, "Note:", printable(e.Message))
+		fmt.Fprintln(p.w, "Note:", plaintext.Lines(e.Message))
 		return
 	}
 	if !p.tty {
 		// Layers and bytes are noise in a log; steps are not.
 		if e.Total == 0 && e.Current == 0 && e.Message != p.last {
-			fmt.Fprintln(p.w, printable(e.Message))
+			fmt.Fprintln(p.w, plaintext.Lines(e.Message))
 			p.last = e.Message
 		}
 		return
 	}
-	text, size := oneLine(e.Message), ""
+	text, size := plaintext.Line(e.Message), ""
 	if e.Total > 0 {
 		size = fmt.Sprintf(" %.1f of %.1f MB", float64(min(e.Current, e.Total))/1e6, float64(e.Total)/1e6)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
@@ -93,7 +94,7 @@ func showEntry(ctx context.Context, app *App, name string) error {
 	}
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(app.Out, "%-14s %s\n", name+":", printable(value))
+			fmt.Fprintf(app.Out, "%-14s %s\n", name+":", plaintext.Lines(value))
 		}
 	}
 	line("Name", e.Name)

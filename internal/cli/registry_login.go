@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
@@ -133,7 +134,7 @@ func registryLogin(ctx context.Context, app *App, opt loginOptions) error {
 	if app.JSON {
 		return writeJSON(app.Out, shownLogin{Registry: location, SignedIn: true, Needed: true, Login: login})
 	}
-	fmt.Fprintf(app.Err, "signed in to %s at %s\n", oneLine(login.Resource), oneLine(login.Issuer))
+	fmt.Fprintf(app.Err, "signed in to %s at %s\n", plaintext.Line(login.Resource), plaintext.Line(login.Issuer))
 	if !login.Renews && !login.Expires.IsZero() {
 		fmt.Fprintf(app.Err, "note: the sign-in ends at %s; the authorization server does not let it be renewed\n", login.Expires.Local().Format(time.DateTime))
 	}
@@ -165,16 +166,16 @@ func notNeeded(app *App, location string) error {
 func (a *App) howToSignIn(r *oauthclient.Request, skipBrowser bool) {
 	if skipBrowser {
 		r.Paste = a.In
-		r.Complain = func(text string) { fmt.Fprintln(a.Err, oneLine(text)) }
+		r.Complain = func(text string) { fmt.Fprintln(a.Err, plaintext.Line(text)) }
 		r.Show = func(address string) {
-			fmt.Fprintf(a.Err, "Open this address in a browser, on any machine:\n\n  %s\n\nThen paste the address that the browser ended at, even if it shows no page:\n", oneLine(address))
+			fmt.Fprintf(a.Err, "Open this address in a browser, on any machine:\n\n  %s\n\nThen paste the address that the browser ended at, even if it shows no page:\n", plaintext.Line(address))
 		}
 		return
 	}
 	r.Show = func(address string) {
-		fmt.Fprintf(a.Err, "Sign in in the browser, at this address:\n\n  %s\n\n", oneLine(address))
+		fmt.Fprintf(a.Err, "Sign in in the browser, at this address:\n\n  %s\n\n", plaintext.Line(address))
 		if err := oauthclient.OpenBrowser(address); err != nil {
-			fmt.Fprintf(a.Err, "%s; open the address yourself, or use --skip-browser on a machine without one\n", oneLine(err.Error()))
+			fmt.Fprintf(a.Err, "%s; open the address yourself, or use --skip-browser on a machine without one\n", plaintext.Line(err.Error()))
 		}
 	}
 }
@@ -209,7 +210,7 @@ func registryLogout(ctx context.Context, app *App) error {
 		}
 	}
 	if out.Problem != nil {
-		fmt.Fprintf(app.Err, "note: the authorization server was not told, so what it gave may be valid until it ends: %s\n", oneLine(out.Problem.Error()))
+		fmt.Fprintf(app.Err, "note: the authorization server was not told, so what it gave may be valid until it ends: %s\n", plaintext.Line(out.Problem.Error()))
 	}
 	if app.JSON {
 		return writeJSON(app.Out, struct {
@@ -222,6 +223,6 @@ func registryLogout(ctx context.Context, app *App) error {
 		fmt.Fprintf(app.Err, "registry %s: nobody is signed in\n", location)
 		return nil
 	}
-	fmt.Fprintf(app.Err, "signed out of %s\n", oneLine(out.Login.Resource))
+	fmt.Fprintf(app.Err, "signed out of %s\n", plaintext.Line(out.Login.Resource))
 	return nil
 }

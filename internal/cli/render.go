@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -97,7 +98,7 @@ func table(w io.Writer, header []string, rows [][]string, paint func(column int,
 func clean(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
-		out[i] = oneLine(c)
+		out[i] = plaintext.Line(c)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/toolhaven/toolhaven/internal/owner"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -200,7 +201,7 @@ func runRun(ctx context.Context, app *App, o *runOptions) error {
 	}
 	p.done()
 	for _, n := range d.notices {
-		fmt.Fprintln(app.Err, "Note:", printable(n))
+		fmt.Fprintln(app.Err, "Note:", plaintext.Lines(n))
 	}
 	return launch(ctx, app, d, o.foreground, p)
 }
@@ -242,7 +243,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if gone := manager.Remove(clean, name, p.event); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
-		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %s\n", name, printable(gone.Error()))
+		fmt.Fprintf(app.Err, "Note: workload %s is left behind: %s\n", name, plaintext.Lines(gone.Error()))
 	}
 	return err
 }
@@ -260,14 +261,14 @@ func startDetached(ctx context.Context, app *App, manager *workload.Manager, nam
 
 // sayState is one line, whatever the server calls itself.
 func (a *App) sayState(st *workload.Status) {
-	fmt.Fprintf(a.Err, "%s is %s: %s\n", st.Name, st.State, oneLine(st.Server))
+	fmt.Fprintf(a.Err, "%s is %s: %s\n", st.Name, st.State, plaintext.Line(st.Server))
 }
 
 // showReady is what run was asked for: where the workload is reached, or, for a
 // program, all that status knows of it.
 func (a *App) showReady(st *workload.Status) error {
 	if st.Exposed != "" {
-		fmt.Fprintln(a.Err, "Note:", printable(exposure(st)))
+		fmt.Fprintln(a.Err, "Note:", plaintext.Lines(exposure(st)))
 	}
 	if a.JSON {
 		return writeJSON(a.Out, st)
@@ -286,7 +287,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 	var answered, stopped atomic.Bool
 	cfg.Console = app.Err
 	if isTerminal(app.Err) {
-		cfg.Console = &printableWriter{w: app.Err}
+		cfg.Console = plaintext.NewWriter(app.Err)
 	}
 	cfg.Foreground = true
 	cfg.Notices = func(n workload.Notice) {
@@ -303,7 +304,7 @@ func ownHere(ctx context.Context, app *App, manager *workload.Manager, spec *wor
 				err = app.showReady(st)
 			}
 			if err != nil {
-				fmt.Fprintln(app.Err, "Note: the workload runs, but cannot be shown:", printable(err.Error()))
+				fmt.Fprintln(app.Err, "Note: the workload runs, but cannot be shown:", plaintext.Lines(err.Error()))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
 )
@@ -42,7 +43,7 @@ func askMissing(ctx context.Context, app *App, values map[string]string, inputs 
 	for _, in := range missing {
 		fmt.Fprintf(&b, "\n  -e %s=...", variable(in))
 		if in.Description != "" {
-			b.WriteString("   " + oneLine(in.Description))
+			b.WriteString("   " + plaintext.Line(in.Description))
 		}
 	}
 	return usage("the server needs values that were not given; add:%s", b.String())
@@ -62,7 +63,7 @@ func ask(ctx context.Context, app *App, in *os.File, values map[string]string, m
 		name := variable(input)
 		prompt := name
 		if input.Description != "" {
-			prompt += " (" + oneLine(input.Description) + ")"
+			prompt += " (" + plaintext.Line(input.Description) + ")"
 		}
 		fmt.Fprintf(app.Err, "%s: ", prompt)
 		hidden := input.Secret || secret.Looks(name, "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -86,7 +87,7 @@ func showStatus(app *App, st fullStatus) error {
 	}
 	rows := [][2]string{
 		{"Name", st.Name}, {"State", string(st.State)}, {"Reason", st.Reason}, {"URL", st.URL},
-		{"Server", oneLine(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
+		{"Server", plaintext.Line(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
@@ -107,7 +108,7 @@ func showStatus(app *App, st fullStatus) error {
 		if row[1] == "" {
 			continue
 		}
-		value := printable(row[1])
+		value := plaintext.Lines(row[1])
 		if row[0] == "State" {
 			value = app.paintState(value)
 		}
@@ -153,7 +154,7 @@ func (st *fullStatus) rows() [][2]string {
 	var rows [][2]string
 	each := func(label string, values []string) {
 		for _, v := range values {
-			rows = append(rows, [2]string{label, oneLine(v)})
+			rows = append(rows, [2]string{label, plaintext.Line(v)})
 		}
 	}
 	each("Label", pairs(st.Labels))

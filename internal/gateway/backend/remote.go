@@ -9,10 +9,9 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
-	"unicode"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // maxErrorBody bounds how much of an HTTP error's body is read; what is shown
@@ -197,16 +196,7 @@ func gone(format string, args ...any) error {
 
 // printable makes hostile text fit for one line of a message.
 func printable(s string) string {
-	if len(s) > 4*maxShown {
-		s = s[:4*maxShown]
-	}
-	s = strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) && c != unicode.ReplacementChar {
-			return c
-		}
-		return ' '
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
+	s = plaintext.Line(s[:min(len(s), 4*maxShown)])
 	if r := []rune(s); len(r) > maxShown {
 		s = string(r[:maxShown]) + "..."
 	}

@@ -1,4 +1,8 @@
-package cli
+// Package plaintext makes what servers, engines and registries wrote fit for people to
+// see: without what steers a terminal, and without what shows text in another order than
+// it has. Everything of somebody else's that reaches a screen, a log line or an error
+// goes through it.
+package plaintext
 
 import (
 	"io"
@@ -7,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable is s without what steers a terminal: control characters, except line
-// breaks and tabs, and control sequences whole, so that nothing of a colour stays.
-func printable(s string) string {
+// Lines is s without control characters, except line breaks and tabs, and without
+// control sequences, whole, so that nothing of a colour stays. The lines stay.
+func Lines(s string) string {
 	var p plainText
 	for _, r := range s {
 		p.take(r)
@@ -18,8 +22,8 @@ func printable(s string) string {
 	return p.out.String()
 }
 
-// oneLine is what somebody else said, safe to show in a line.
-func oneLine(s string) string { return strings.Join(strings.Fields(printable(s)), " ") }
+// Line is the same in one line, with one blank wherever s has blanks or line breaks.
+func Line(s string) string { return strings.Join(strings.Fields(Lines(s)), " ") }
 
 // maxSequence bounds a control sequence, in characters. What goes on for longer, or
 // over the end of its line, is taken for text: it must not swallow what comes after it.
@@ -152,16 +156,19 @@ func (p *plainText) write(r rune) {
 // like another one. Scripts that run from the right need none of them.
 func reorders(r rune) bool { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
 
-// printableWriter keeps a server's words from steering the terminal. They come in any
-// pieces, and of several at once. flush writes what is left at their end.
-type printableWriter struct {
+// Writer passes on what Lines leaves of everything that is written to it, in any pieces
+// and of several at once. Flush passes on what is left at the end.
+type Writer struct {
 	w    io.Writer
 	mu   sync.Mutex
 	text plainText
 	rest []byte // of a character that has not ended
 }
 
-func (p *printableWriter) Write(b []byte) (int, error) {
+// NewWriter makes a Writer that passes on to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+func (p *Writer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := append(p.rest, b...)
@@ -177,7 +184,8 @@ func (p *printableWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (p *printableWriter) flush() error {
+// Flush ends the text: a sequence that has not ended is text.
+func (p *Writer) Flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range p.rest {
@@ -188,7 +196,7 @@ func (p *printableWriter) flush() error {
 	return p.pass()
 }
 
-func (p *printableWriter) pass() error {
+func (p *Writer) pass() error {
 	if p.text.out.Len() == 0 {
 		return nil
 	}

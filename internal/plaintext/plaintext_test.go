@@ -1,4 +1,4 @@
-package cli
+package plaintext
 
 import (
 	"io"
@@ -31,7 +31,7 @@ var plainTexts = []struct{ what, in, want string }{
 
 func TestAControlSequenceIsLeftOutWhole(t *testing.T) {
 	for _, c := range plainTexts {
-		if got := printable(c.in); got != c.want {
+		if got := Lines(c.in); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
@@ -41,13 +41,13 @@ func TestAControlSequenceIsLeftOutInWhateverPiecesItComes(t *testing.T) {
 	for _, c := range plainTexts {
 		for size := 1; size < 8; size++ {
 			var out strings.Builder
-			w := &printableWriter{w: &out}
+			w := NewWriter(&out)
 			for in := c.in; in != ""; in = in[min(size, len(in)):] {
 				if _, err := io.WriteString(w, in[:min(size, len(in))]); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := w.flush(); err != nil {
+			if err := w.Flush(); err != nil {
 				t.Fatal(err)
 			}
 			if got := out.String(); got != c.want {
@@ -57,12 +57,12 @@ func TestAControlSequenceIsLeftOutInWhateverPiecesItComes(t *testing.T) {
 	}
 }
 
-func FuzzPrintable(f *testing.F) {
+func FuzzLines(f *testing.F) {
 	for _, c := range plainTexts {
 		f.Add(c.in)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, r := range printable(s) {
+		for _, r := range Lines(s) {
 			if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 				t.Errorf("%q has %q", s, r)
 			}
