@@ -17,7 +17,7 @@ import (
 // modernClients serves clients of the stateless era at a server of the session
 // era. Such a client has no session, so its requests are played out in sessions
 // of ours: one for all clients that the server could not tell apart, and others
-// for requests during which the server might ask (see [modernClients.do]).
+// for requests during which the server might ask (see [modernClients.take]).
 type modernClients struct {
 	sessions sessions
 	log      *slog.Logger
@@ -39,10 +39,9 @@ type served struct {
 	introduction []byte          // members that name the server in every result
 	watched      *watched
 
-	mu    sync.Mutex
-	level string // the log level that the server was given
-	// leveling is held while the server is given another.
-	leveling chan struct{}
+	// level is the index of the log level that the server was given, -1 for none. A
+	// session in which it is given one serves one request at a time.
+	level int
 
 	// Guarded by modernClients.mu.
 	users int
@@ -51,18 +50,14 @@ type served struct {
 	spent bool // a request had no answer, so that the server may still be at work
 }
 
-// maxAsking is how many requests, during which a server may ask, share a session:
-// neither their number nor clients that do not come back must use up what a server
-// may ask at a time (maxQuestions).
-const maxAsking = maxQuestions / 4
-
 // How long a session that serves no request is kept, and how often that is
 // looked at.
 const (
 	servedTime  = 2 * time.Minute
 	servedSweep = 15 * time.Second
-	// maxIdle bounds the sessions of one request at a time that wait for the next.
-	maxIdle = 8
+	// maxIdle bounds the sessions of one request at a time that wait for the next, of
+	// each kind of clients.
+	maxIdle = 32
 	// maxPools bounds the kinds of clients that have sessions: a client may say
 	// something else of itself with every request.
 	maxPools = 256
@@ -96,74 +91,98 @@ func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 		return nil, err
 	}
 	key := poolKey{x.Client.Principal, string(capabilities)}
-	s, err := c.take(ctx, key, x)
+	switch x.Request.Method {
+	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
+		return c.watch(ctx, key, x)
+	}
+	level, err := levelOf(x.Request.Params)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.take(ctx, key, x, level >= 0)
 	if err != nil {
 		return nil, err
 	}
 	defer c.put(key, s)
-	switch x.Request.Method {
-	case mcp.MethodDiscover:
-		return s.discover(x.Request.ID)
-	case mcp.MethodSubscriptionsListen:
-		return s.hub.listen(ctx, s, x)
-	}
-	m, err := s.play(ctx, x)
+	m, err := s.play(ctx, x, level)
 	if err != nil {
 		c.spend(s)
 	}
 	return m, err
 }
 
-// take returns a session for the request. Clients that the server cannot ask
-// share one. Where the server might, and its questions come on the one stream
-// that everything comes on, nobody could tell to which of several requests a
-// question belongs: then there is one request at a time in a session.
-func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange) (*served, error) {
-	mayAsk := false
+// watch answers what is about the server and not for it.
+func (c *modernClients) watch(ctx context.Context, key poolKey, x *gateway.Exchange) (*mcp.Message, error) {
+	s, err := c.takeShared(ctx, key, x.Client)
+	if err != nil {
+		return nil, err
+	}
+	defer c.put(key, s)
+	if x.Request.Method == mcp.MethodDiscover {
+		return s.discover(x.Request.ID)
+	}
+	return s.hub.listen(ctx, s, x)
+}
+
+// take returns a session for the request. Clients that the server cannot tell apart
+// share one. A request during which the server may ask, or that wants its log, has a
+// session for itself until it is answered: many servers ask and log on the session's
+// own stream, or have only that, and nobody could tell what is about which request.
+func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange, logs bool) (*served, error) {
+	alone := logs
 	if isMultiRound(x.Request.Method) {
 		_, mayShare, err := sharingOf(x.Client)
 		if err != nil {
 			return nil, err
 		}
-		mayAsk = !mayShare
+		alone = alone || !mayShare
 	}
-	switch {
-	case !mayAsk:
-		return c.takeShared(ctx, key, x.Client, 0)
-	case c.tellsApart():
-		return c.takeShared(ctx, key, x.Client, maxAsking)
+	if alone {
+		return c.takeAlone(ctx, key, x.Client)
 	}
-	c.mu.Lock()
-	if p := c.pools[key]; p != nil {
-		for len(p.idle) > 0 {
-			s := p.idle[len(p.idle)-1]
-			p.idle = p.idle[:len(p.idle)-1]
-			if s.alive() {
-				s.users++
-				c.mu.Unlock()
-				return s, nil
-			}
+	return c.takeShared(ctx, key, x.Client)
+}
+
+// takeAlone returns a session that no other request is in, and whose own stream is
+// heard.
+func (c *modernClients) takeAlone(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
+	s := c.takeIdle(key)
+	if s == nil {
+		var err error
+		if s, err = c.open(ctx, key, client); err != nil {
+			return nil, err
 		}
+		s.users, s.alone = 1, true
 	}
-	c.mu.Unlock()
-	s, err := c.open(ctx, key, x.Client)
-	if err != nil {
-		return nil, err
-	}
-	s.users++
-	s.alone = true
+	s.listen()
 	return s, nil
 }
 
-// tellsApart: questions of the server come on the stream of the request they
-// belong to.
-func (c *modernClients) tellsApart() bool {
-	_, ok := c.sessions.(*streamable)
-	return ok
+// takeIdle returns a session that waits for the next request, nil for none.
+func (c *modernClients) takeIdle(key poolKey) *served {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pools[key]
+	for p != nil && len(p.idle) > 0 {
+		s := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		if s.alive() {
+			s.users++
+			return s
+		}
+	}
+	return nil
+}
+
+// listen has what the server says outside of the answers to requests come here.
+func (s *served) listen() {
+	if l, ok := s.Conn.(gateway.Listener); ok {
+		l.Listen()
+	}
 }
 
 func newServed(conn gateway.Conn, h *hub) (*served, error) {
-	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched(), leveling: make(chan struct{}, 1)}
+	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched(), level: -1}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)
@@ -178,13 +197,11 @@ func newServed(conn gateway.Conn, h *hub) (*served, error) {
 	return s, nil
 }
 
-// hasRoom: a shared session may serve another request.
-// It is called with the mutex of modernClients held.
-func (s *served) hasRoom(most int) bool {
-	return s != nil && s.alive() && (most == 0 || s.users < most)
-}
-
+// alive: s may be nil, and is not alive then.
 func (s *served) alive() bool {
+	if s == nil {
+		return false
+	}
 	select {
 	case <-s.Done():
 		return false

@@ -66,9 +66,7 @@ func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.
 	if err != nil {
 		return nil, err
 	}
-	if l, ok := s.Conn.(interface{ Listen() }); ok {
-		l.Listen()
-	}
+	s.listen()
 	l := &listener{exchange: x, filter: s.offered(asked)}
 	resources := l.filter.ResourceSubscriptions
 	l.filter.ResourceSubscriptions = nil

@@ -2,6 +2,8 @@ package backend
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -70,77 +70,91 @@ func TestSubscriptionsAtAServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Where the requests that the server may ask during are too many for one session,
-// there is another. Who watches a resource in the one is told of as leaving it, also
-// when somebody watches in the other by then.
-func TestSubscriptionsInTwoSessions(t *testing.T) {
-	release := make(chan struct{})
-	entered := make(chan struct{}, 2*maxAsking)
-	heard := make(chan string, 100)
-	sessions := 0
+// Many servers ask on the session's own stream, as the TypeScript SDK's do unless told
+// which request a question is about. The question reaches the client whose call it is
+// about all the same, also when others make calls at the same time.
+func TestAQuestionOnTheSessionsStreamReachesItsClient(t *testing.T) {
+	type session struct {
+		ask     chan *mcp.Message
+		answers chan *mcp.Message
+	}
+	var mu sync.Mutex
+	sessions := map[string]*session{}
+	const clients = 5
+	all := make(chan struct{})
+	entered := 0
 	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		here := sessions[r.Header.Get(mcp.HeaderSessionID)]
+		mu.Unlock()
+		if r.Method == http.MethodGet {
+			events(w)
+			for {
+				select {
+				case q := <-here.ask:
+					events(w, event(q))
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}
 		body, _ := io.ReadAll(r.Body)
 		m, err := mcp.Parse(body)
 		switch {
-		case err != nil || r.Method != http.MethodPost:
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
+		case r.Method == http.MethodDelete:
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusBadRequest)
 		case m.Method == mcp.MethodDiscover:
 			http.Error(w, "no session", http.StatusBadRequest)
-			return
 		case m.Method == mcp.MethodInitialize:
-			sessions++ // one after the other
-			w.Header().Set(mcp.HeaderSessionID, fmt.Sprint(sessions))
-			reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}}}`)
-			return
+			id := rand.Text()
+			mu.Lock()
+			sessions[id] = &session{make(chan *mcp.Message), make(chan *mcp.Message, 1)}
+			mu.Unlock()
+			w.Header().Set(mcp.HeaderSessionID, id)
+			reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}`)
+		case m.Kind() == mcp.Response:
+			here.answers <- m
+			w.WriteHeader(http.StatusAccepted)
 		case m.Kind() == mcp.Notification:
 			w.WriteHeader(http.StatusAccepted)
-			return
 		case m.Method == mcp.MethodToolsCall:
-			entered <- struct{}{}
-			<-release
-		case strings.HasPrefix(m.Method, "resources/"):
-			heard <- m.Method + " in " + r.Header.Get(mcp.HeaderSessionID)
+			mu.Lock()
+			if entered++; entered == clients {
+				close(all)
+			}
+			mu.Unlock()
+			<-all // so many are in flight at the server
+			select {
+			case here.ask <- &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{"message":"who?","requestedSchema":{"type":"object","properties":{}}}`)}:
+			case <-time.After(patience):
+				reply(w, m.ID, `{"structuredContent":{"name":"nobody hears"}}`)
+				return
+			}
+			answer := <-here.answers
+			reply(w, m.ID, `{"structuredContent":`+string(answer.Encode())+`}`)
+		default:
+			reply(w, m.ID, `{}`)
 		}
-		reply(w, m.ID, `{}`)
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
-	const capabilities = `{"elicitation":{}}`
-	watch := func() func() {
-		ctx, cancel := context.WithCancel(testContext(t))
-		p, ended := newPeer(), make(chan struct{})
-		go func() {
-			defer close(ended)
-			_, _ = b.Do(ctx, statelessRequest(mcp.MethodSubscriptionsListen, `"notifications":{"resourceSubscriptions":["a:b"]}`, capabilities, p))
-		}()
-		p.next(t, mcp.NotificationSubscribed)
-		return func() { cancel(); <-ended }
-	}
 	var calls sync.WaitGroup
-	call := func() {
+	for i := range clients {
 		calls.Go(func() {
-			if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"a"`, capabilities, newPeer())); err != nil {
+			p := newPeer()
+			p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+				return mcp.NewResult(q.ID, fmt.Appendf(nil, `{"action":"accept","content":{"name":"client %d"}}`, i)), nil
+			}
+			m, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"ask"`, `{"elicitation":{}}`, p))
+			if err != nil {
 				t.Error(err)
+				return
+			}
+			name, _, _ := mcp.LookupString(m.Result, "structuredContent", "result", "content", "name")
+			if want := fmt.Sprintf("client %d", i); name != want {
+				t.Errorf("%s got %s", want, m.Encode())
 			}
 		})
-		<-entered
 	}
-	leaveOne := watch()
-	for range maxAsking { // with the subscription there are more than fit in
-		call()
-	}
-	leaveTwo := watch()
-	leaveOne()
-	leaveTwo()
-	close(release)
 	calls.Wait()
-	var got []string
-	for len(heard) > 0 {
-		got = append(got, <-heard)
-	}
-	if diff := cmp.Diff([]string{
-		"resources/subscribe in 1", "resources/subscribe in 2", "resources/unsubscribe in 1", "resources/unsubscribe in 2",
-	}, got); diff != "" {
-		t.Error(diff)
-	}
 }

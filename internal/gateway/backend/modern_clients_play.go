@@ -60,13 +60,11 @@ func (s *served) discover(id mcp.ID) (*mcp.Message, error) {
 	return mcp.NewResult(id, append(out, '}')), nil
 }
 
-// play plays out a request that both eras have.
-func (s *served) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+// play plays out a request that both eras have, and that wants log messages from a
+// level on, an index; -1 for none.
+func (s *served) play(ctx context.Context, x *gateway.Exchange, level int) (*mcp.Message, error) {
 	request := *x.Request
-	level, _, err := mcp.LookupString(request.Params, "_meta", mcp.MetaLogLevel)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if request.Params, err = withoutReserved(request.Params); err != nil {
 		return nil, err
 	}
@@ -76,16 +74,12 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 			return nil, err
 		}
 	}
-	rank := slices.Index(logLevels, level)
-	if level != "" {
-		if rank < 0 {
-			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + mcp.MetaLogLevel + " is none of the log levels"}
-		}
-		if err := s.logAt(ctx, x.Client, rank); err != nil {
+	if level >= 0 {
+		if err := s.logAt(ctx, x.Client, level); err != nil {
 			return nil, err
 		}
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, x.Client, rank}})
+	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, x.Client, level}})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
 	}
@@ -244,45 +238,40 @@ func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, err
 // RFC 5424 section 6.2.1).
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// logAt has the server log from a level on. The session may be shared, so it is
-// never made quieter: who wants less is given less.
-func (s *served) logAt(ctx context.Context, client *gateway.Client, rank int) error {
-	if _, declared, err := mcp.Lookup(s.capabilities, "logging"); err != nil || !declared {
+// levelOf is the log level that a request's _meta names, as an index; -1 for none.
+func levelOf(params json.RawMessage) (int, error) {
+	name, found, err := mcp.LookupString(params, "_meta", mcp.MetaLogLevel)
+	if err != nil || !found {
+		return -1, err
+	}
+	level := slices.Index(logLevels, name)
+	if level < 0 {
+		return -1, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + mcp.MetaLogLevel + " is none of the log levels"}
+	}
+	return level, nil
+}
+
+// logAt has the server log from a level on.
+func (s *served) logAt(ctx context.Context, client *gateway.Client, level int) error {
+	if s.level == level {
+		return nil
+	}
+	_, declared, err := mcp.Lookup(s.capabilities, "logging")
+	if err != nil {
+		return gone("the server's capabilities cannot be read: %v", err)
+	}
+	if !declared {
 		return nil // it does not log to clients
 	}
-	if s.logsAt(rank) {
-		return nil
-	}
-	// One at a time: of two levels on their way the later could be the quieter.
-	select {
-	case s.leveling <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-s.leveling }()
-	if s.logsAt(rank) {
-		return nil
-	}
-	level := logLevels[rank]
 	answer, err := s.Do(ctx, &gateway.Exchange{
 		Client:  client,
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + level + `"}`)},
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + logLevels[level] + `"}`)},
 	})
 	if err != nil {
 		return err
 	}
-	if answer.Error != nil {
-		return nil // it logs as it likes
+	if answer.Error == nil { // else it logs as it likes
+		s.level = level
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.level = level
 	return nil
-}
-
-// logsAt: the server was told to log from that level on, or from a lesser one.
-func (s *served) logsAt(rank int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.level != "" && slices.Index(logLevels, s.level) <= rank
 }

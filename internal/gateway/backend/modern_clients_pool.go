@@ -24,19 +24,17 @@ type pool struct {
 	hub    *hub
 }
 
-// takeShared returns the session that clients of one kind share. At most so many
-// requests go into one; 0 is any number. Then there is another session for the
-// next.
-func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gateway.Client, most int) (*served, error) {
+// takeShared returns the session that clients of one kind share.
+func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
 	for range maxTries {
-		if s, ok := c.useShared(key, most); ok {
+		if s, ok := c.useShared(key); ok {
 			return s, nil
 		}
 		opened := c.opening.DoChan(key.principal+"\x00"+key.capabilities, func() (any, error) {
 			// Several may wait for it, so none of them can cancel it.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
 			defer cancel()
-			return nil, c.renewShared(ctx, key, client, most)
+			return nil, c.renewShared(ctx, key, client)
 		})
 		select {
 		case r := <-opened:
@@ -47,21 +45,19 @@ func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gat
 			return nil, context.Cause(ctx)
 		}
 	}
-	return nil, gone("the server ends its sessions as soon as they have begun, or too many requests want one; try again later")
+	return nil, gone("the server ends its sessions as soon as they have begun; try again later")
 }
 
-// maxTries bounds how often a request tries to get into a session that others
-// fill, or that ends at once.
-const maxTries = 100
+// maxTries bounds how often a request tries to get into a session that ends at once.
+const maxTries = 3
 
-// renewShared opens a session for a kind of clients, unless there is one with
-// room by now.
-func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *gateway.Client, most int) error {
+// renewShared opens a session for a kind of clients, unless there is one by now.
+func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *gateway.Client) error {
 	c.mu.Lock()
 	p := c.pools[key]
-	room := p != nil && p.shared.hasRoom(most)
+	there := p != nil && p.shared.alive()
 	c.mu.Unlock()
-	if room {
+	if there {
 		return nil
 	}
 	s, err := c.open(ctx, key, client)
@@ -86,11 +82,11 @@ func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *ga
 // openTime bounds the handshake of a shared session.
 const openTime = time.Minute
 
-func (c *modernClients) useShared(key poolKey, most int) (*served, bool) {
+func (c *modernClients) useShared(key poolKey) (*served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pools[key]
-	if p == nil || !p.shared.hasRoom(most) {
+	if p == nil || !p.shared.alive() {
 		return nil, false
 	}
 	p.shared.users++

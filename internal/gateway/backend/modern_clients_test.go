@@ -347,14 +347,19 @@ func TestLogsGoToRequestsThatWantThem(t *testing.T) {
 	if diff := cmp.Diff([]string{"error"}, call("error")); diff != "" {
 		t.Error(diff)
 	}
-	var set []string
-	for _, m := range s.sessions()[0].heard() {
-		if strings.HasPrefix(m, "logging/setLevel") {
-			set = append(set, m)
+	call("error")
+	var set [][]string
+	for _, session := range s.sessions() {
+		var here []string
+		for _, m := range session.heard() {
+			if strings.HasPrefix(m, "logging/setLevel") {
+				here = append(here, m)
+			}
 		}
+		set = append(set, here)
 	}
-	if diff := cmp.Diff([]string{`logging/setLevel {"level":"info"}`}, set); diff != "" {
-		t.Errorf("the shared session was made quieter, or told twice: %s", diff)
+	if diff := cmp.Diff([][]string{nil, {`logging/setLevel {"level":"info"}`, `logging/setLevel {"level":"error"}`}}, set); diff != "" {
+		t.Errorf("the shared session was given a level, or another one the same twice: %s", diff)
 	}
 }
 

@@ -7,10 +7,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -210,7 +208,7 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	go func() {
-		_, _ = b.Do(ctx, statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, `{"elicitation":{}}`, newPeer()))
+		_, _ = b.Do(ctx, statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, `{}`, newPeer()))
 	}()
 	stream := <-streams
 	done := make(chan struct{}, 2)
@@ -221,7 +219,7 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 			asked <- i
 			return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
 		}
-		x := statelessRequest("tools/call", `"name":"a"`, `{"elicitation":{}}`, p)
+		x := statelessRequest("tools/call", `"name":"a"`, `{}`, p)
 		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"t"`), "_meta", "progressToken")
 		go func() {
 			_, err := b.Do(testContext(t), x)
@@ -282,12 +280,10 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 	held := answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})
 	done := make(chan string, 1)
 	go func() {
-		x := statelessRequest(mcp.MethodToolsCall, `"name":"held"`, `{"elicitation":{}}`, held)
-		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"debug"`), "_meta", mcp.MetaLogLevel)
-		done <- text(b.Do(testContext(t), x))
+		done <- text(b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"held"`, `{}`, held)))
 	}()
 	<-entered
-	if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"late"`, `{"elicitation":{}}`, newPeer())); err != nil {
+	if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"late"`, `{}`, newPeer())); err != nil {
 		t.Error(err)
 	}
 	if a := <-answers; a.Error == nil {
@@ -300,95 +296,6 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 	if len(held.notes) > 0 {
 		t.Errorf("another client heard %s", (<-held.notes).Params)
 	}
-}
-
-// What the server still logs about a cancelled request reaches no other client.
-func TestLogsOfACancelledRequestInASharedSession(t *testing.T) {
-	ids := make(chan mcp.Message, 2)
-	s := newSSEScript(nil)
-	s.say = func(m *mcp.Message, write func(string)) {
-		if m.Method != mcp.MethodToolsCall {
-			write(string(mcp.NewResult(m.ID, json.RawMessage(`{"tools":[]}`)).Encode()))
-			return
-		}
-		ids <- *m
-	}
-	b := closeAfter(t, sseBackend(serve(t, s).URL))
-	var peers [2]*peer
-	done := make(chan struct{}, 2)
-	var at [2]mcp.Message
-	ctx, cancel := context.WithCancel(testContext(t))
-	for i := range peers {
-		peers[i] = newPeer()
-		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peers[i])
-		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"info"`), "_meta", mcp.MetaLogLevel)
-		c := ctx
-		if i == 1 {
-			c = testContext(t)
-		}
-		go func() {
-			_, _ = b.Do(c, x)
-			done <- struct{}{}
-		}()
-		at[i] = <-ids
-	}
-	cancel()
-	<-done
-	write := func(m *mcp.Message) { s.stream <- mcp.AppendEvent(nil, event(m)) }
-	write(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":"of the first"}`)})
-	write(mcp.NewResult(at[1].ID, json.RawMessage(`{}`)))
-	<-done
-	if len(peers[1].notes) != 0 {
-		t.Errorf("the other heard %s", (<-peers[1].notes).Encode())
-	}
-}
-
-// A shared session is never made quieter, also not when two clients ask for log
-// messages at the same time.
-func TestLogLevelsAtTheSameTime(t *testing.T) {
-	infoCame, debugSet, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var mu sync.Mutex
-	var level string // as the server has it
-	s := &sessionServer{capabilities: `{"logging":{}}`, do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
-		if x.Request.Method != mcp.MethodSetLevel {
-			return nil, nil
-		}
-		to, _, _ := mcp.LookupString(x.Request.Params, "level")
-		if to == "info" {
-			close(infoCame)
-			<-release
-		} else {
-			defer close(debugSet)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		level = to
-		return nil, nil
-	}}
-	b := atSessions(t, s)
-	var calls sync.WaitGroup
-	list := func(level string) {
-		calls.Go(func() {
-			x := statelessRequest(mcp.MethodPromptsList, "", `{}`, newPeer())
-			x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"`+level+`"`), "_meta", mcp.MetaLogLevel)
-			if _, err := b.Do(testContext(t), x); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	list("info")
-	<-infoCame
-	list("debug")
-	select {
-	case <-debugSet: // too early
-	case <-time.After(200 * time.Millisecond):
-	}
-	close(release)
-	calls.Wait()
-	if mu.Lock(); level != "debug" {
-		t.Errorf("a client wants debug messages, and the server logs from %s on", level)
-	}
-	mu.Unlock()
 }
 
 // A lost session in which others still wait ends with the backend, although another
