@@ -143,18 +143,16 @@ func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchan
 	return c.takeShared(ctx, key, x.Client)
 }
 
-// takeAlone returns a session that no other request is in, and whose own stream is
-// heard.
+// takeAlone returns a session that no other request is in.
 func (c *modernClients) takeAlone(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
-	s := c.takeIdle(key)
-	if s == nil {
-		var err error
-		if s, err = c.open(ctx, key, client); err != nil {
-			return nil, err
-		}
-		s.users, s.alone = 1, true
+	if s := c.takeIdle(key); s != nil {
+		return s, nil
 	}
-	s.listen()
+	s, err := c.open(ctx, key, client)
+	if err != nil {
+		return nil, err
+	}
+	s.users, s.alone = 1, true
 	return s, nil
 }
 
@@ -174,13 +172,8 @@ func (c *modernClients) takeIdle(key poolKey) *served {
 	return nil
 }
 
-// listen has what the server says outside of the answers to requests come here.
-func (s *served) listen() {
-	if l, ok := s.Conn.(gateway.Listener); ok {
-		l.Listen()
-	}
-}
-
+// newServed hears what the server says outside of the answers to requests, also when
+// nobody subscribes: progress may come there too.
 func newServed(conn gateway.Conn, h *hub) (*served, error) {
 	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched(), level: -1}
 	var err error
@@ -193,6 +186,9 @@ func newServed(conn gateway.Conn, h *hub) (*served, error) {
 	}
 	if found {
 		s.introduction = append([]byte(`"`+mcp.MetaServerInfo+`":`), info...)
+	}
+	if l, ok := conn.(gateway.Listener); ok {
+		l.Listen()
 	}
 	return s, nil
 }

@@ -66,7 +66,6 @@ func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.
 	if err != nil {
 		return nil, err
 	}
-	s.listen()
 	l := &listener{exchange: x, filter: s.offered(asked)}
 	resources := l.filter.ResourceSubscriptions
 	l.filter.ResourceSubscriptions = nil
