@@ -55,6 +55,8 @@ type bridge struct {
 	asIs  bool
 	log   *slog.Logger
 	probe singleflight.Group
+	// turning finds out whether it keeps sessions now.
+	turning singleflight.Group
 	// clients serves modern clients in sessions.
 	clients *modernClients
 	// sessionClients serves session clients without any.
@@ -80,7 +82,7 @@ func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
 	b.params.log = log
 	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
-	b.clients.refused = b.doubt
+	b.clients.refused, b.sessionClients.turned = b.doubt, b.turned
 	return b
 }
 
@@ -171,6 +173,23 @@ func (b *bridge) comparesHeaders(ctx context.Context) bool {
 
 // play plays out a request of a client of the stateless era in the server's.
 func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	for again := true; ; again = false {
+		m, err := b.playOnce(ctx, x)
+		var rpc *mcp.Error
+		if !again || !errors.As(err, &rpc) || rpc.Code != mcp.CodeSessionNotFound {
+			return m, err
+		}
+		// The server has lost the session, and may be of another era since. The client
+		// knows of none, so it is ours to begin another; but a call that may have been
+		// worked on is never made twice.
+		b.doubt()
+		if x.Request.Method == mcp.MethodToolsCall {
+			return nil, gone("the server has lost its session, and may or may not have worked on the call; check, then make it again")
+		}
+	}
+}
+
+func (b *bridge) playOnce(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
 	if b.modern != nil {
 		_, err := b.discover(ctx, discoverTime)
 		if err == nil {

@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -70,22 +69,6 @@ func newModernClients(s sessions, log *slog.Logger) *modernClients {
 
 // Do plays out a request of the stateless era in a session.
 func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	for again := true; ; again = false {
-		m, err := c.do(ctx, x)
-		var rpc *mcp.Error
-		if !again || !errors.As(err, &rpc) || rpc.Code != mcp.CodeSessionNotFound {
-			return m, err
-		}
-		// The server has forgotten the session. The client knows of none, so it is
-		// ours to begin another; but a call that may have been worked on is never
-		// made twice.
-		if x.Request.Method == mcp.MethodToolsCall {
-			return nil, gone("the server has lost its session, and may or may not have worked on the call; check, then make it again")
-		}
-	}
-}
-
-func (c *modernClients) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
 	capabilities, err := mcp.Canonical(x.Client.Capabilities)
 	if err != nil {
 		return nil, err

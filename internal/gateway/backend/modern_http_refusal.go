@@ -3,6 +3,7 @@ package backend
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -65,18 +66,34 @@ func isModernCode(code int) bool {
 // speaksOtherEra: the server says in words of the stateless era that it speaks
 // only versions of the other.
 func speaksOtherEra(e *mcp.Error) bool {
-	if e == nil || e.Code != mcp.CodeUnsupportedVersion {
+	if e == nil {
 		return false
+	}
+	supported, ok := supportedBy(e)
+	return ok && !slices.ContainsFunc(supported, mcp.Version.IsStateless)
+}
+
+// meansNoSessions: the server says in words of the stateless era that it speaks no
+// version of the other, or misses the headers that requests have in that era alone.
+func (f *refusal) meansNoSessions() bool {
+	if f.rpc == nil || f.status != http.StatusBadRequest {
+		return false
+	}
+	if f.rpc.Error.Code == mcp.CodeHeaderMismatch {
+		return true
+	}
+	supported, ok := supportedBy(f.rpc.Error)
+	return ok && slices.ContainsFunc(supported, mcp.Version.IsStateless) && !slices.ContainsFunc(supported, mcp.Version.IsSession)
+}
+
+// supportedBy is the versions that an UnsupportedProtocolVersionError names.
+func supportedBy(e *mcp.Error) (supported []mcp.Version, ok bool) {
+	if e.Code != mcp.CodeUnsupportedVersion {
+		return nil, false
 	}
 	raw, found, err := mcp.Lookup(e.Data, "supported")
-	var supported []mcp.Version
 	if err != nil || !found || json.Unmarshal(raw, &supported) != nil {
-		return false
+		return nil, false
 	}
-	for _, v := range supported {
-		if v.IsStateless() {
-			return false
-		}
-	}
-	return true
+	return supported, true
 }

@@ -19,7 +19,8 @@ import (
 type sessionClients struct {
 	modern modern
 	log    *slog.Logger
-	lastID atomic.Int64 // of requests of our own
+	lastID atomic.Int64                                // of requests of our own
+	turned func(context.Context, *gateway.Client) bool // the server keeps sessions now
 
 	mu     sync.Mutex
 	closed bool
@@ -27,7 +28,10 @@ type sessionClients struct {
 }
 
 func newSessionClients(m modern, log *slog.Logger) *sessionClients {
-	return &sessionClients{modern: m, log: log, rooms: map[string]*room{}}
+	return &sessionClients{
+		modern: m, log: log, rooms: map[string]*room{},
+		turned: func(context.Context, *gateway.Client) bool { return false },
+	}
 }
 
 // newID is an id that no client has for a request of its own, unless it tries to.
@@ -87,7 +91,7 @@ type sessionConn struct {
 	info         json.RawMessage // InitializeResult
 	declared     declared        // of the server
 
-	ctx  context.Context // ends with Close
+	ctx  context.Context // ends with the session
 	stop context.CancelCauseFunc
 	once sync.Once
 
@@ -178,7 +182,8 @@ func initializeResult(discovered json.RawMessage, version mcp.Version) (json.Raw
 
 func (c *sessionConn) ServerInfo() json.RawMessage { return c.info }
 
-// Done is closed by Close alone: there is no session at the server that could end.
+// Done is closed by Close, and when the server keeps sessions since it started anew:
+// there is none at it that could end.
 func (c *sessionConn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Notify drops what the client says: nothing of it exists in the stateless era,
@@ -208,7 +213,7 @@ func (c *sessionConn) Leave() error { return c.Close() }
 func (c *sessionConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(errLeft) })()
+	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
 	var err error
 	switch x.Request.Method {
 	case mcp.MethodPing:

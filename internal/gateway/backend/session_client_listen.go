@@ -268,6 +268,7 @@ func (r *room) run() {
 			if r.ctx.Err() != nil {
 				return
 			}
+			r.lostBy(err)
 			r.settle(version, filter{}, err)
 			if refused := new(mcp.Error); !errors.As(err, &refused) || refused.Code != mcp.CodeMethodNotFound {
 				r.clients.log.Debug("the server's changes are not heard of; it will be tried again", "error", err, "after", state.pause())

@@ -41,5 +41,6 @@ func (c *sessionConn) send(ctx context.Context, m *mcp.Message, peer gateway.Pee
 }
 
 func (c *sessionConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer gateway.Peer) (*mcp.Message, error) {
-	return c.clients.modern.Do(ctx, &gateway.Exchange{Client: c.client, Request: m, Headers: headers, Peer: orNoPeer(peer)})
+	answer, err := c.clients.modern.Do(ctx, &gateway.Exchange{Client: c.client, Request: m, Headers: headers, Peer: orNoPeer(peer)})
+	return answer, c.lostBy(ctx, err)
 }

@@ -76,7 +76,7 @@ func (c *streamableConn) playRefusal(f *flight, resp *http.Response, method stri
 		return gone("the server at %s took %s with HTTP %d but gave no answer", c.remote, method, resp.StatusCode)
 	}
 	refused := c.refused(resp, method)
-	if refused.rpc != nil && !(c.hasSession() && refused.meansSessionGone()) && c.flights.deliverTo(f, refused.rpc) {
+	if refused.rpc != nil && !c.isLostBy(refused) && c.flights.deliverTo(f, refused.rpc) {
 		return nil
 	}
 	return c.refusedHere(refused)

@@ -203,7 +203,7 @@ func (c *streamableConn) send(ctx context.Context, m *mcp.Message, what string) 
 // refusedHere turns a refusal into an error, and ends the session if that is
 // what the refusal means.
 func (c *streamableConn) refusedHere(f *refusal) error {
-	if c.hasSession() && f.meansSessionGone() {
+	if c.isLostBy(f) {
 		err := sessionGone(c.remote.String())
 		c.lose(err)
 		return err
