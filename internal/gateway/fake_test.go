@@ -23,11 +23,13 @@ const patience = 10 * time.Second
 // fakeBackend is a server in memory. What it does with a request is do's
 // business; by default it echoes params.
 type fakeBackend struct {
-	info  string // InitializeResult; "" is one of the client's version
-	open  func(ctx context.Context, c *fakeConn) error
-	do    func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error)
-	conns chan *fakeConn // every connection that was opened
-	ended chan *fakeConn // every connection that was closed
+	info string // InitializeResult; "" is one of the client's version
+	open func(ctx context.Context, c *fakeConn) error
+	do   func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error)
+	// notify takes a notification; nil keeps it in the connection's notes.
+	notify func(ctx context.Context) error
+	conns  chan *fakeConn // every connection that was opened
+	ended  chan *fakeConn // every connection that was closed
 
 	mu     sync.Mutex
 	closed int
@@ -95,10 +97,17 @@ func echo(x *Exchange) *mcp.Message {
 	return mcp.NewResult(x.Request.ID, params)
 }
 
-func (c *fakeConn) Notify(_ context.Context, m *mcp.Message) error { c.notes <- m; return nil }
-func (c *fakeConn) Done() <-chan struct{}                          { return c.done }
-func (c *fakeConn) lose()                                          { c.once.Do(func() { close(c.done) }) }
-func (c *fakeConn) Close() error                                   { c.lose(); c.b.ended <- c; return nil }
+func (c *fakeConn) Notify(ctx context.Context, m *mcp.Message) error {
+	if c.b.notify != nil {
+		return c.b.notify(ctx)
+	}
+	c.notes <- m
+	return nil
+}
+
+func (c *fakeConn) Done() <-chan struct{} { return c.done }
+func (c *fakeConn) lose()                 { c.once.Do(func() { close(c.done) }) }
+func (c *fakeConn) Close() error          { c.lose(); c.b.ended <- c; return nil }
 
 // serve starts a gateway over b and the HTTP server of it, and closes both.
 func serve(t testing.TB, b Backend, change func(*Config), hurry func(*pace)) (*Gateway, *httptest.Server) {

@@ -94,6 +94,7 @@ type pace struct {
 	gather    time.Duration // how long further questions of a call are waited for
 	parked    time.Duration // how long a call waits for its client's answers
 	room      time.Duration // how long an answer waits for room to be kept in
+	notice    time.Duration // how long a server may take to take a notification
 }
 
 // Proxies cut connections that are idle for 30 to 60 seconds.
@@ -109,6 +110,7 @@ func defaultPace() pace {
 		gather:    25 * time.Millisecond,
 		parked:    15 * time.Minute, // a person may be asked
 		room:      5 * time.Second,
+		notice:    30 * time.Second,
 	}
 }
 

@@ -37,6 +37,7 @@ type session struct {
 	cause    error // why it is over
 	seen     time.Time
 	calls    map[mcp.ID]*call // in flight, by the client's id
+	notices  int              // on their way to the server
 	asks     asks
 	// own carries what belongs to no exchange; while nothing carries it, attached
 	// is open and notifications wait in the backlog.

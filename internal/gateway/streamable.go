@@ -210,6 +210,8 @@ func (s *session) untakenStatus(err error) int {
 	switch {
 	case errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized):
 		return refusedStatus(err)
+	case errors.Is(err, errTooManyNotices):
+		return http.StatusServiceUnavailable
 	case errors.As(err, &rpc) && s.lostBy(rpc):
 		return http.StatusNotFound
 	}
@@ -234,8 +236,7 @@ func (g *Gateway) take(ctx context.Context, s *session, m *mcp.Message) error {
 		s.answer(m)
 		return nil
 	}
-	conn, err := s.connection()
-	if err != nil {
+	if _, err := s.connection(); err != nil {
 		return err
 	}
 	switch m.Method {
@@ -245,5 +246,5 @@ func (g *Gateway) take(ctx context.Context, s *session, m *mcp.Message) error {
 		s.cancel(m)
 		return nil
 	}
-	return conn.Notify(context.WithoutCancel(ctx), m)
+	return s.tell(ctx, m)
 }

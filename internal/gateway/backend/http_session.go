@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -120,9 +121,17 @@ func (s *httpSession) tellCancelled(f *flight) {
 // before the first of them.
 func (s *httpSession) Share() { s.flights.shared.Store(true) }
 
-// Notify passes a client's notification to the server.
+// Notify passes a client's notification to the server, if that takes it before the
+// session ends.
 func (s *httpSession) Notify(ctx context.Context, m *mcp.Message) error {
-	return s.push(ctx, m, m.Method)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	err := s.push(ctx, m, m.Method)
+	if errors.Is(err, context.Canceled) && s.ctx.Err() != nil {
+		return errClosed(s.remote.String())
+	}
+	return err
 }
 
 // sendAnswer sends a client's answer to a question of the server.
