@@ -1,10 +1,12 @@
 package backend
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -71,6 +73,9 @@ func (c *streamableConn) keepListening(accepted func()) {
 			// has said meanwhile is lost, but not what it says from now on.
 			again = state.lastID != "" && resp.StatusCode/100 == 4
 			state.lastID = ""
+			if opened && !again {
+				c.checkSession()
+			}
 		}
 		if !again || c.ctx.Err() != nil {
 			return
@@ -80,6 +85,17 @@ func (c *streamableConn) keepListening(accepted func()) {
 			return
 		}
 		state.attempts++
+	}
+}
+
+// checkSession asks the server for a sign of life in the session, whose end shows in the
+// answer: a server that had a stream for it and has none any more may be another one now.
+func (c *streamableConn) checkSession() {
+	ctx, cancel := context.WithTimeout(c.ctx, openTime)
+	defer cancel()
+	ping := &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodPing}
+	if _, err := c.request(ctx, &gateway.Exchange{Request: ping}, nil); err != nil {
+		c.log.Debug("no sign of life in the session", "error", err)
 	}
 }
 

@@ -23,6 +23,12 @@ func (s *turncoat) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	m, err := mcp.Parse(body)
 	switch {
+	case r.Method == http.MethodGet && !s.stateless.Load():
+		events(w)
+		select {
+		case <-s.started:
+		case <-r.Context().Done():
+		}
 	case r.Method != http.MethodPost || err != nil:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case s.stateless.Load():
@@ -63,7 +69,7 @@ func (s *turncoat) inSessionEra(w http.ResponseWriter, r *http.Request, m *mcp.M
 	switch session := string(rune('a' + s.starts.Load())); {
 	case m.Method == mcp.MethodInitialize:
 		w.Header().Set(mcp.HeaderSessionID, session)
-		reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}`)
+		reply(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 	case r.Header.Get(mcp.HeaderSessionID) != session:
 		rpcStatus(w, http.StatusBadRequest, -32000, "Bad Request: no valid session ID")
 	case m.Kind() == mcp.Notification:
@@ -137,19 +143,29 @@ func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
 	}
 }
 
-// A client that only listens is told as well.
-func TestAListenersSessionEndsWhenTheServerKeepsSessions(t *testing.T) {
-	noLeaks(t)
-	s := &turncoat{started: make(chan struct{})}
-	s.stateless.Store(true)
-	b := closeAfter(t, streamableBackend(serve(t, s).URL))
-	conn := open(t, b, newPeer())
-	conn.(gateway.Listener).Listen()
-	s.restart(false)
-	select {
-	case <-conn.Done():
-	case <-testContext(t).Done():
-		t.Error("the session is not over")
+// Clients that only listen are told as well.
+func TestWhoListensIsToldThatTheServerIsOfTheOtherEra(t *testing.T) {
+	for name, stateless := range map[string]bool{"sessions no more": false, "sessions now": true} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			s := &turncoat{started: make(chan struct{})}
+			s.stateless.Store(stateless)
+			b := closeAfter(t, streamableBackend(serve(t, s).URL))
+			conn := open(t, b, newPeer())
+			conn.(gateway.Listener).Listen()
+			p := newPeer()
+			subscription := beginModern(testContext(t), b, statelessRequest(mcp.MethodSubscriptionsListen, `"notifications":{"toolsListChanged":true}`, `{}`, p))
+			p.next(t, mcp.NotificationSubscribed)
+			s.restart(!stateless)
+			select {
+			case <-conn.Done():
+			case <-testContext(t).Done():
+				t.Error("the session is not over")
+			}
+			if m, err := wait(t, subscription); err == nil {
+				t.Errorf("the subscription ended with %s", text(m, err))
+			}
+		})
 	}
 }
 
