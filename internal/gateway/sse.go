@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -142,9 +143,14 @@ func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
 		defer p.loan.drop()
 		defer cancel(nil)
 		var response *mcp.Message
-		if err != nil {
+		switch {
+		case errors.Is(err, errUninitialized) && m.Method == mcp.MethodPing:
+			// The one request that a client may make before (MCP, Lifecycle,
+			// Initialization): it asks whether this end is there, and it is.
+			response = mcp.NewResult(m.ID, json.RawMessage(`{}`))
+		case err != nil:
 			response = mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
-		} else {
+		default:
 			response = g.outcome(ctx, x)
 		}
 		put := s.conclude

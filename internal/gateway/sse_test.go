@@ -48,6 +48,10 @@ func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
 	if m := e.message(); m.ID != mcp.IntID(0) || m.Error == nil || m.Error.Code != -32600 {
 		t.Errorf("before initialize: %+v", m)
 	}
+	send(req("0", "ping", "{}"))
+	if m := e.message(); m.ID != mcp.IntID(0) || string(m.Result) != "{}" {
+		t.Errorf("a ping before initialize: %+v", m)
+	}
 	send(req("1", "server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`))
 	if m := e.message(); m.ID != mcp.IntID(1) || m.Error == nil {
 		t.Errorf("a modern request: %+v", m)
