@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -43,5 +44,9 @@ func (g *Gateway) serveBatch(p *post, s *session) {
 		all.Go(func() { responses[i], _ = g.play(p.r, s, m, reply) })
 	}
 	all.Wait()
-	reply.finish(http.StatusOK, responses, true)
+	status := http.StatusOK
+	if slices.ContainsFunc(responses, func(m *mcp.Message) bool { return s.lostBy(m.Error) }) {
+		status = http.StatusNotFound
+	}
+	reply.finish(status, responses, true)
 }

@@ -370,6 +370,20 @@ func TestABatchIsAnsweredWholeInItsOwnVersionOnly(t *testing.T) {
 	}
 }
 
+// As for a request alone: 404 is what makes a client initialize again.
+func TestABatchInASessionThatTheServerLostIsNotFound(t *testing.T) {
+	b := newFakeBackend()
+	b.do = func(_ context.Context, c *fakeConn, _ *Exchange) (*mcp.Message, error) {
+		c.lose()
+		return nil, &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "gone"}
+	}
+	_, srv := serve(t, b, nil, nil)
+	c := newWire(t, srv).initialize(mcp.V20250326)
+	if a := c.post(`[` + req("1", "echo", "{}") + `]`); a.status != 404 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 func TestDeleteEndsTheSessionAndItsConnection(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, cancelled := held()
