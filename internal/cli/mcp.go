@@ -80,39 +80,6 @@ type onSession = func(ctx context.Context, s *sdk.ClientSession, args []string) 
 // sessionRunner connects to the server that the first argument names.
 type sessionRunner = func(onSession) func(*cobra.Command, []string) error
 
-// newMCPInfo shows how a server introduces itself, in either era.
-func newMCPInfo(app *App, with sessionRunner) *cobra.Command {
-	return &cobra.Command{
-		Use: "info NAME_OR_URL", Short: "Show what a server says of itself", Args: cobra.ExactArgs(1),
-		Long: `Info shows the protocol version that was agreed on, and how the server introduces
-itself. The version is that of this connection: a workload's gateway speaks both eras,
-whatever the server itself speaks, and translates between them.`,
-		Example: "  thv mcp info time\n  thv mcp info time --protocol session",
-		RunE: with(func(_ context.Context, s *sdk.ClientSession, _ []string) error {
-			said := s.InitializeResult()
-			if app.JSON {
-				return writeJSON(app.Out, said)
-			}
-			rows := [][]string{{"protocol version", said.ProtocolVersion}}
-			if said.ServerInfo != nil {
-				rows = append(rows, []string{"server", strings.TrimSpace(said.ServerInfo.Name + " " + said.ServerInfo.Version)})
-			}
-			rows = append(rows, []string{"capabilities", strings.Join(capabilities(said.Capabilities), ", ")})
-			if !isTerminal(app.Out) {
-				if said.Instructions != "" {
-					rows = append(rows, []string{"instructions", said.Instructions})
-				}
-				return table(app.Out, nil, rows, nil)
-			}
-			if err := table(app.Out, []string{"WHAT", "VALUE"}, rows, nil); err != nil || said.Instructions == "" {
-				return err
-			}
-			_, err := fmt.Fprint(app.Out, "\nINSTRUCTIONS\n")
-			return errors.Join(err, showText(app, said.Instructions))
-		}),
-	}
-}
-
 // capabilities names them, with what they include.
 func capabilities(c *sdk.ServerCapabilities) []string {
 	b, err := json.Marshal(c)

@@ -18,7 +18,7 @@ import (
 
 // endpoint is the URL of a running workload, or the URL that was given.
 func endpoint(ctx context.Context, app *App, target string) (string, workload.Transport, error) {
-	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+	if isURL(target) {
 		return target, "", nil
 	}
 	if err := workload.ValidName(target); err != nil {
@@ -36,6 +36,11 @@ func endpoint(ctx context.Context, app *App, target string) (string, workload.Tr
 		return "", "", fmt.Errorf("workload %q is %s; %s", target, st.State, advice(st))
 	}
 	return st.URL, workload.Transport(st.ProxyMode), nil
+}
+
+func isURL(target string) bool {
+	u, err := url.Parse(target)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // protocolVersion reads --protocol: a version, or the name of an era, which is

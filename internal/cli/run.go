@@ -261,7 +261,11 @@ func startDetached(ctx context.Context, app *App, manager *workload.Manager, nam
 
 // sayState is one line, whatever the server calls itself.
 func (a *App) sayState(st *workload.Status) {
-	fmt.Fprintf(a.Err, "%s is %s: %s\n", st.Name, st.State, plaintext.Line(st.Server))
+	who := ""
+	if st.Server != "" {
+		who = ": " + plaintext.Line(st.Server)
+	}
+	fmt.Fprintf(a.Err, "%s is %s%s\n", st.Name, st.State, who)
 }
 
 // showReady is what run was asked for: where the workload is reached, or, for a

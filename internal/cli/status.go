@@ -23,7 +23,13 @@ func newStatus(app *App) *cobra.Command {
 		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
 variables it shows the names, never the values; the server's arguments and a remote
 server's headers, which may be as secret, it does not show, nor --debug. What else is
-not shown has not been asked for. thv export shows the whole configuration.`,
+not shown has not been asked for. thv export shows the whole configuration.
+
+What the server itself speaks, with sessions (MCP 2024-11-05 to 2025-11-25) and without
+(2026-07-28), is what the gateway has found out last. It asks about one of the two when a
+client first wants it, and again when the server changes. In JSON it is .speaks.session
+and .speaks.stateless: a version, "no" or "unknown"; .speaks.translated names those of
+the two whose clients the gateway translates for.`,
 		Example: `  thv status time
   thv status --all -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -90,6 +96,9 @@ func showStatus(app *App, st fullStatus) error {
 		{"Server", plaintext.Line(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
+	}
+	for _, line := range speech(st.Speaks) {
+		rows = append(rows, [2]string{"Server speaks", line})
 	}
 	if serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})

@@ -73,7 +73,7 @@ type owner struct {
 	mu       sync.Mutex
 	state    workload.State
 	reason   string
-	server   string
+	speaker  gateway.Speaker // nil until there is a way to the server
 	exposed  string
 	started  time.Time
 	restarts int
@@ -233,6 +233,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	o.mu.Lock()
 	o.gateway = front
+	o.speaker, _ = backend.(gateway.Speaker)
 	o.mu.Unlock()
 	server := &http.Server{
 		Handler:           front,
@@ -334,7 +335,8 @@ func (o *owner) status() *workload.Status {
 	st.Created = o.cfg.Store.Created(o.spec.Name)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	st.State, st.Reason, st.Server, st.Restarts, st.Exposed = o.state, o.reason, o.server, o.restarts, o.exposed
+	st.State, st.Reason, st.Restarts, st.Exposed = o.state, o.reason, o.restarts, o.exposed
+	st.Server, st.Speaks = speaks(o.speaker)
 	if !o.started.IsZero() {
 		started := o.started
 		st.Started = &started

@@ -145,21 +145,11 @@ func (w *watch) open(ctx context.Context) error {
 	o.set(workload.Running, "")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.server, o.exposed = serverName(conn.ServerInfo()), exposed
+	o.exposed = exposed
 	if o.started.IsZero() {
 		o.started = time.Now().UTC()
 	}
 	return nil
-}
-
-// serverName is "name version" out of an InitializeResult.
-func serverName(result json.RawMessage) string {
-	name, _, _ := mcp.LookupString(result, "serverInfo", "name")
-	version, _, _ := mcp.LookupString(result, "serverInfo", "version")
-	if version != "" {
-		name += " " + version
-	}
-	return name
 }
 
 // keep watches until ctx ends, raising the server again whenever it is lost. In

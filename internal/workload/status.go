@@ -38,6 +38,8 @@ type Status struct {
 	Restarts  int               `json:"restarts,omitempty"`
 	// Server is the name and version the server gave of itself.
 	Server string `json:"server,omitempty"`
+	// Speaks is set while the workload has an owner that answers.
+	Speaks *Speaks `json:"speaks,omitempty"`
 	// Exposed is an address at which programs on this machine reach the server
 	// past its gateway, as far as that has been seen.
 	Exposed string `json:"exposed,omitempty"`
@@ -45,4 +47,16 @@ type Status struct {
 	PID int `json:"pid,omitempty"`
 	// Nonce is the owner's; it proves that who answers holds the lock.
 	Nonce string `json:"-"`
+}
+
+// Speaks is what a workload's server speaks itself, as its gateway has found out last.
+// It finds out about an era when a client of it first comes.
+type Speaks struct {
+	// Session and Stateless are the newest version of that era of MCP that server and
+	// gateway both speak, or "no", or "unknown".
+	Session   string `json:"session"`
+	Stateless string `json:"stateless"`
+	// Translated names the eras, "session" or "stateless", whose clients the gateway
+	// serves by translation, as far as that is known.
+	Translated []string `json:"translated,omitempty"`
 }

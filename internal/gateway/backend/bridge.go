@@ -68,6 +68,7 @@ type bridge struct {
 	discovered json.RawMessage
 	refused    error // why it is not
 	until      time.Time
+	heard      heard
 }
 
 // eraTime is how long a server that does not speak the stateless era is not
@@ -82,13 +83,14 @@ func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
 	b.params.log = log
 	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
-	b.clients.refused, b.sessionClients.turned = b.doubt, b.turned
+	b.clients.opened, b.sessionClients.turned = b.opened, b.turned
 	return b
 }
 
 // Open begins a session for a client of the session era.
 func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
 	conn, err := b.sessions.Open(ctx, client, session)
+	b.opened(client.Version, conn, err)
 	if b.modern == nil || b.asIs {
 		return conn, err
 	}
@@ -104,7 +106,6 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 	patience := discoverTime
 	if err != nil {
 		patience = openTime
-		b.doubt()
 	}
 	info, discoverErr := b.discover(ctx, patience)
 	if discoverErr != nil {
@@ -197,6 +198,7 @@ func (b *bridge) playOnce(ctx context.Context, x *gateway.Exchange) (*mcp.Messag
 			var era *otherEra
 			if !errors.As(err, &era) {
 				if err == nil && x.Request.Method == mcp.MethodDiscover {
+					b.introduced(m.Result)
 					return bothEras(m)
 				}
 				return m, err
@@ -247,6 +249,7 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.discovered, b.refused, b.until = info, err, time.Now().Add(eraTime)
+		b.heard.implementation(info, "_meta", mcp.MetaServerInfo)
 		if err != nil && !refusedByServer(err) && ctx.Err() == nil {
 			b.until = time.Time{} // it could not be asked: that says nothing
 		}
@@ -275,8 +278,7 @@ func (b *bridge) forget() {
 	b.discovered, b.refused = nil, nil
 }
 
-// doubt: the server refused what a server of the session era does not, so that
-// its word that it is of that era is not good any more.
+// doubt: the server's word that it is of the session era is not good any more.
 func (b *bridge) doubt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,8 @@ import (
 type modernClients struct {
 	sessions sessions
 	log      *slog.Logger
-	refused  func() // the server refused to begin a session
+	// opened is told what came of every attempt to begin a session.
+	opened   func(mcp.Version, gateway.Conn, error)
 	opening  singleflight.Group
 	sweeping sync.WaitGroup
 	stop     chan struct{}

@@ -151,10 +151,8 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 		// The connection outlives the request, whose body these are parts of.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)
+	c.opened(mcp.LatestSession, conn, err)
 	if err != nil {
-		if refusedByServer(err) {
-			c.refused()
-		}
 		return nil, err
 	}
 	s, err := newServed(conn, peer)

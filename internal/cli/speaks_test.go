@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
+	app := livingApp(t)
+	server := remoteServer(t, nil)
+	must(t, app, "run", server, "--name", "one")
+	is := func(args []string, member string, want *workload.Speaks) {
+		t.Helper()
+		var got map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(must(t, app, args...)), &got); err != nil {
+			t.Fatal(err)
+		}
+		var speaks *workload.Speaks
+		if raw := got[member]; raw != nil && json.Unmarshal(raw, &speaks) != nil {
+			t.Errorf("%v: %s", args, raw)
+		}
+		if diff := cmp.Diff(want, speaks); diff != "" {
+			t.Errorf("%v:\n%s", args, diff)
+		}
+	}
+	shows := func(args []string, lines ...string) {
+		t.Helper()
+		got := must(t, app, args...)
+		for _, line := range lines {
+			if !strings.Contains(got, line+"\n") {
+				t.Errorf("%v prints %q, without %q", args, got, line)
+			}
+		}
+	}
+	session := []string{"mcp", "info", "one", "--protocol", "session"}
+	is([]string{"status", "one", "-o", "json"}, "speaks", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"})
+	shows([]string{"status", "one"}, "Server speaks:   2025-11-25 with sessions\n                 unknown without sessions, as no client has asked for that yet")
+	shows(session, "protocol version\t2025-11-25\nserver speaks\t2025-11-25 with sessions; unknown without sessions, as no client has asked for that yet\ntranslated\tno\nserver\tremote 1")
+
+	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\t2025-11-25 with sessions; nothing without sessions (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
+	shows(session, "translated\tno")
+	known := &workload.Speaks{Session: "2025-11-25", Stateless: "no", Translated: []string{"stateless"}}
+	is([]string{"mcp", "info", "one", "-o", "json"}, "serverSpeaks", known)
+	is([]string{"status", "one", "-o", "json"}, "speaks", known)
+	is([]string{"mcp", "info", server, "-o", "json"}, "serverSpeaks", nil)
+	var all []workload.Status
+	if err := json.Unmarshal([]byte(must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != 1 || !cmp.Equal(all[0].Speaks, known) {
+		t.Errorf("list: %+v, %v", all, err)
+	}
+	must(t, app, "stop", "one")
+	is([]string{"status", "one", "-o", "json"}, "speaks", nil)
+}
