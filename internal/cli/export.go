@@ -35,7 +35,8 @@ One workload goes to standard output or to FILE. Several go to NAME.json each in
 the directory of --output-dir, or to standard output as one JSON array. A second
 argument is FILE when it holds a / or ends in .json, and a name otherwise.
 
-A file that is there already is kept, unless --force is given.`,
+A file that is there already is kept, unless --force is given. With -o json the names
+and files written are shown: one object for one NAME, else an array.`,
 		Example: `  thv export time time.json
   thv run --from-config time.json --name time-2
 
@@ -94,7 +95,8 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 		Name string `json:"name"`
 		File string `json:"file"`
 	}
-	specs, files := []*workload.Spec{}, []written{} // never null in JSON
+	var specs []*workload.Spec
+	var files []written
 	err = app.each(cmd.Context(), names, func(name string) error {
 		spec, err := store.Get(name)
 		if err != nil {
@@ -115,21 +117,10 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 		fmt.Fprintf(app.Err, "%s written to %s\n", name, file)
 		return nil
 	})
-	var show any
-	switch {
-	case o.file != "" || o.dir != "":
-		if !app.JSON {
-			return err
-		}
-		show = files
-	case len(o.names) != 1:
-		show = specs
-	case len(specs) == 1:
-		show = specs[0] // one name, one object
-	default:
-		return err
+	if o.file != "" || o.dir != "" {
+		return show(app, o.one(), files, err)
 	}
-	return errors.Join(err, writeJSON(app.Out, show))
+	return write(app, o.one(), specs, err)
 }
 
 // write writes one configuration to a file.

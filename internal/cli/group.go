@@ -42,10 +42,18 @@ func newGroup(app *App) *cobra.Command {
 	return cmd
 }
 
+// groupShown is a group as -o json shows it. When it is removed, they are its former
+// workloads.
+type groupShown struct {
+	Name      string   `json:"name"`
+	Workloads []string `json:"workloads"`
+}
+
 func newGroupCreate(app *App) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "create NAME",
 		Short:   "Make a group",
+		Long:    "Create makes a group without workloads. With -o json it prints what group list\n-o json shows of it, as one object.",
 		Example: "  thv group create work",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -60,9 +68,11 @@ func newGroupCreate(app *App) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(app.Err, "group %s created\n", args[0])
-			return nil
+			return show(app, true, []groupShown{{args[0], []string{}}}, nil)
 		},
 	}
+	outputFlag(cmd, app)
+	return cmd
 }
 
 func newGroupList(app *App) *cobra.Command {
@@ -89,11 +99,7 @@ func newGroupList(app *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			type group struct {
-				Name      string   `json:"name"`
-				Workloads []string `json:"workloads"`
-			}
-			shown := make([]group, len(groups))
+			shown := make([]groupShown, len(groups))
 			rows := make([][]string, len(groups))
 			for i, name := range groups {
 				members := []string{}
@@ -102,7 +108,7 @@ func newGroupList(app *App) *cobra.Command {
 						members = append(members, st.Name)
 					}
 				}
-				shown[i] = group{name, members}
+				shown[i] = groupShown{name, members}
 				rows[i] = []string{name, strconv.Itoa(len(members))}
 			}
 			if app.JSON {
@@ -118,9 +124,15 @@ func newGroupList(app *App) *cobra.Command {
 func newGroupRm(app *App) *cobra.Command {
 	var with bool
 	cmd := &cobra.Command{
-		Use:     "rm NAME...",
-		Short:   "Remove groups",
-		Long:    "Remove forgets groups. A group that has workloads is removed only with\n--with-workloads, which removes them too.",
+		Use:   "rm NAME...",
+		Short: "Remove groups",
+		Long: `Remove forgets groups. A group that has workloads is removed only with
+--with-workloads, which removes them too.
+
+With -o json it prints the groups and the workloads removed with them, as group list
+does: one object for one NAME, else an array. What failed is not in it; the reason is
+on standard error.`,
+		Aliases: []string{"remove", "delete"},
 		Example: "  thv group rm work --with-workloads",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,7 +142,8 @@ func newGroupRm(app *App) *cobra.Command {
 			}
 			p := newProgress(app.Err)
 			defer p.done()
-			return app.each(cmd.Context(), args, func(group string) error {
+			var removed []groupShown
+			err = app.each(cmd.Context(), args, func(group string) error {
 				if err := groupExists(app, group); err != nil { // "" would select those of none
 					return err
 				}
@@ -141,21 +154,29 @@ func newGroupRm(app *App) *cobra.Command {
 				if len(names) > 0 && !with {
 					return fmt.Errorf("group %q has %d workloads; remove them first, or add --with-workloads", group, len(names))
 				}
+				gone := []string{}
 				for _, name := range names {
 					err := m.Remove(cmd.Context(), name, p.event)
 					p.done()
-					if err != nil && !errors.Is(err, workload.ErrNotFound) {
+					if errors.Is(err, workload.ErrNotFound) {
+						continue
+					}
+					if err != nil {
 						return err
 					}
+					gone = append(gone, name)
 				}
 				if err := store.RemoveGroup(group); err != nil {
 					return err
 				}
 				fmt.Fprintf(app.Err, "group %s removed\n", group)
+				removed = append(removed, groupShown{group, gone})
 				return nil
 			})
+			return show(app, len(args) == 1, removed, err)
 		},
 	}
+	outputFlag(cmd, app)
 	cmd.Flags().BoolVar(&with, "with-workloads", false, "Remove the group's workloads too")
 	return cmd
 }

@@ -18,7 +18,7 @@ func newLogs(app *App) *cobra.Command {
 	var opt workload.LogOptions
 	s := &selection{}
 	cmd := &cobra.Command{
-		Use:   "logs NAME...",
+		Use:   "logs" + selected,
 		Short: "Show what servers have logged",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
 to its standard output. With --proxy it shows the gateway's own log. With several
@@ -45,7 +45,7 @@ else that would steer it are left out; a pipe or a file gets what was logged, as
 				}()
 				w = plain
 			}
-			if len(s.names) == 1 {
+			if s.one() {
 				return m.Logs(cmd.Context(), names[0], opt, w)
 			}
 			return app.logsOfMany(cmd.Context(), m, names, opt, w)

@@ -15,7 +15,7 @@ import (
 
 // outputFlag adds -o to a command that has something to show.
 func outputFlag(cmd *cobra.Command, app *App) {
-	cmd.Flags().VarP(&formatValue{&app.JSON}, "output", "o", "output format: table or json")
+	cmd.Flags().VarP(&formatValue{&app.JSON}, "output", "o", "Output format: table or json")
 }
 
 // formatValue is the flag -o.

@@ -54,8 +54,8 @@ func newRun(app *App) *cobra.Command {
 		Short: "Run a server as a managed, isolated workload",
 		Long: `Run starts a tool server in a container behind a local gateway, waits until the
 server has answered, and prints the URL for clients as its last line. With
--o json it prints what status -o json shows instead, as one object, and nothing
-on standard output when it fails; the reason is on standard error either way.
+-o json it prints what list -o json shows of the workload instead, as one object, and
+nothing on standard output when it fails; the reason is on standard error either way.
 
 The server is one of:
   a name in the registry             thv registry list shows them

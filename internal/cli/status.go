@@ -18,12 +18,13 @@ import (
 func newStatus(app *App) *cobra.Command {
 	s := &selection{}
 	cmd := &cobra.Command{
-		Use:   "status NAME...",
+		Use:   "status" + selected,
 		Short: "Show what workloads are doing, in full",
 		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
 variables it shows the names, never the values; the server's arguments and a remote
 server's headers, which may be as secret, it does not show, nor --debug. What else is
-not shown has not been asked for. thv export shows the whole configuration.
+not shown has not been asked for. thv export shows the whole configuration. With -o json
+one NAME is one object, everything else an array.
 
 What the server itself speaks, with sessions (MCP 2024-11-05 to 2025-11-25) and without
 (2026-07-28), is what the gateway has found out last. It asks about one of the two when a
@@ -41,7 +42,7 @@ the two whose clients the gateway translates for.`,
 			if err != nil {
 				return err
 			}
-			all := []fullStatus{}
+			var all []fullStatus
 			err = app.each(cmd.Context(), names, func(name string) error {
 				st, err := m.Status(cmd.Context(), name)
 				if err != nil {
@@ -61,19 +62,7 @@ the two whose clients the gateway translates for.`,
 				}
 				return nil
 			})
-			if !app.JSON {
-				return err
-			}
-			var v any = all
-			if len(s.names) == 1 && len(all) == 1 {
-				v = all[0] // one name, one object
-			}
-			if len(all) > 0 || len(s.names) == 0 {
-				if writeErr := writeJSON(app.Out, v); err == nil {
-					err = writeErr
-				}
-			}
-			return err
+			return show(app, s.one(), all, err)
 		},
 	}
 	s.flags(cmd)

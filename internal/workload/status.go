@@ -15,6 +15,7 @@ const (
 	Stopped      State = "stopped"      // ended as asked
 	Failed       State = "failed"       // ended by itself; Reason says why
 	Unresponsive State = "unresponsive" // a process holds the workload but does not answer
+	Removed      State = "removed"      // gone; only rm says so, of what it has removed
 )
 
 // Status is what is true of a workload now. Its JSON form is what list and
