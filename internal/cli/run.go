@@ -240,6 +240,9 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 	if err == nil {
 		err = ctx.Err() // stopped before it was ready
 	}
+	if errors.Is(err, workload.ErrNotFound) {
+		err = fmt.Errorf("workload %q was %w", name, workload.ErrRemovedEarly)
+	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if gone := manager.Remove(clean, name, p.event); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
@@ -250,7 +253,7 @@ func launch(ctx context.Context, app *App, d *draft, foreground bool, p *progres
 
 // startDetached starts the workload in a process of its own and prints its URL.
 func startDetached(ctx context.Context, app *App, manager *workload.Manager, name string, p *progress) (ready bool, err error) {
-	st, err := manager.Start(ctx, name, p.event)
+	st, err := manager.Launch(ctx, name, p.event)
 	if err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -96,6 +97,9 @@ func Main(ctx context.Context, cfg Config) error {
 	}
 	if cfg.Log == nil {
 		file, err := openLog(cfg.Store.ProxyLog(cfg.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("workload %q was %w", cfg.Name, workload.ErrRemovedEarly)
+		}
 		if err != nil {
 			cfg.Notices(workload.Notice{Failed: err.Error()})
 			return err
@@ -127,7 +131,14 @@ func run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer hold.Release()
+	// In this order: a removal takes the Spec away before the note.
+	if cfg.Store.StopAsked(cfg.Name) {
+		return nil
+	}
 	spec, err := cfg.Store.Get(cfg.Name)
+	if errors.Is(err, workload.ErrNotFound) {
+		return fmt.Errorf("workload %q was %w", cfg.Name, workload.ErrRemovedEarly)
+	}
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,15 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+func remoteSpec(url string, port int) *workload.Spec {
+	return &workload.Spec{
+		Schema: workload.Schema, Name: "r", Group: workload.DefaultGroup,
+		Source: workload.Source{Kind: "remote", Ref: url}, Remote: &workload.Remote{URL: url},
+		Transport: workload.StreamableHTTP,
+		Proxy:     workload.Proxy{Host: "127.0.0.1", Port: port, Mode: "streamable-http"},
+	}
+}
+
 // running is a Main in the background.
 type running struct {
 	store *workload.Store
@@ -73,12 +82,7 @@ type running struct {
 func start(t *testing.T, url string, change func(*Config, *workload.Spec)) *running {
 	t.Helper()
 	store := workload.OpenStore(t.TempDir(), t.TempDir())
-	spec := &workload.Spec{
-		Schema: workload.Schema, Name: "r", Group: workload.DefaultGroup,
-		Source: workload.Source{Kind: "remote", Ref: url}, Remote: &workload.Remote{URL: url},
-		Transport: workload.StreamableHTTP,
-		Proxy:     workload.Proxy{Host: "127.0.0.1", Port: freePort(t), Mode: "streamable-http"},
-	}
+	spec := remoteSpec(url, freePort(t))
 	r := &running{store: store, spec: spec, ready: make(chan struct{}), ended: make(chan error, 1)}
 	cfg := Config{Name: "r", Store: store, StartTimeout: 10 * time.Second, PingEvery: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
 	var once sync.Once

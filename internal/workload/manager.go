@@ -80,8 +80,17 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 }
 
 // Start starts a stored workload and returns when its server has answered.
-// ErrAlreadyRunning when it has an owner.
+// ErrAlreadyRunning when it has an owner, ErrStoppedEarly when a stop has come since.
 func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
+	if err := m.store.wantStart(name); err != nil {
+		return nil, err
+	}
+	return m.Launch(ctx, name, progress)
+}
+
+// Launch is Start for who has just created the workload: a stop since then has come
+// after this start began.
+func (m *Manager) Launch(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if _, err := m.store.Get(name); err != nil {
 		return nil, err
 	}
@@ -112,12 +121,15 @@ func heard(progress func(Event)) func(Event) {
 
 // Restart stops a workload if it runs and starts it again. A Spec that was lost
 // from disk while the workload ran is taken back from its owner. When ctx ends
-// while it stops, it is not started again.
+// while it stops, it is not started again; nor when somebody else stops it.
 func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
+	if err := m.store.wantStart(name); err != nil {
+		return nil, err
+	}
+	if err := m.stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
 		return nil, unfinished(err, "it is not started again")
 	}
 	if err := ctx.Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"time"
@@ -37,6 +38,9 @@ type Notice struct {
 // until it is ready. When that fails or ctx ends, the owner has ended.
 func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) error {
 	logFile, err := os.OpenFile(m.store.ProxyLog(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("workload %q was %w", name, ErrRemovedEarly)
+	}
 	if err != nil {
 		return fmt.Errorf("start workload %q: %w", name, err)
 	}

@@ -50,13 +50,19 @@ func unfinished(err error, what string) error {
 
 // Stop ends a workload and everything of it on the engine; its Spec stays.
 // ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
-// When it returns nil the workload's port is free.
+// When it returns nil the workload's port is free. A start that began before it, and
+// has no owner yet, comes to nothing.
 //
 // progress, which may be nil, hears of it when that takes longer than a moment,
 // and when the gateway had to be killed. The end of ctx ends the waiting and
 // never the workload: an owner that was asked to end does so by itself, and is not
 // killed for want of patience. The error, ErrInterrupted, then says so.
 func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) error {
+	m.store.askStop(name)
+	return m.stop(ctx, name, progress)
+}
+
+func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) error {
 	owner, err := m.store.Owner(name)
 	if err != nil {
 		return err

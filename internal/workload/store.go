@@ -29,6 +29,8 @@ var (
 	// ErrStoppedEarly: somebody else stopped the workload before its server had
 	// answered. It stays stored, unless they removed it.
 	ErrStoppedEarly = errors.New("stopped while it was starting")
+	// ErrRemovedEarly is ErrStoppedEarly by a removal, before there was an owner.
+	ErrRemovedEarly = errors.New("removed while it was starting")
 )
 
 // Store keeps workloads on disk: one directory each, plus the table of ports and
@@ -73,6 +75,9 @@ func (s *Store) Create(spec *Spec) error {
 		return fmt.Errorf("store workload %q: %w", spec.Name, err)
 	}
 	defer os.Remove(draft)
+	if _, err := os.Stat(s.specPath(spec.Name)); errors.Is(err, fs.ErrNotExist) {
+		os.Remove(s.stopPath(spec.Name)) // said to whom the directory belonged before
+	}
 	err = os.Link(draft, s.specPath(spec.Name))
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %q", ErrExists, spec.Name)
