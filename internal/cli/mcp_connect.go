@@ -107,10 +107,11 @@ func dial(ctx context.Context, who *person, at string, mode workload.Transport, 
 // open opens one connection.
 func open(ctx context.Context, who *person, protocol mcp.Version, over func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
 	answers := &refusals{next: &boundedTransport{http.DefaultTransport}}
+	parting := newParting(answers)
 	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, who.options())
-	client.AddSendingMiddleware(answers.middleware, wholeAnswers)
+	client.AddSendingMiddleware(parting.middleware, answers.middleware, wholeAnswers)
 	client.AddReceivingMiddleware(wholeQuestions)
-	session, err := client.Connect(ctx, over(&http.Client{Transport: answers}), &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)})
+	session, err := client.Connect(ctx, over(&http.Client{Transport: parting}), &sdk.ClientSessionOptions{ProtocolVersion: string(protocol)})
 	return session, answers.explain(err)
 }
 

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+func TestAServerIsToldThatACallWasGivenUpBeforeItsSessionEnds(t *testing.T) {
+	var mu sync.Mutex
+	var heard []string
+	called := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if r.Method == http.MethodPost {
+			_ = json.NewDecoder(r.Body).Decode(&m)
+		}
+		w.Header().Set(mcp.HeaderSessionID, "s")
+		w.Header().Set("Content-Type", "application/json")
+		mu.Lock()
+		heard = append(heard, strings.TrimSpace(r.Method+" "+m.Method))
+		mu.Unlock()
+		switch m.Method {
+		case "initialize":
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`)
+		case "tools/call":
+			called <- struct{}{}
+			<-r.Context().Done()
+		case "tools/list":
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":{"tools":[]}}`)
+		default:
+			if r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer server.Close()
+	defer server.CloseClientConnections()
+	for range 40 { // who comes first was a matter of luck
+		app := testApp(t)
+		app.In, app.Out, app.Err = strings.NewReader(""), io.Discard, io.Discard
+		ctx, cancel := context.WithCancel(t.Context())
+		root := Root(app)
+		root.SetArgs([]string{"mcp", "call", server.URL, "slow", "--protocol", "session"})
+		done := make(chan error, 1)
+		go func() { done <- root.ExecuteContext(ctx) }()
+		<-called
+		cancel()
+		if err := <-done; exitCode(err) != exitInterrupted {
+			t.Errorf("%v", err)
+		}
+		mu.Lock()
+		told, ended := slices.Index(heard, "POST notifications/cancelled"), slices.Index(heard, "DELETE")
+		if told < 0 || ended < told {
+			t.Errorf("the server heard %q", heard)
+		}
+		heard = nil
+		mu.Unlock()
+		if t.Failed() {
+			return
+		}
+	}
+}
