@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -76,28 +75,4 @@ func TestWhatFailedIsNotInTheJSON(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q", command, code, stdout)
 		}
 	}
-}
-
-// What one flag means in one command it means in the others.
-func TestFlagsOfOneNameAreTheSameEverywhere(t *testing.T) {
-	type meaning struct{ Shorthand, Type string }
-	seen := map[string]meaning{}
-	var visit func(*cobra.Command)
-	visit = func(c *cobra.Command) {
-		for _, sub := range c.Commands() {
-			visit(sub)
-		}
-		for _, name := range []string{"all", "group", "output", "follow", "debug", "runtime-image", "ca-cert", "arg", "json", "timeout", "protocol"} {
-			f := c.Flags().Lookup(name)
-			if f == nil || c.Name() == "run" && name == "group" { // -g is not in the specification's table
-				continue
-			}
-			got := meaning{f.Shorthand, f.Value.Type()}
-			if first, ok := seen[name]; ok && first != got {
-				t.Errorf("%s: --%s is %+v, elsewhere %+v", c.CommandPath(), name, got, first)
-			}
-			seen[name] = got
-		}
-	}
-	visit(Root(testApp(t)))
 }

@@ -134,11 +134,32 @@ func usageArgs(cmd *cobra.Command) {
 				}
 				return usage("there is no command %q%s; see `%s --help`", cmd.CommandPath()+" "+args[0], didYouMean(args[0], names, ""), cmd.CommandPath())
 			}
+			if isCount(err) {
+				err = countFault(cmd, args)
+			}
 			return usage("%w; see `%s --help`", err, cmd.CommandPath())
 		}
 	}
 	for _, c := range cmd.Commands() {
 		usageArgs(c)
+	}
+}
+
+// isCount tells that err is cobra's word on the number of arguments.
+func isCount(err error) bool {
+	return strings.Contains(err.Error(), " arg(s)") || strings.HasPrefix(err.Error(), "unknown command ")
+}
+
+// countFault says what is wrong with the number of arguments, each of which cmd.Use has
+// a word for.
+func countFault(cmd *cobra.Command, args []string) error {
+	switch want := len(strings.Fields(cmd.Use)) - 1; {
+	case want == 0:
+		return fmt.Errorf("%s takes no arguments; %q is one", cmd.CommandPath(), args[0])
+	case len(args) < want:
+		return fmt.Errorf("too few arguments for %s%s", cmd.CommandPath(), strings.TrimPrefix(cmd.Use, cmd.Name()))
+	default:
+		return fmt.Errorf("%q is one argument too many for %s%s", args[want], cmd.CommandPath(), strings.TrimPrefix(cmd.Use, cmd.Name()))
 	}
 }
 
