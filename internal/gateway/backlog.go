@@ -1,6 +1,10 @@
 package gateway
 
-import "github.com/toolhaven/toolhaven/internal/mcp"
+import (
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
 
 // backlog keeps the newest notifications of a session that has no stream, as
 // events ready to be sent.
@@ -34,6 +38,18 @@ func (b *backlog) count(bytes int) {
 	if b.memory != nil {
 		b.memory.force(bytes)
 	}
+}
+
+// drop drops the notifications that are unwanted.
+func (b *backlog) drop(unwanted func(*mcp.Message) bool) {
+	b.events = slices.DeleteFunc(b.events, func(event []byte) bool {
+		m, err := messageOf(event)
+		if err != nil || !unwanted(m) {
+			return false
+		}
+		b.count(-len(event))
+		return true
+	})
 }
 
 // take returns all events in order and empties the backlog.

@@ -65,6 +65,14 @@ type Peer interface {
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 
+// Continued is a [Peer] whose client may go on with the exchange in further requests
+// (MCP 2026-07-28, Multi Round-Trip Requests).
+type Continued interface {
+	// OnLogLevel has f called with the log level that each of them asks for, "" for
+	// none, before its answers arrive; at once when there has been one.
+	OnLogLevel(f func(level string))
+}
+
 // Backend reaches one server, whichever era it speaks. Its implementations are
 // in gateway/backend.
 type Backend interface {

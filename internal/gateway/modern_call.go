@@ -33,6 +33,8 @@ type modernCall struct {
 	mu      sync.Mutex
 	reply   *reply          // of the POST that is open; nil while parked
 	token   json.RawMessage // of progress for the POST that goes on with the call; nil for none, and while parked
+	level   string          // of log messages that it asks for, "" for none
+	onLevel func(string)    // is told; nil when nobody cares
 	open    map[string]*question
 	last    int // question's number
 	round   int // POSTs answered so far; a state is good for the next one
@@ -154,6 +156,9 @@ func (c *modernCall) attach(reply *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reply = reply
+	if c.continued() {
+		c.backlog.drop(c.unwanted)
+	}
 	if len(c.backlog.events) > 0 {
 		if st := reply.open(); st != nil {
 			st.pushRaw(c.backlog.take())
@@ -175,6 +180,9 @@ func (c *modernCall) Notify(m *mcp.Message) {
 	reply := c.reply
 	if c.round > 0 && m.Method == mcp.NotificationProgress {
 		m = c.progress(m)
+	}
+	if m != nil && c.continued() && c.unwanted(m) {
+		m = nil
 	}
 	if reply == nil && m != nil {
 		c.backlog.keep(m)
@@ -198,6 +206,28 @@ func (c *modernCall) progress(m *mcp.Message) *mcp.Message {
 		return nil
 	}
 	return &mcp.Message{Method: m.Method, Params: params}
+}
+
+// continued: another POST goes on with the call than the first, or has. The caller
+// holds mu.
+func (c *modernCall) continued() bool { return c.round > 1 }
+
+// unwanted: m is a log message that the POST which goes on with the call does not
+// ask for; whatever the first one did, each says it for itself (MCP 2026-07-28,
+// Logging). The caller holds mu.
+func (c *modernCall) unwanted(m *mcp.Message) bool {
+	return m.Method == mcp.NotificationMessage && !mcp.GetsLog(m, c.level)
+}
+
+// OnLogLevel is of [Continued].
+func (c *modernCall) OnLogLevel(f func(level string)) {
+	c.mu.Lock()
+	level, continued := c.level, c.continued()
+	c.onLevel = f
+	c.mu.Unlock()
+	if continued {
+		f(level)
+	}
 }
 
 // questionMethods are what a result of the stateless era may ask, and the client
@@ -296,89 +326,4 @@ func (c *modernCall) park() (json.RawMessage, error) {
 		InputRequests map[string]input `json:"inputRequests"`
 		RequestState  string           `json:"requestState"`
 	}{mcp.ResultInputRequired, requests, c.g.seal(c.exchange, state{Call: c.id, Round: c.round})})
-}
-
-// resume gives the answers to the server's questions. What is not answered is
-// asked again (MCP 2026-07-28, MRTR, Server Requirements). token is the progressToken
-// of the POST that brings them, nil for none.
-func (c *modernCall) resume(round int, answers map[string]json.RawMessage, token json.RawMessage) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if round != c.round {
-		return errState
-	}
-	if !c.g.parked.resume(c) {
-		return errNoLonger
-	}
-	c.round++ // once
-	c.token = token
-	for key, answer := range answers {
-		if q := c.open[key]; q != nil {
-			delete(c.open, key)
-			q.answered <- answer
-		}
-	}
-	if len(c.open) > 0 {
-		c.signal()
-	}
-	return nil
-}
-
-// callOf finds the call that a request goes on with, or begins one. l is the loan
-// of the request's body.
-func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
-	if !mayAsk(x.Request.Method) || !mcp.Mentions(x.Request.Params, "requestState") {
-		return g.begin(x, l), nil
-	}
-	token, found, err := mcp.LookupString(x.Request.Params, "requestState")
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return g.begin(x, l), nil
-	}
-	st, err := g.unseal(x, token)
-	if err != nil {
-		return nil, err
-	}
-	if st.Call == "" { // the server's own
-		value, err := json.Marshal(st.Server)
-		if err != nil {
-			return nil, err
-		}
-		if x.Request.Params, err = mcp.Replace(x.Request.Params, value, "requestState"); err != nil {
-			return nil, err
-		}
-		return g.begin(x, l), nil
-	}
-	answers := map[string]json.RawMessage{}
-	raw, found, err := mcp.Lookup(x.Request.Params, "inputResponses")
-	if err != nil {
-		return nil, err
-	}
-	if found {
-		if raw[0] != '{' {
-			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "inputResponses must be an object"}
-		}
-		if err := mcp.Members(raw, func(key string, value json.RawMessage) bool {
-			answers[key] = value
-			return len(answers) <= maxQuestions
-		}); err != nil {
-			return nil, err
-		}
-	}
-	for key, answer := range answers {
-		if answer[0] != '{' {
-			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("inputResponses[%.32q] must be an object", key)}
-		}
-	}
-	c := g.parked.get(st.Call)
-	if c == nil {
-		return nil, errNoLonger
-	}
-	progress, _, err := mcp.Lookup(x.Request.Params, "_meta", "progressToken")
-	if err != nil {
-		return nil, err
-	}
-	return c, c.resume(st.Round, answers, progress)
 }

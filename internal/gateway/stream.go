@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"net/http"
 	"sync"
 	"time"
@@ -216,10 +217,17 @@ func (s *stream) breakOff() {
 	s.signal()
 }
 
+const eventStart = "event: " + mcp.EventMessage + "\ndata: "
+
+// messageOf reads an event of appendEvent.
+func messageOf(event []byte) (*mcp.Message, error) {
+	return mcp.Parse(bytes.TrimPrefix(event, []byte(eventStart)))
+}
+
 // appendEvent appends m as one event. [mcp.Message.Append] writes one line, so
 // there is one data field.
 func appendEvent(dst []byte, m *mcp.Message) []byte {
-	dst = append(dst, "event: "+mcp.EventMessage+"\ndata: "...)
+	dst = append(dst, eventStart...)
 	dst = m.Append(dst)
 	return append(dst, "\n\n"...)
 }

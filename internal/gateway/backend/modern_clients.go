@@ -39,9 +39,9 @@ type served struct {
 	introduction []byte          // members that name the server in every result
 	watched      *watched
 
-	// level is the index of the log level that the server was given, -1 for none. A
-	// session in which it is given one serves one request at a time.
-	level int
+	// level is the log level that the server was given, "" for none. A session in which
+	// it is given one serves one request at a time.
+	level string
 
 	// Guarded by modernClients.mu.
 	users int
@@ -79,11 +79,11 @@ func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
 		return c.watch(ctx, key, x)
 	}
-	level, err := levelOf(x.Request.Params)
+	level, err := mcp.LogLevel(x.Request.Params)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.take(ctx, key, x, level >= 0)
+	s, err := c.take(ctx, key, x, level != "")
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (c *modernClients) takeIdle(key poolKey) *served {
 // newServed hears what the server says outside of the answers to requests, also when
 // nobody subscribes: progress may come there too.
 func newServed(conn gateway.Conn, h *hub) (*served, error) {
-	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched(), level: -1}
+	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched()}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -61,8 +63,8 @@ func (s *served) discover(id mcp.ID) (*mcp.Message, error) {
 }
 
 // play plays out a request that both eras have, and that wants log messages from a
-// level on, an index; -1 for none.
-func (s *served) play(ctx context.Context, x *gateway.Exchange, level int) (*mcp.Message, error) {
+// level on; "" for none.
+func (s *served) play(ctx context.Context, x *gateway.Exchange, level string) (*mcp.Message, error) {
 	request := *x.Request
 	var err error
 	if request.Params, err = withoutReserved(request.Params); err != nil {
@@ -74,12 +76,16 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange, level int) (*mcp
 			return nil, err
 		}
 	}
-	if level >= 0 {
-		if err := s.logAt(ctx, x.Client, level); err != nil {
+	if level != "" {
+		if err := s.logAt(ctx, x.Client, level, nil); err != nil {
 			return nil, err
 		}
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: &modernPeer{orNoPeer(x.Peer), s, x.Client, level}})
+	peer := &modernPeer{Peer: orNoPeer(x.Peer), session: s, client: x.Client, level: level}
+	if c, ok := x.Peer.(gateway.Continued); ok {
+		c.OnLogLevel(peer.logFrom)
+	}
+	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: peer})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
 	}
@@ -194,7 +200,9 @@ type modernPeer struct {
 	gateway.Peer
 	session *served
 	client  *gateway.Client
-	level   int // index of the least log level that the request wants, < 0 for none
+
+	mu    sync.Mutex
+	level string // of log messages that the request asks for; "" for none
 }
 
 // Notify passes on what the stateless era has. A request that names no log level
@@ -202,8 +210,7 @@ type modernPeer struct {
 func (p *modernPeer) Notify(m *mcp.Message) {
 	switch m.Method {
 	case mcp.NotificationMessage:
-		level, _, err := mcp.LookupString(m.Params, "level")
-		if p.level < 0 || err != nil || slices.Index(logLevels, level) < p.level {
+		if !mcp.GetsLog(m, p.logLevel()) {
 			return
 		}
 	case mcp.NotificationElicitationCompleted:
@@ -213,6 +220,33 @@ func (p *modernPeer) Notify(m *mcp.Message) {
 		return
 	}
 	p.Peer.Notify(m)
+}
+
+func (p *modernPeer) logLevel() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.level
+}
+
+// levelTime bounds the wait for a server to take another log level in the middle of
+// a call: one that waits for an answer may not read anything else before it has it.
+const levelTime = 2 * time.Second
+
+// logFrom makes p the way back to a request that goes on with the call, and asks for
+// other log messages than the one before.
+func (p *modernPeer) logFrom(level string) {
+	p.mu.Lock()
+	p.level = level
+	p.mu.Unlock()
+	if level == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), levelTime)
+	defer cancel()
+	// What the server asks meanwhile could be taken for something of this request.
+	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
+		p.session.hub.log.Debug("the server was not told of another log level", "error", err)
+	}
 }
 
 // Ask passes on a question.
@@ -234,25 +268,8 @@ func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, err
 	return p.Peer.Ask(ctx, q)
 }
 
-// logLevels are the levels of log messages, least severe first (MCP, Logging;
-// RFC 5424 section 6.2.1).
-var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// levelOf is the log level that a request's _meta names, as an index; -1 for none.
-func levelOf(params json.RawMessage) (int, error) {
-	name, found, err := mcp.LookupString(params, "_meta", mcp.MetaLogLevel)
-	if err != nil || !found {
-		return -1, err
-	}
-	level := slices.Index(logLevels, name)
-	if level < 0 {
-		return -1, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + mcp.MetaLogLevel + " is none of the log levels"}
-	}
-	return level, nil
-}
-
-// logAt has the server log from a level on.
-func (s *served) logAt(ctx context.Context, client *gateway.Client, level int) error {
+// logAt has the server log from a level on. peer may be nil.
+func (s *served) logAt(ctx context.Context, client *gateway.Client, level string, peer gateway.Peer) error {
 	if s.level == level {
 		return nil
 	}
@@ -265,7 +282,8 @@ func (s *served) logAt(ctx context.Context, client *gateway.Client, level int) e
 	}
 	answer, err := s.Do(ctx, &gateway.Exchange{
 		Client:  client,
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + logLevels[level] + `"}`)},
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + level + `"}`)},
+		Peer:    peer,
 	})
 	if err != nil {
 		return err

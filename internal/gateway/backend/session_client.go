@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -245,7 +244,7 @@ func (c *sessionConn) setLevel(params json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(logLevels, level) {
+	if mcp.LogRank(level) < 0 {
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.level is none of the log levels"}
 	}
 	c.mu.Lock()

@@ -1,0 +1,38 @@
+package mcp
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// logLevels are the levels of log messages, least severe first (MCP, Logging;
+// RFC 5424 section 6.2.1).
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// LogRank orders the levels of log messages by how severe they are. It is negative
+// for what is none.
+func LogRank(level string) int { return slices.Index(logLevels, level) }
+
+// LogLevel is the least level of the log messages that a request of the stateless era
+// asks for in its params, "" when it asks for none (MCP 2026-07-28, Logging). The error
+// is an *[Error].
+func LogLevel(params json.RawMessage) (string, error) {
+	level, _, err := LookupString(params, "_meta", MetaLogLevel)
+	if err == nil && level != "" && LogRank(level) < 0 {
+		err = &Error{Code: CodeInvalidParams, Message: "_meta's " + MetaLogLevel + " is none of the log levels"}
+	}
+	if err != nil {
+		return "", err
+	}
+	return level, nil
+}
+
+// GetsLog reports whether the log message m is for a request that asks for messages
+// from a level on, "" when it asks for none.
+func GetsLog(m *Message, from string) bool {
+	if from == "" {
+		return false
+	}
+	level, _, err := LookupString(m.Params, "level")
+	return err == nil && LogRank(level) >= LogRank(from)
+}
