@@ -96,6 +96,11 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	if s.shared {
 		return nil, errShared
 	}
+	l, err := s.asked.ask(m)
+	if err != nil {
+		return nil, err
+	}
+	defer l.drop()
 	if err := s.listening(ctx); err != nil {
 		return nil, err
 	}

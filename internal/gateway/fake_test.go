@@ -138,7 +138,7 @@ func serve(t testing.TB, b Backend, change func(*Config), hurry func(*pace)) (*G
 
 // owesNothing: all that was taken from the gateway's budgets was given back.
 func (g *Gateway) owesNothing() bool {
-	return g.inbound.used.Load() == 0 && g.outbound.used.Load() == 0 && g.declared.used.Load() == 0
+	return g.inbound.used.Load() == 0 && g.outbound.used.Load() == 0 && g.asked.used.Load() == 0 && g.declared.used.Load() == 0
 }
 
 // wire is a client that shows what goes over the wire.

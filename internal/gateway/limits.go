@@ -42,6 +42,12 @@ const (
 	// maxOutbound is for answers and events that wait for their client to read
 	// them: 16 answers of the largest size. Who reads them frees them at once.
 	maxOutbound = 256 << 20
+	// maxAsked is for what servers ask, until their clients have answered, or it is
+	// taken back: 4 of the largest questions. It is none of maxOutbound: a question may
+	// wait for as long as a person needs, or nobody comes back, and answers go on
+	// meanwhile. A session has few enough that smallQuestion is its right.
+	maxAsked      = 64 << 20
+	smallQuestion = 4 << 10
 	// maxDeclared is for what the clients of open sessions say of themselves, as
 	// far as that is more than smallDeclarations each, which SDKs stay far below.
 	maxDeclared       = 64 << 20

@@ -91,8 +91,18 @@ func (l *loan) drop() {
 var (
 	errBodyRoom   = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large requests at the moment; send this one again in a few seconds"}
 	errClientRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "too many sessions are open whose clients declare capabilities or information of more than 4 KiB; declare less, or try again later"}
+	errAskRoom    = &mcp.Error{Code: mcp.CodeInternal, Message: "too many large questions wait for clients of the gateway to answer them; ask again later, or ask less"}
 	errAnswerRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large messages that clients have not read yet; this one was dropped"}
 )
+
+// ask lends room for the question m for as long as it is asked.
+func (m *memory) ask(q *mcp.Message) (*loan, error) {
+	l, ok := m.lend(sizeOf(q), smallQuestion)
+	if !ok {
+		return nil, errAskRoom
+	}
+	return l, nil
+}
 
 // soon does what may have no room for an answer: others may read theirs any
 // moment, so it is tried for a while, or until gone is closed.
@@ -121,7 +131,7 @@ func (g *Gateway) soon(gone <-chan struct{}, try func() error) error {
 
 // sizeOf is about how many bytes m has.
 func sizeOf(m *mcp.Message) int {
-	n := len(m.Params) + len(m.Result)
+	n := len(m.ID.String()) + len(m.Method) + len(m.Params) + len(m.Result)
 	if m.Error != nil {
 		n += len(m.Error.Message) + len(m.Error.Data)
 	}

@@ -166,6 +166,11 @@ func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 	if p.session == nil || p.session.shared {
 		return nil, errShared
 	}
+	l, err := p.session.asked.ask(m)
+	if err != nil {
+		return nil, err
+	}
+	defer l.drop()
 	st := p.open()
 	if st == nil {
 		if !p.session.listens() {

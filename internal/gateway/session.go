@@ -23,6 +23,7 @@ type session struct {
 	client    *Client
 	log       *slog.Logger
 	pace      *pace
+	asked     *memory       // of the gateway, for asks
 	ended     chan struct{} // closed when the session is over
 	// answering counts the calls that are not answered yet.
 	answering tally
@@ -65,7 +66,7 @@ func (g *Gateway) newSession(id string) *session {
 	return &session{
 		id: id, log: g.log, pace: &g.pace, ended: make(chan struct{}),
 		seen: time.Now(), calls: map[mcp.ID]*call{}, attached: make(chan struct{}),
-		backlog: backlog{memory: &g.outbound},
+		asked: &g.asked, backlog: backlog{memory: &g.outbound},
 	}
 }
 

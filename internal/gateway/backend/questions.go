@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -78,6 +79,8 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 		reply(&mcp.Message{ID: m.ID, Error: errManyQuestions})
 		return nil
 	}
+	// It may wait for long: of what it came in, nothing else does.
+	m = &mcp.Message{ID: m.ID, Method: m.Method, Params: bytes.Clone(m.Params)}
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.open[m.ID] = cancel
 	q.run(func() {

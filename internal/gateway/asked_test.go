@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// curious is a server that asks its client during a call, as much as params.size
+// says, and echoes the params of any other request. heard is what comes of each
+// question; what is sent on withdraw takes one back.
+func curious() (b *fakeBackend, heard chan error, withdraw chan struct{}) {
+	b, heard, withdraw = newFakeBackend(), make(chan error, 100), make(chan struct{})
+	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		if x.Request.Method != mcp.MethodToolsCall {
+			return echo(x), nil
+		}
+		raw, _, err := mcp.Lookup(x.Request.Params, "size")
+		size := 0
+		if err == nil {
+			err = json.Unmarshal(raw, &size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		answered := make(chan struct{})
+		go func() {
+			select {
+			case <-withdraw:
+				cancel()
+			case <-answered:
+			}
+		}()
+		_, err = x.Peer.Ask(ctx, largeQuestion(size))
+		close(answered)
+		heard <- err
+		if err != nil {
+			return nil, err
+		}
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+	}
+	return b, heard, withdraw
+}
+
+func largeQuestion(size int) *mcp.Message {
+	return &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{"message":"` + strings.Repeat("x", size) + `"}`)}
+}
+
+// calling is the params of a call during which so much is asked.
+func calling(size int) string { return fmt.Sprintf(`{"name":"add","size":%d}`, size) }
+
+func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
+	const size = mib
+	// Two have room, and then small ones only.
+	crowded := func(t *testing.T, hurry func(*pace)) (g *Gateway, c *wire, b *fakeBackend, heard chan error, withdraw chan struct{}) {
+		b, heard, withdraw = curious()
+		g, srv := serve(t, b, nil, hurry)
+		g.asked.max = 5 * size / 2
+		return g, newWire(t, srv), b, heard, withdraw
+	}
+	refused := func(t *testing.T, heard chan error) {
+		t.Helper()
+		if err := receive(t, "the refusal", heard); !errors.Is(err, errAskRoom) {
+			t.Errorf("the server heard %v", err)
+		}
+	}
+	given := func(t *testing.T, g *Gateway, left int64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d questions to be left", left), func() bool { return g.asked.used.Load()/size == left })
+	}
+
+	t.Run("of requests of a session", func(t *testing.T) {
+		g, c, _, heard, withdraw := crowded(t, nil)
+		c.initialize(mcp.V20251125)
+		first := c.stream("POST", "/mcp", req("1", "tools/call", calling(size)))
+		q := first.message()
+		second := c.stream("POST", "/mcp", req("2", "tools/call", calling(size)))
+		second.message()
+		if a := c.post(req("3", "tools/call", calling(size))); !strings.Contains(a.body, errAskRoom.Message) {
+			t.Errorf("a third got %.200s", a.body)
+		}
+		refused(t, heard)
+		small := c.stream("POST", "/mcp", req("4", "tools/call", calling(1)))
+		if m := small.message(); m.Method != mcp.MethodElicitation {
+			t.Errorf("a small one got %.200s", m.Encode())
+		}
+		if a := c.post(padded("5", "x", 4*size, "")); a.status != 200 || len(a.body) < 4*size {
+			t.Errorf("a large answer: %d %.200s", a.status, a.body)
+		}
+		c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
+		given(t, g, 1)
+		withdraw <- struct{}{} // of two
+		withdraw <- struct{}{}
+		given(t, g, 0)
+		third := c.stream("POST", "/mcp", req("6", "tools/call", calling(size)))
+		third.message()
+		given(t, g, 1)
+		c.send("DELETE", "/mcp", "")
+		given(t, g, 0)
+	})
+	t.Run("of a session", func(t *testing.T) {
+		g, c, b, heard, _ := crowded(t, nil)
+		c.initialize(mcp.V20251125)
+		peer := receive(t, "the connection", b.conns).session
+		ask := func(ctx context.Context) { _, err := peer.Ask(ctx, largeQuestion(size)); heard <- err }
+		// One waits for the stream that it could be put on.
+		ctx, cancel := context.WithCancel(t.Context())
+		go ask(ctx)
+		given(t, g, 1)
+		stream := c.listen()
+		stream.message()
+		go ask(ctx)
+		stream.message()
+		ask(ctx)
+		refused(t, heard)
+		cancel()
+		given(t, g, 0)
+	})
+	t.Run("of stateless calls", func(t *testing.T) {
+		g, c, _, heard, withdraw := crowded(t, nil)
+		post := func(id string, size int, more string) *answer {
+			params := strings.TrimSuffix(calling(size), "}") + more + "," + modernMeta(`"elicitation":{}`) + "}"
+			return c.post(req(id, "tools/call", params), modernHeaders("tools/call", "add")...)
+		}
+		first := post("1", size, "").inputRequired(t)
+		post("2", size, "").inputRequired(t)
+		if a := post("3", size, ""); !strings.Contains(a.body, errAskRoom.Message) {
+			t.Errorf("a third got %.200s", a.body)
+		}
+		refused(t, heard)
+		post("4", 1, "").inputRequired(t)
+		if a := post("5", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}}`, first.RequestState)); a.code(t) != 0 {
+			t.Errorf("the answered one got %.200s", a.body)
+		}
+		given(t, g, 1)
+		g.parked.makeRoom() // the second has waited longest
+		given(t, g, 0)
+		post("6", size, "").inputRequired(t)
+		given(t, g, 1)
+		withdraw <- struct{}{} // of two
+		withdraw <- struct{}{}
+		given(t, g, 0)
+	})
+	t.Run("of a client that went away", func(t *testing.T) {
+		g, c, _, heard, _ := crowded(t, func(p *pace) { p.comeBack = time.Millisecond })
+		c.initialize(mcp.V20251125)
+		e := c.stream("POST", "/mcp", req("1", "tools/call", calling(size)))
+		e.message()
+		given(t, g, 1)
+		e.close()
+		if err := receive(t, "the end", heard); !errors.Is(err, errClientGone) {
+			t.Errorf("got %v", err)
+		}
+		given(t, g, 0)
+	})
+}
