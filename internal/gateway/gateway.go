@@ -188,6 +188,7 @@ func New(cfg Config) (*Gateway, error) {
 		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
 	}
 	g.inbound.max, g.outbound.max, g.asked.max, g.declared.max = maxInbound, maxOutbound, maxAsked, maxDeclared
+	g.parked.max = maxWaiting
 	g.draining, g.drain = context.WithCancel(context.Background())
 	rand.Read(g.issuer[:]) // never fails
 	g.ctx, g.cut = context.WithCancelCause(context.Background())

@@ -42,6 +42,10 @@ const (
 	// maxOutbound is for answers and events that wait for their client to read
 	// them: 16 answers of the largest size. Who reads them frees them at once.
 	maxOutbound = 256 << 20
+	// maxWaiting is how much of these two the calls may hold that wait for their client:
+	// of both together as much as a quarter of one. Most are never come back to, and
+	// those who call now must find room; the one that has waited longest makes it.
+	maxWaiting = 64 << 20
 	// maxAsked is for what servers ask, until their clients have answered, or it is
 	// taken back: 4 of the largest questions. It is none of maxOutbound: a question may
 	// wait for as long as a person needs, or nobody comes back, and answers go on

@@ -43,6 +43,14 @@ type loan struct {
 	holders atomic.Int32
 }
 
+// size is how many bytes l is of.
+func (l *loan) size() int64 {
+	if l == nil {
+		return 0
+	}
+	return int64(l.bytes)
+}
+
 // lend takes n bytes for one holder, if they are more than small, or reports that
 // there are not as many left.
 func (m *memory) lend(n, small int) (l *loan, ok bool) {

@@ -259,13 +259,6 @@ func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
 func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 	const size = mib
 	body := padded("1", "tools/call", size, `,`+modernMeta(`"elicitation":{}`))
-	ask := func(t *testing.T, g *Gateway, c *wire) {
-		t.Helper()
-		c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
-		if g.inbound.used.Load() < size {
-			t.Error("they were given back while the call waits")
-		}
-	}
 	t.Run("answered", func(t *testing.T) {
 		b, _ := inquisitive(t, elicit, elicit)
 		g, srv := serve(t, b, nil, nil)
@@ -287,15 +280,39 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 		newWire(t, srv).post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
 		eventually(t, "the bytes", g.owesNothing)
 	})
-	t.Run("when there is no room for another", func(t *testing.T) {
-		b, _ := inquisitive(t, elicit)
+	t.Run("leaving room for others", func(t *testing.T) {
+		b, heard := inquisitive(t, elicit)
 		g, srv := serve(t, b, nil, nil)
-		g.inbound.max = 5 * size / 2
+		g.inbound.max, g.parked.max = 6*size, 5*size/2
 		c := newWire(t, srv)
-		ask(t, g, c)
-		ask(t, g, c)
-		if a := c.post(body, modernHeaders("tools/call", "add")...); !refusedForRoom(a, errBodyRoom) {
-			t.Errorf("got %d %.200s", a.status, a.body)
+		small := c.post(callThatAsks("0"), modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+		var states []string
+		for range 10 {
+			states = append(states, c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState)
+			eventually(t, "their share to be kept to", func() bool { return g.inbound.used.Load() <= 5*size/2 })
+		}
+		if g.inbound.used.Load() < 2*size || g.parked.len() != 3 {
+			t.Errorf("%d calls wait, with %d bytes", g.parked.len(), g.inbound.used.Load())
+		}
+		for range 8 {
+			if got := receive(t, "the end of one that waited longest", heard); got != errAbandoned.Message {
+				t.Errorf("the server heard %s", got)
+			}
+		}
+		goOn := func(state string) *answer {
+			return c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+		}
+		if a := goOn(states[7]); a.status != 400 || a.message(t).Error.Message != errNoLonger.Message {
+			t.Errorf("one that made room got %d %.200s", a.status, a.body)
+		}
+		for _, state := range states[8:] {
+			if a := goOn(state); a.status != 200 || a.code(t) != 0 {
+				t.Errorf("one of the newest got %d %.200s", a.status, a.body)
+			}
+		}
+		// It holds nothing that others want, however long it waits.
+		if a := c.post(again("3", "add", small, `{"1":{}}`), modernHeaders("tools/call", "add")...); a.status != 200 || a.code(t) != 0 {
+			t.Errorf("the small one got %d %.200s", a.status, a.body)
 		}
 	})
 	t.Run("whose question has no room", func(t *testing.T) {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +9,8 @@ import (
 // parkedCalls are those that wait for their client, and those that it has come back
 // to, by id. Its mutex guards their times and timers too.
 type parkedCalls struct {
+	max int64 // bytes that those who wait may hold together
+
 	mu    sync.Mutex
 	calls map[string]*modernCall
 }
@@ -26,25 +27,44 @@ func (t *parkedCalls) add(c *modernCall, patience time.Duration) {
 	}
 	t.calls[c.id] = c
 	c.parked, c.timer = time.Now(), time.AfterFunc(patience, func() { t.abandon(c) })
-	if len(t.calls) <= maxParked {
+	t.fit(c)
+}
+
+// fit ends those that have waited longest, until the others are not too many and do not
+// hold too much beside the newcomer c. The caller holds mu.
+func (t *parkedCalls) fit(c *modernCall) {
+	if len(t.calls) <= maxParked && c.held() == 0 {
 		return
 	}
-	// Most of those that wait are never come back to: the one that has waited
-	// longest makes room.
-	oldest, waiting := c, 0
-	for _, other := range t.calls {
-		if other.parked.IsZero() {
-			continue
-		}
-		waiting++
-		if other.parked.Before(oldest.parked) {
-			oldest = other
+	waiting := t.waiting()
+	count, bytes := len(waiting), int64(0)
+	for _, other := range waiting {
+		bytes += other.held()
+	}
+	for _, other := range waiting {
+		if held := other.held(); other != c && (count > maxParked || bytes > t.max && held > 0) {
+			count, bytes = count-1, bytes-held
+			t.take(other)
+			other.cancel(errAbandoned)
 		}
 	}
-	if waiting > maxParked {
-		t.take(oldest)
-		oldest.cancel(errAbandoned)
+}
+
+// held is how many bytes of the budgets c holds while it waits. The caller holds the
+// table's mutex.
+func (c *modernCall) held() int64 { return c.body.size() + c.answer.size() }
+
+// waiting are the calls that wait for their client, the one that has waited longest
+// first. The caller holds mu.
+func (t *parkedCalls) waiting() []*modernCall {
+	var out []*modernCall
+	for _, c := range t.calls {
+		if !c.parked.IsZero() {
+			out = append(out, c)
+		}
 	}
+	slices.SortFunc(out, func(a, b *modernCall) int { return a.parked.Compare(b.parked) })
+	return out
 }
 
 // resume lets c wait no more, since its client is back; false when it came too late.
@@ -92,13 +112,14 @@ func (t *parkedCalls) lend(c *modernCall, l *loan) {
 		return
 	}
 	c.answer = l
+	t.fit(c)
 }
 
 // makeRoom ends the call that has waited for its client longest. Most of those that
 // wait are never come back to, and what they hold at the server others need now.
 func (t *parkedCalls) makeRoom() {
 	t.mu.Lock()
-	waiting := slices.SortedFunc(maps.Values(t.calls), func(a, b *modernCall) int { return a.parked.Compare(b.parked) })
+	waiting := t.waiting()
 	t.mu.Unlock()
 	for _, c := range waiting {
 		c.mu.Lock()

@@ -41,6 +41,26 @@ func TestRoomIsMadeByWhoHasWaitedLongest(t *testing.T) {
 	}
 }
 
+func TestOutcomesThatNobodyFetchesLeaveRoomForOthers(t *testing.T) {
+	table, room := parkedCalls{max: 5}, memory{max: 100}
+	defer table.close()
+	ended := ""
+	for _, id := range []string{"small", "first", "second", "third"} {
+		c := &modernCall{id: id, cancel: func(error) { ended += id + " " }}
+		table.add(c, patience)
+		if id != "small" {
+			l, _ := room.lend(2, 0)
+			table.lend(c, l)
+		}
+	}
+	// Nor does one that comes too large end itself.
+	l, _ := room.lend(8, 0)
+	table.lend(table.get("small"), l)
+	if want := "first second third "; ended != want || table.len() != 1 || room.used.Load() != 8 {
+		t.Errorf("ended: %s, want %s; %d calls wait, with %d bytes", ended, want, table.len(), room.used.Load())
+	}
+}
+
 // callThatAsks is the body of a call that its server asks something about.
 func callThatAsks(id string) string {
 	return req(id, "tools/call", `{"name":"add","arguments":{"a":1,"b":[2]},`+modernMeta(`"elicitation":{},"roots":{}`)+`}`)
