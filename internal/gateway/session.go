@@ -80,6 +80,7 @@ var (
 	errUninitialized = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is not initialized; send initialize first"}
 	errInitialized   = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the session is initialized already"}
 	errFull          = &mcp.Error{Code: mcp.CodeServerGone, Message: "there are too many sessions, or the workload is stopping; try again later"}
+	errInFlight      = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "a request with this id is in flight already"}
 	errTooManyCalls  = &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("more than %d requests of this session are in flight", maxCalls)}
 )
 
@@ -92,10 +93,10 @@ func (s *session) begin(key mcp.ID, method string, c *call) (Conn, *Client, erro
 	switch {
 	case s.over:
 		return nil, nil, errSessionOver
+	case s.calls[key] != nil:
+		return nil, nil, errInFlight
 	case s.conn == nil && method != mcp.MethodInitialize:
 		return nil, nil, errUninitialized
-	case s.calls[key] != nil:
-		return nil, nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "a request with this id is in flight already"}
 	case len(s.calls) >= maxCalls:
 		return nil, nil, errTooManyCalls
 	}

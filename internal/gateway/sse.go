@@ -103,33 +103,86 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
 		return
 	}
+	requests, err := g.admit(p, s)
+	switch {
+	case errors.Is(err, errStopping):
+		g.fail(w, http.StatusServiceUnavailable, p.id(), err)
+		return
+	case err != nil:
+		// Under its id, wherever that stood, it would answer the one that is in flight.
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, err)
+		return
+	}
 	for _, m := range p.messages {
-		if m.Kind() != mcp.Request {
-			if err := g.take(r.Context(), s, m); err != nil {
-				g.fail(w, s.untakenStatus(err), mcp.ID{}, err)
-				return
-			}
+		if m.Kind() == mcp.Request {
+			g.dispatch(p, s, requests[0])
+			requests = requests[1:]
 			continue
 		}
-		if !g.calls.enter() {
-			g.fail(w, http.StatusServiceUnavailable, m.ID, errStopping)
+		if err := g.take(r.Context(), s, m); err != nil {
+			g.dismiss(s, requests)
+			g.fail(w, s.untakenStatus(err), mcp.ID{}, err)
 			return
 		}
-		g.dispatch(p, s, m)
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// dispatch plays a request out in the background. When it returns, the request
-// is known to the session: a cancellation that follows finds it.
-func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(p.r.Context()))
-	conn, client, err := s.begin(m.ID, m.Method, &call{cancel: cancel})
+// admitted is a request of a POST that is known to the session: a cancellation that
+// follows finds it. One that the session refused has an error, which goes to the stream.
+type admitted struct {
+	request *mcp.Message
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	conn    Conn
+	client  *Client
+	err     error
+}
+
+// admit makes all requests of a POST known to the session, or none: one whose id is
+// that of another in flight cannot be answered on the stream that both share.
+func (g *Gateway) admit(p *post, s *session) (all []*admitted, err error) {
+	for _, m := range p.messages {
+		if m.Kind() != mcp.Request {
+			continue
+		}
+		if !g.calls.enter() {
+			g.dismiss(s, all)
+			return nil, errStopping
+		}
+		a := &admitted{request: m}
+		a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(p.r.Context()))
+		a.conn, a.client, a.err = s.begin(m.ID, m.Method, &call{cancel: a.cancel})
+		if errors.Is(a.err, errInFlight) {
+			a.cancel(nil)
+			g.calls.leave()
+			g.dismiss(s, all)
+			return nil, errInFlight
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// dismiss lets go requests that were admitted.
+func (g *Gateway) dismiss(s *session, all []*admitted) {
+	for _, a := range all {
+		if a.err == nil {
+			s.finish(a.request.ID)
+		}
+		a.cancel(nil)
+		g.calls.leave()
+	}
+}
+
+// dispatch plays a request out in the background.
+func (g *Gateway) dispatch(p *post, s *session, a *admitted) {
+	m, cancel, err := a.request, a.cancel, a.err
 	begun := err == nil
 	if begun {
 		err = sessionOnly(p.r, m)
 	}
-	x := &Exchange{Client: client, Request: m, Peer: s, conn: conn}
+	x := &Exchange{Client: a.client, Request: m, Peer: s, conn: a.conn}
 	if err == nil && m.Method == mcp.MethodInitialize {
 		if x.Client, err = declare(m, s.principal); err == nil {
 			x.open = g.opener(s, x)
@@ -151,7 +204,7 @@ func (g *Gateway) dispatch(p *post, s *session, m *mcp.Message) {
 		case err != nil:
 			response = mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		default:
-			response = g.outcome(ctx, x)
+			response = g.outcome(a.ctx, x)
 		}
 		put := s.conclude
 		if !begun {

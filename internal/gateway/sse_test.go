@@ -250,3 +250,91 @@ func TestMessagesOfOneSSEClientReachNoOther(t *testing.T) {
 		t.Errorf("the first got %+v", m)
 	}
 }
+
+// Everything goes to one stream there, where the refusal of a request would answer the
+// one that has its id.
+func TestAnIDInFlightIsRefusedBesideTheSSEStream(t *testing.T) {
+	b := newFakeBackend()
+	do, entered, release, _ := held()
+	opening, open := make(chan struct{}), make(chan struct{})
+	b.do = do
+	b.open = func(context.Context, *fakeConn) error {
+		close(opening)
+		<-open
+		return nil
+	}
+	_, srv := serve(t, b, sseMode, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	refused := func(body string) {
+		t.Helper()
+		a := c.send("POST", endpoint, body)
+		if m := a.message(t); a.status != 400 || !m.ID.IsZero() || m.Error == nil || m.Error.Message != errInFlight.Message {
+			t.Errorf("%.40s got %d %s", body, a.status, a.body)
+		}
+	}
+	answered := func(id mcp.ID, part string) {
+		t.Helper()
+		if m := e.message(); m == nil || m.ID != id || m.Error != nil || !strings.Contains(string(m.Result), part) {
+			t.Errorf("on the stream came %+v, want the result of %s", m, id)
+		}
+	}
+	c.send("POST", endpoint, strings.Replace(initBody, string(mcp.V20251125), string(mcp.V20250326), 1))
+	receive(t, "initialize", opening)
+	refused(req(`"init"`, "tools/list", `{}`))
+	close(open)
+	answered(mcp.StringID("init"), "fake")
+
+	c.send("POST", endpoint, req("7", "hold", `{"first":1}`))
+	receive(t, "the first", entered)
+	refused(req("7", "hold", `{}`))
+	// Nothing of a batch is begun.
+	refused("[" + req("8", "echo", `{}`) + "," + req("7", "echo", `{}`) + "]")
+	refused("[" + req("9", "echo", `{}`) + "," + req("9", "echo", `{}`) + "]")
+	close(release)
+	answered(mcp.IntID(7), `"first"`)
+	for _, id := range []string{"7", "8", "9"} {
+		if a := c.send("POST", endpoint, req(id, "echo", `{"again":1}`)); a.status != 202 {
+			t.Errorf("%s, which is free, got %d %s", id, a.status, a.body)
+		}
+		m := e.message()
+		if m == nil || m.ID.String() != id || !strings.Contains(string(m.Result), "again") {
+			t.Errorf("on the stream came %+v", m)
+		}
+	}
+}
+
+// A POST that is refused as a whole leaves none of its ids in flight.
+func TestAnSSEBatchWhoseNotificationIsLostLeavesNothingInFlight(t *testing.T) {
+	b := newFakeBackend()
+	b.info = `{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"fake","version":"1"}}`
+	g, srv := serve(t, failing{b}, sseMode, nil)
+	c := newWire(t, srv)
+	e, endpoint := c.subscribe()
+	c.send("POST", endpoint, initBody)
+	e.message()
+	if a := c.send("POST", endpoint, `[{"jsonrpc":"2.0","method":"n"},`+req("1", "echo", "{}")+"]"); a.status != 502 {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	c.send("POST", endpoint, req("1", "echo", `{"again":1}`))
+	if m := e.message(); m == nil || m.ID != mcp.IntID(1) || !strings.Contains(string(m.Result), "again") {
+		t.Errorf("on the stream came %+v", m)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if left := g.calls.wait(ctx); left != 0 {
+		t.Errorf("%d calls are under way", left)
+	}
+}
+
+// failing is a server that takes no notification.
+type failing struct{ *fakeBackend }
+
+type failingConn struct{ Conn }
+
+func (b failing) Open(ctx context.Context, client *Client, session Peer) (Conn, error) {
+	conn, err := b.fakeBackend.Open(ctx, client, session)
+	return failingConn{conn}, err
+}
+
+func (failingConn) Notify(context.Context, *mcp.Message) error { return errRefused }
