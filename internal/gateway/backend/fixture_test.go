@@ -189,7 +189,8 @@ func newFixture() *fixture {
 		if err != nil {
 			return "", err
 		}
-		return "user chose " + r.Action, nil
+		// Which is for those who have said that they want log messages.
+		return "user chose " + r.Action, req.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "answered"})
 	})
 	add("roots", func(ctx context.Context, req *sdk.CallToolRequest) (string, error) {
 		r, err := req.Session.ListRoots(ctx, nil)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -74,14 +75,9 @@ func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
 				logged("error", "after error")
 				return nil, nil
 			}
-			g, err := gateway.New(gateway.Config{Backend: atSessions(t, s), Name: "w", Mode: gateway.ModeStreamable})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = g.Close(context.Background()) })
-			srv := serve(t, g)
+			srv := front(t, atSessions(t, s))
 
-			logs, result := callRound(t, srv.URL, row.levels[0], "")
+			logs, result := callRound(t, srv.URL, `"name":"a"`, row.levels[0], "")
 			state, _, err := mcp.LookupString(result.Result, "requestState")
 			if err != nil || state == "" {
 				t.Fatalf("got %s", result.Encode())
@@ -91,10 +87,10 @@ func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
 			}
 			close(parked)
 			<-said
-			if _, result := callRound(t, srv.URL, "loud", state); result.Error == nil || result.Error.Code != mcp.CodeInvalidParams {
+			if _, result := callRound(t, srv.URL, `"name":"a"`, "loud", state); result.Error == nil || result.Error.Code != mcp.CodeInvalidParams {
 				t.Errorf("a level that is none got %s", result.Encode())
 			}
-			logs, result = callRound(t, srv.URL, row.levels[1], state)
+			logs, result = callRound(t, srv.URL, `"name":"a"`, row.levels[1], state)
 			if kind, _, _ := mcp.LookupString(result.Result, "resultType"); kind != mcp.ResultComplete {
 				t.Fatalf("got %s", result.Encode())
 			}
@@ -108,28 +104,40 @@ func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
 	}
 }
 
-// callRound POSTs a call, or what goes on with it, and returns the log messages and
-// the result that came.
-func callRound(t *testing.T, url, level, state string) (logs []string, result *mcp.Message) {
+// front is a gateway before b.
+func front(t *testing.T, b gateway.Backend) *httptest.Server {
+	t.Helper()
+	g, err := gateway.New(gateway.Config{Backend: b, Name: "w", Mode: gateway.ModeStreamable})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	return serve(t, g)
+}
+
+// callRound POSTs a call of what is named first in members, or what goes on with it, and
+// returns the log messages and the result that came.
+func callRound(t *testing.T, url, members, level, state string) (logs []string, result *mcp.Message) {
 	t.Helper()
 	more := ""
 	if state != "" {
-		more = fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{"action":"accept"}}`, state)
+		more = fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{"action":"decline"}}`, state)
 	}
 	meta := `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`
 	if level != "" {
 		meta += `,"` + mcp.MetaLogLevel + `":"` + level + `"`
 	}
-	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{` + meta + `}` + more + `}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + members + `,"_meta":{` + meta + `}` + more + `}}`
+	name, _, _ := mcp.LookupString([]byte("{"+members+"}"), "name")
 	r, err := http.NewRequestWithContext(testContext(t), http.MethodPost, url+"/mcp", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{
+	for header, value := range map[string]string{
 		"Content-Type": mcp.TypeJSON, "Accept": mcp.TypeJSON + ", " + mcp.TypeEventStream,
-		mcp.HeaderVersion: string(mcp.V20260728), mcp.HeaderMethod: mcp.MethodToolsCall, mcp.HeaderName: "a",
+		mcp.HeaderVersion: string(mcp.V20260728), mcp.HeaderMethod: mcp.MethodToolsCall, mcp.HeaderName: name,
 	} {
-		r.Header.Set(name, value)
+		r.Header.Set(header, value)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -118,6 +118,9 @@ func (c *crude) take(m *mcp.Message) {
 			os.Exit(98) // an answer to something that was never asked
 		}
 		delete(c.asked, m.ID.String())
+		if c.level != "" {
+			c.note(mcp.NotificationMessage, fmt.Sprintf(`{"level":%q,"data":"answered"}`, c.level))
+		}
 		c.answer(call, string(m.Encode()))
 	case m.Method == mcp.NotificationCancelled:
 		c.cancelled = append(c.cancelled, string(m.Params))
