@@ -96,11 +96,11 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	if s.shared {
 		return nil, errShared
 	}
-	l, err := s.asked.ask(m)
+	release, err := s.Hold(sizeOf(m))
 	if err != nil {
 		return nil, err
 	}
-	defer l.drop()
+	defer release()
 	if err := s.listening(ctx); err != nil {
 		return nil, err
 	}
@@ -108,6 +108,9 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	// been asked on it is still asked.
 	return s.ask(ctx, m, func(q *mcp.Message) error { return s.send(&s.own, q, maxPending) }, nil)
 }
+
+// Hold is of [Holder].
+func (s *session) Hold(bytes int) (release func(), err error) { return s.asked.hold(bytes) }
 
 // listening waits until the client listens.
 func (s *session) listening(ctx context.Context) error {

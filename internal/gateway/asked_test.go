@@ -149,6 +149,40 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		withdraw <- struct{}{}
 		given(t, g, 0)
 	})
+	t.Run("and what is kept beside them", func(t *testing.T) {
+		for name, change := range map[string]func(*Config){"streamable": nil, "sse": sseMode} {
+			b, held, release := newFakeBackend(), make(chan error, 10), make(chan struct{})
+			b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+				give, err := x.Peer.(Holder).Hold(size)
+				held <- err
+				if err == nil {
+					<-release
+					give()
+				}
+				return echo(x), nil
+			}
+			g, srv := serve(t, b, change, nil)
+			g.asked.max = 5 * size / 2
+			c := newWire(t, srv)
+			post := func(body string) { c.background(body) }
+			if change == nil {
+				c.initialize(mcp.V20251125)
+			} else {
+				e, endpoint := c.subscribe()
+				c.send("POST", endpoint, initBody)
+				e.message()
+				post = func(body string) { c.send("POST", endpoint, body) }
+			}
+			for i, want := range []error{nil, nil, errAskRoom} {
+				post(req(fmt.Sprint(i), "tools/call", "{}"))
+				if err := receive(t, "what is held", held); !errors.Is(err, want) {
+					t.Errorf("%s: %d: got %v, want %v", name, i, err, want)
+				}
+			}
+			close(release)
+			given(t, g, 0)
+		}
+	})
 	t.Run("of a client that went away", func(t *testing.T) {
 		g, c, _, heard, _ := crowded(t, func(p *pace) { p.comeBack = time.Millisecond })
 		c.initialize(mcp.V20251125)

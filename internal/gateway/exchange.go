@@ -65,6 +65,14 @@ type Peer interface {
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 
+// Holder is a [Peer] that knows whether there is memory for what is kept while its
+// client is asked.
+type Holder interface {
+	// Hold takes room for so many bytes that are kept beside the questions, until
+	// release gives it back. The error is an *mcp.Error.
+	Hold(bytes int) (release func(), err error)
+}
+
 // Continued is a [Peer] whose client may go on with the exchange in further requests
 // (MCP 2026-07-28, Multi Round-Trip Requests).
 type Continued interface {

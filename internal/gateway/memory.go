@@ -99,17 +99,17 @@ func (l *loan) drop() {
 var (
 	errBodyRoom   = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large requests at the moment; send this one again in a few seconds"}
 	errClientRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "too many sessions are open whose clients declare capabilities or information of more than 4 KiB; declare less, or try again later"}
-	errAskRoom    = &mcp.Error{Code: mcp.CodeInternal, Message: "too many large questions wait for clients of the gateway to answer them; ask again later, or ask less"}
+	errAskRoom    = &mcp.Error{Code: mcp.CodeInternal, Message: "too many large questions wait for their clients to answer them; try again later"}
 	errAnswerRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large messages that clients have not read yet; this one was dropped"}
 )
 
-// ask lends room for the question m for as long as it is asked.
-func (m *memory) ask(q *mcp.Message) (*loan, error) {
-	l, ok := m.lend(sizeOf(q), smallQuestion)
+// hold takes n bytes for as long as a question is asked, unless they are few.
+func (m *memory) hold(n int) (release func(), err error) {
+	l, ok := m.lend(n, smallQuestion)
 	if !ok {
 		return nil, errAskRoom
 	}
-	return l, nil
+	return l.drop, nil
 }
 
 // soon does what may have no room for an answer: others may read theirs any

@@ -251,11 +251,11 @@ func (c *modernCall) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, err
 	if _, declared, err := mcp.Lookup(c.exchange.Client.Capabilities, capability); err != nil || !declared {
 		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + m.Method}
 	}
-	l, err := c.g.asked.ask(m)
+	release, err := c.g.asked.hold(sizeOf(m))
 	if err != nil {
 		return nil, err
 	}
-	defer l.drop()
+	defer release()
 	q := &question{request: m, answered: make(chan json.RawMessage, 1)}
 	key, err := c.put(q)
 	if err != nil {

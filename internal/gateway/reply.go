@@ -166,11 +166,11 @@ func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 	if p.session == nil || p.session.shared {
 		return nil, errShared
 	}
-	l, err := p.session.asked.ask(m)
+	release, err := p.Hold(sizeOf(m))
 	if err != nil {
 		return nil, err
 	}
-	defer l.drop()
+	defer release()
 	st := p.open()
 	if st == nil {
 		if !p.session.listens() {
@@ -189,6 +189,9 @@ func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 	}
 	return p.session.ask(ctx, m, func(q *mcp.Message) error { return p.put(st, q, maxPending) }, gone)
 }
+
+// Hold is of [Holder].
+func (p *reply) Hold(bytes int) (release func(), err error) { return p.g.asked.hold(bytes) }
 
 // listens reports whether the session's own stream is open.
 func (s *session) listens() bool {

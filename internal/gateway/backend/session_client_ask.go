@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -75,7 +76,7 @@ func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 		} else {
 			sheds = 0
 		}
-		responses, err := c.ask(ctx, orNoPeer(x.Peer), required.questions)
+		responses, err := c.ask(ctx, orNoPeer(x.Peer), &required)
 		if err != nil {
 			return nil, err
 		}
@@ -120,6 +121,7 @@ func readInputRequired(result json.RawMessage) (inputRequired, error) {
 		q := question{key: key}
 		if q.method, _, fault = mcp.LookupString(value, "method"); fault == nil {
 			q.params, _, fault = mcp.Lookup(value, "params")
+			q.params = bytes.Clone(q.params) // it waits for its answer, and nothing else of the result
 		}
 		if in.questions = append(in.questions, q); fault == nil && len(in.questions) > maxQuestions {
 			fault = gone("it has more than %d inputRequests", maxQuestions)
@@ -153,7 +155,15 @@ func (in *inputRequired) again(base json.RawMessage, responses map[string]json.R
 
 // ask puts all questions to the client, at the same time. The first that fails
 // withdraws the others.
-func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, questions []question) (map[string]json.RawMessage, error) {
+func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inputRequired) (map[string]json.RawMessage, error) {
+	if h, ok := peer.(gateway.Holder); ok {
+		release, err := h.Hold(len(required.state))
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	questions := required.questions
 	for i := range questions {
 		if err := c.prepare(&questions[i]); err != nil {
 			return nil, err

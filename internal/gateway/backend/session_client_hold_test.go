@@ -1,0 +1,50 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// holdingPeer answers with what it holds meanwhile.
+type holdingPeer struct {
+	*peer
+	room, held int
+}
+
+func (p *holdingPeer) Hold(bytes int) (release func(), err error) {
+	if p.held+bytes > p.room {
+		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "no room"}
+	}
+	p.held += bytes
+	return func() { p.held -= bytes }, nil
+}
+
+// What a server gives its client to keep is ours to keep, while a client is asked that
+// cannot (MCP 2026-07-28, Multi Round-Trip Requests).
+func TestAStateThatWaitsForAnAnswerTakesRoom(t *testing.T) {
+	state := strings.Repeat("s", 1000)
+	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+		if mcp.Mentions(x.Request.Params, "requestState") {
+			return mcp.NewResult(x.Request.ID, json.RawMessage(done)), nil
+		}
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{"resultType":"input_required","requestState":"`+state+`","inputRequests":{"a":{"method":"roots/list"}}}`)), nil
+	}}
+	c := sessionAt(t, o, everything, fullClient(), nil)
+	for room, want := range map[int]string{2000: "done", 999: "no room"} {
+		p := &holdingPeer{peer: newPeer(), room: room}
+		asked := 0
+		p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+			asked = p.held
+			return mcp.NewResult(q.ID, json.RawMessage(`{"roots":[]}`)), nil
+		}
+		got := text(c.Do(testContext(t), exchange(request(mcp.IntID(3), mcp.MethodPromptsGet, `{"name":"x"}`), p)))
+		if !strings.Contains(got, want) || want == "done" && asked < len(state) || p.held != 0 {
+			t.Errorf("with room for %d: %s; %d were held while the client was asked, %d afterwards", room, got, asked, p.held)
+		}
+	}
+}
