@@ -80,6 +80,10 @@ func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 		if err != nil {
 			return nil, err
 		}
+		// The client may have set another log level meanwhile.
+		if base, err = c.introduction.into(base, c.logLevel()); err != nil {
+			return nil, err
+		}
 		request = &mcp.Message{ID: c.clients.newID(), Method: method}
 		if request.Params, err = required.again(base, responses); err != nil {
 			return nil, err
