@@ -41,7 +41,8 @@ type served struct {
 
 	// level is the log level that the server was given, "" for none. A session in which
 	// it is given one serves one request at a time.
-	level string
+	level  string
+	unsure bool // the server did not take a level in time, and may still be at work on it
 
 	// Guarded by modernClients.mu.
 	users int
@@ -89,7 +90,7 @@ func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 	}
 	defer c.put(key, s)
 	m, err := s.play(ctx, x, level)
-	if err != nil {
+	if err != nil || s.unsure {
 		c.spend(s)
 	}
 	return m, err

@@ -166,3 +166,77 @@ func callRound(t *testing.T, url, members, level, state string) (logs []string, 
 	t.Fatalf("there is no response: %s", all)
 	return nil, nil
 }
+
+// The session of a call is another's when that is over, and may not be in doubt then
+// about what it is still told for the first.
+func TestNothingIsSaidForACallThatIsOver(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		before bool // the call is over before its client comes back, or while the server is told of a level
+	}{{"before", true}, {"meanwhile", false}} {
+		t.Run(row.name, func(t *testing.T) {
+			withdraw, over, told := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
+			var at []*atOne
+			s := &sessionServer{capabilities: `{"logging":{}}`}
+			s.do = func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+				switch x.Request.Method {
+				case mcp.MethodSetLevel:
+					told <- struct{}{}
+					close(withdraw)
+					<-ctx.Done()
+					return nil, ctx.Err()
+				case mcp.MethodToolsCall:
+					at = append(at, c)
+					if len(at) > 1 {
+						return nil, nil
+					}
+					asking, cancel := context.WithCancel(ctx)
+					defer cancel()
+					defer close(over)
+					go func() {
+						<-withdraw
+						cancel()
+					}()
+					_, _ = x.Peer.Ask(asking, &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{}`)})
+				}
+				return nil, nil
+			}
+			b := atSessions(t, s)
+			srv := front(t, b)
+			_, result := callRound(t, srv.URL, `"name":"a"`, "", "")
+			state, _, _ := mcp.LookupString(result.Result, "requestState")
+			if row.before {
+				close(withdraw)
+				<-over
+				eventually(t, "the session to be given back", func() bool {
+					clients := b.(*bridge).clients
+					clients.mu.Lock()
+					defer clients.mu.Unlock()
+					return at[0].idleIn(clients)
+				})
+			}
+			_, result = callRound(t, srv.URL, `"name":"a"`, "info", state)
+			if kind, _, _ := mcp.LookupString(result.Result, "resultType"); kind != mcp.ResultComplete {
+				t.Fatalf("got %s", result.Encode())
+			}
+			if len(told) > 0 == row.before {
+				t.Errorf("the server was told of %d levels", len(told))
+			}
+			callRound(t, srv.URL, `"name":"a"`, "", "")
+			if same := at[0] == at[1]; same != row.before {
+				t.Errorf("the next call is in the same session: %t", same)
+			}
+		})
+	}
+}
+
+// idleIn: the session serves no request, and the next one may have it. The caller holds
+// the mutex of m.
+func (c *atOne) idleIn(m *modernClients) bool {
+	for _, p := range m.pools {
+		if slices.ContainsFunc(p.idle, func(s *served) bool { return s.Conn == c }) {
+			return true
+		}
+	}
+	return false
+}

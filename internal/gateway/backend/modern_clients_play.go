@@ -82,6 +82,8 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange, level string) (*
 		}
 	}
 	peer := &modernPeer{Peer: orNoPeer(x.Peer), session: s, client: x.Client, level: level}
+	peer.call, peer.over = context.WithCancel(ctx)
+	defer peer.end()
 	if c, ok := x.Peer.(gateway.Continued); ok {
 		c.OnLogLevel(peer.logFrom)
 	}
@@ -200,6 +202,9 @@ type modernPeer struct {
 	gateway.Peer
 	session *served
 	client  *gateway.Client
+	call    context.Context // ends with the call
+	over    context.CancelFunc
+	telling sync.Mutex // held while the server is told of another log level
 
 	mu    sync.Mutex
 	level string // of log messages that the request asks for; "" for none
@@ -233,7 +238,7 @@ func (p *modernPeer) logLevel() string {
 const levelTime = 2 * time.Second
 
 // logFrom makes p the way back to a request that goes on with the call, and asks for
-// other log messages than the one before.
+// other log messages than the one before. It does nothing when the call is over.
 func (p *modernPeer) logFrom(level string) {
 	p.mu.Lock()
 	p.level = level
@@ -241,12 +246,26 @@ func (p *modernPeer) logFrom(level string) {
 	if level == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), levelTime)
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	ctx, cancel := context.WithTimeout(p.call, levelTime)
 	defer cancel()
+	if ctx.Err() != nil {
+		return
+	}
 	// What the server asks meanwhile could be taken for something of this request.
 	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
+		p.session.unsure = true
 		p.session.hub.log.Debug("the server was not told of another log level", "error", err)
 	}
+}
+
+// end returns when the server is told nothing more for the call: its session may be
+// another's then.
+func (p *modernPeer) end() {
+	p.over()
+	p.telling.Lock()
+	defer p.telling.Unlock()
 }
 
 // Ask passes on a question.
