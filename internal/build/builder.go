@@ -190,7 +190,7 @@ func labels(r Request, version string) map[string]string {
 	if r.Dir != "" {
 		pkg = r.String()
 	}
-	return map[string]string{"dev.toolhaven.package": pkg, "dev.toolhaven.version": version}
+	return map[string]string{"dev.toolhaven.package": pkg, "dev.toolhaven.version": version, container.LabelUser: container.AnyUser}
 }
 
 // maxOutput bounds how much of a builder's output an error carries, in bytes.

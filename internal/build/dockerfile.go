@@ -95,14 +95,15 @@ func (in installation) system() *lines {
 		}
 		l.add("RUN %s", command)
 	}
+	// The home of the server, who is any user (container.AnyUser). To copy a directory
+	// is to copy what is in it, so this is said in both files.
+	l.add("RUN %s", words{"install", "-d", "-m", "0777", "-o", appID, "-g", appID, "/app"})
 	return l
 }
 
 func (in installation) installFile() string {
 	l := in.system()
 	l.add("COPY thv /thv")
-	l.add("RUN %s", words{"mkdir", "-p", "/app"})
-	l.add("RUN %s", words{"chown", appUser, "/app"})
 	l.add("RUN %s", in.script("user", appID))
 	if len(in.settings) > 0 {
 		l.add("COPY --chown=%s %s /settings/", appUser, settingsDir)
@@ -117,6 +118,7 @@ func (in installation) installFile() string {
 	for _, command := range in.commands() {
 		l.add("RUN %s", command)
 	}
+	l.add("RUN %s", words{"chmod", "-R", "a+rwX", "/app"})
 	return l.String()
 }
 

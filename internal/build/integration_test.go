@@ -242,6 +242,10 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 					t.Errorf("%s of the build stayed in the image: %s", path, out)
 				}
 			}
+			// Whoever it runs as has a home to keep things in (container.AnyUser).
+			if out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--cap-drop=ALL", "--user=1234:1234", "--entrypoint=mkdir", first.Image, "/app/.cache").CombinedOutput(); err != nil {
+				t.Errorf("a user of the machine's cannot write into the home: %s", out)
+			}
 			// The same version asked for by name is the same image.
 			r.Version = first.Version
 			second := mustBuild(t, builder(t, state), r)

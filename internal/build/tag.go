@@ -11,7 +11,7 @@ import (
 
 // recipe is raised when images are made differently from the same inputs, so
 // that no image of the old recipe is taken for one of the new.
-const recipe = 2
+const recipe = 3
 
 // inputs is everything that decides what is in an image.
 type inputs struct {

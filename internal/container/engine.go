@@ -80,6 +80,13 @@ type Info struct {
 	Socket     string // the address that answered
 }
 
+// LabelUser, of the value AnyUser, is on images that run as whichever user they are
+// started as: all of their files are for everybody.
+const (
+	LabelUser = "dev.toolhaven.user"
+	AnyUser   = "any"
+)
+
 // Image is what Toolhaven needs to know of a local image.
 type Image struct {
 	ID           string // sha256:...
@@ -131,6 +138,7 @@ type Config struct {
 	Labels     map[string]string
 	Mounts     []Mount
 	Publish    []Port
+	User       string // uid:gid; "" is the image's user. With SetUp, the entry point becomes it
 	Network    string // "none", "host", or a network's name; "" is the engine's default bridge
 	Privileged bool   // keep capabilities; only when a profile says so
 	SetUp      bool   // see above

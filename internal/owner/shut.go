@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func (s *site) shut(cfg container.Config, image container.Image) container.Confi
 		return cfg
 	}
 	first := guest.SetUp{
-		User: image.User,
+		User: cmp.Or(cfg.User, image.User),
 		Home: slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
 	}
 	for _, p := range cfg.Publish {

@@ -23,6 +23,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 	}{
 		{"an image of root's", container.Config{Network: "thv"}, container.Image{}, &guest.SetUp{}},
 		{"an image with a user", container.Config{Network: "thv"}, container.Image{User: "node:node"}, &guest.SetUp{User: "node:node"}},
+		{"a user other than the image's", container.Config{Network: "thv", User: "1:2"}, container.Image{User: "node:node"}, &guest.SetUp{User: "1:2"}},
 		{"a network that the person names", container.Config{Network: "lan"}, container.Image{}, &guest.SetUp{}},
 		{"ports that the person publishes", container.Config{Network: "thv", Publish: []container.Port{{HostPort: 1, ContainerPort: 80}, {ContainerPort: 65535}}}, container.Image{}, &guest.SetUp{Open: []uint16{80, 65535}}},
 		{"a home that the image sets", container.Config{Network: "thv"}, container.Image{Env: []string{"PATH=/bin", "HOME=/x"}}, &guest.SetUp{Home: true}},

@@ -62,6 +62,11 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	user, err := s.user(ctx, image)
+	if err != nil {
+		return err
+	}
+	cfg = runAs(cfg, user)
 	if cfg.Network == workload.SharedNetwork {
 		if err := s.engine.EnsureNetwork(ctx, cfg.Network); err != nil {
 			return err

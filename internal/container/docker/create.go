@@ -88,12 +88,12 @@ func (e *Engine) create(ctx context.Context, c container.Config, labels map[stri
 	return r.ID, err
 }
 
-// user is "" for the image's own.
+// user is who the entry point starts as, "" for the image's own.
 func user(c container.Config) string {
 	if c.SetUp {
 		return "0:0"
 	}
-	return ""
+	return c.User
 }
 
 // setUpCapabilities are those of an entry point that sets up: see

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 	t.Run("nothing is set up in a network of others", s.setUpNotOurs)
 	t.Run("limits are felt", s.limits)
 	t.Run("files are copied in before the start", s.copyTo)
+	t.Run("a user other than the image's", s.user)
 	t.Run("mounts", s.mounts)
 	t.Run("no port is published unless asked", s.noPorts)
 	t.Run("a published port is on the loopback address", s.publish)

@@ -30,6 +30,15 @@ func (s *suite) hardened(t *testing.T) {
 	}
 }
 
+func (s *suite) user(t *testing.T) {
+	status := s.output(t, func(c *container.Config) { c.User = "1234:567" }, "cat", "/proc/self/status")
+	for _, want := range []string{"Uid:\t1234\t1234\t", "Gid:\t567\t567\t"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("from inside, %q is not so:\n%s", want, status)
+		}
+	}
+}
+
 func (s *suite) mounts(t *testing.T) {
 	dir := t.TempDir()
 	// Without any capability, root in the container is nobody special.
