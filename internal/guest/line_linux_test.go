@@ -201,7 +201,7 @@ func TestDialRefused(t *testing.T) {
 	l.Close()
 	_, err = g.Dial(t.Context(), address)
 	want := "nothing listens on " + address + " in the container (connection refused)"
-	if err == nil || err.Error() != want {
+	if err == nil || !strings.HasPrefix(err.Error(), want) { // what else listens here is not ours to say
 		t.Errorf("error is %v, want %s", err, want)
 	}
 	if _, err = g.Dial(t.Context(), "not an address"); err == nil || !strings.Contains(err.Error(), "not an address") {

@@ -194,7 +194,7 @@ func handleDial(ctx context.Context, stream *yamux.Stream, req request, files *g
 // dialError names the address once and the cause in the kernel's words.
 func dialError(address string, err error) error {
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s in the container (connection refused)", address)
+		return fmt.Errorf("nothing listens on %s in the container (connection refused)%s", address, elsewhere(listening()))
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

@@ -1,0 +1,65 @@
+package guest
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxElsewhere is how many ports help a person who looks for one. Where there are
+// more, the container is on the machine's own network.
+const maxElsewhere = 3
+
+// elsewhere tells a person whose server listens on another port than it is thought
+// to, which.
+func elsewhere(ports []int) string {
+	if len(ports) == 0 || len(ports) > maxElsewhere {
+		return ""
+	}
+	words := make([]string, len(ports))
+	for i, port := range ports {
+		words[i] = strconv.Itoa(port)
+	}
+	return ", but on port " + strings.Join(words, " and ")
+}
+
+// listening are the TCP ports that something in this container listens on, ascending.
+func listening() []int {
+	var ports []int
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		f, err := os.Open(table)
+		if err != nil {
+			continue // a kernel without IPv6
+		}
+		ports = append(ports, listeners(f)...)
+		f.Close()
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// listeners reads a table of sockets (proc(5), /proc/net/tcp): the second column is
+// the local address, ADDRESS:PORT in hexadecimal, the fourth the state, of which 0A
+// is LISTEN. An engine's name server, on an address of 127.0.0.0/8 other than
+// 127.0.0.1, is nobody's server.
+func listeners(table io.Reader) []int {
+	var ports []int
+	lines := bufio.NewScanner(io.LimitReader(table, 1<<20))
+	for lines.Scan() {
+		column := strings.Fields(lines.Text())
+		if len(column) < 4 || column[3] != "0A" {
+			continue
+		}
+		address, hex, _ := strings.Cut(column[1], ":")
+		if strings.HasSuffix(address, "7F") && address != "0100007F" {
+			continue // little-endian machines, as all are that we have a guest for
+		}
+		if port, err := strconv.ParseUint(hex, 16, 16); err == nil && port > 0 {
+			ports = append(ports, int(port))
+		}
+	}
+	return ports
+}
