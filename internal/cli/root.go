@@ -55,6 +55,7 @@ go://), an exported configuration, or the URL of a remote server.`,
   thv list
   thv mcp tools files
   thv stop --all`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// The one way to see completions is the command `completion`.
@@ -62,6 +63,7 @@ go://), an exported configuration, or the URL of a remote server.`,
 		Args:              cobra.NoArgs,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("thv {{.Version}}\n")
 	root.SetOut(app.Out)
 	root.SetErr(app.Err)
 	root.PersistentFlags().BoolVar(&app.Debug, "debug", false, "Enable debug mode: log more")

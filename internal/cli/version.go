@@ -12,17 +12,23 @@ func newVersion(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "version", Short: "Show the version", Args: cobra.NoArgs, Example: "  thv version -o json",
 		RunE: func(*cobra.Command, []string) error {
-			b := buildinfo.Get()
 			if app.JSON {
+				b := buildinfo.Get()
 				return writeJSON(app.Out, map[string]string{
 					"version": b.Version, "commit": b.Commit, "buildDate": b.BuildDate,
 					"goVersion": b.GoVersion, "platform": b.Platform,
 				})
 			}
-			fmt.Fprintf(app.Out, "thv %s (%s, built %s, %s, %s)\n", b.Version, b.Commit, b.BuildDate, b.GoVersion, b.Platform)
+			fmt.Fprintf(app.Out, "thv %s\n", versionLine())
 			return nil
 		},
 	}
 	outputFlag(cmd, app)
 	return cmd
+}
+
+// versionLine is what `thv version` and `thv --version` say after the tool's name.
+func versionLine() string {
+	b := buildinfo.Get()
+	return fmt.Sprintf("%s (%s, built %s, %s, %s)", b.Version, b.Commit, b.BuildDate, b.GoVersion, b.Platform)
 }
