@@ -63,7 +63,7 @@ func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) e
 }
 
 func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) error {
-	owner, err := m.store.Owner(name)
+	owner, err := m.listeningOwner(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,24 @@ func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) e
 		return err
 	}
 	return m.store.SetLast(name, Stopped, reason)
+}
+
+// listeningOwner is who holds the workload. One that has only just taken hold, or lets
+// go, has no socket: it is waited for, but not for ever.
+func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	for {
+		owner, err := m.store.Owner(name)
+		if err != nil || owner == nil || owner.PID != 0 {
+			return owner, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return owner, nil
+		}
+	}
 }
 
 // end has owner let go of the workload: as it was asked to, or, which reason then

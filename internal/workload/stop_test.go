@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
@@ -108,5 +110,39 @@ func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
 	interrupt()
 	if err := m.Stop(ctx, "a", nil); !errors.Is(err, asked) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who has only just taken hold has no socket yet: a stop does not take it for one that
+// does not answer.
+func TestAStopWaitsForAnOwnerThatHasOnlyJustTakenHold(t *testing.T) {
+	m, s := testManager(t)
+	if err := m.Create(t.Context(), remoteSpec("a")); err != nil {
+		t.Fatal(err)
+	}
+	lock := flock.New(s.lockPath("a"))
+	if err := os.MkdirAll(filepath.Dir(s.lockPath("a")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- m.Stop(t.Context(), "a", nil) }()
+	for deadline := time.Now().Add(10 * time.Second); !s.StopAsked("a"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the stop left no note")
+		}
+	}
+	select { // the owner sees the note in the end, and lets go
+	case err := <-stopped:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil && !errors.Is(err, ErrNotRunning) {
+		t.Error(err)
 	}
 }
