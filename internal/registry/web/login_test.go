@@ -235,7 +235,7 @@ func TestSignInsThatFailSayWhyAndLetNobodyIn(t *testing.T) {
 		}, want: "another provider's"},
 		"a token that has expired": {change: func(_ *harness, p *fakeProvider, o *Options) {
 			o.Validate = func(context.Context, string) (*auth.Identity, error) {
-				return &auth.Identity{Provider: "main", Issuer: p.URL, Expires: time.Now().Add(-time.Second)}, nil
+				return &auth.Identity{Provider: "main", Issuer: p.URL, Expires: time.Now().Add(-time.Hour)}, nil
 			}
 		}, want: "has expired already"},
 		"claims that fit into no cookie": {change: func(_ *harness, p *fakeProvider, o *Options) {
