@@ -27,13 +27,13 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
-	"go.uber.org/goleak"
 
+	"github.com/toolhaven/toolhaven/test/leak"
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // No test leaves work behind: validators and servers are closed.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // issuer is an identity provider over real HTTP: discovery, keys, introspection.
 // Each of its three handlers may be replaced to make it a bad one.
@@ -288,9 +288,9 @@ func (l *testLog) logger() *slog.Logger {
 // eventually polls until something holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 15 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func reasons(err error) string {
 func client(t testing.TB) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	return &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

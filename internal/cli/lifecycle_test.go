@@ -52,7 +52,7 @@ func (p *thvProcess) says(t *testing.T, part string) {
 		if !strings.Contains(line, part) {
 			t.Errorf("it says %q, want %q", line, part)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Fatalf("it never says %q", part)
 	}
 }
@@ -80,7 +80,7 @@ func (p *thvProcess) interrupt(t *testing.T) {
 func waitForState(t *testing.T, app *App, name string, want workload.State) {
 	t.Helper()
 	var st workload.Status
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
 		if err := json.Unmarshal([]byte(must(t, app, "status", name, "-o", "json")), &st); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
 	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Fatal("the server was never called")
 	}
 	rm := startProgram(t, "rm", "one")
@@ -181,7 +181,7 @@ func starting(t *testing.T, asked <-chan struct{}, args ...string) *thvProcess {
 	}
 	select {
 	case <-asked:
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Fatal("the server was never asked")
 	}
 	return p
@@ -240,7 +240,7 @@ func TestTheAdviceFitsTheState(t *testing.T) {
 	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Fatal("the server was never called")
 	}
 	stop := startProgram(t, "stop", "one")

@@ -8,9 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+// longEnough bounds every wait of a test for something that must happen.
+const longEnough = time.Minute
 
 // asProgram makes this test, started again, the program thv.
 const asProgram = "THV_TEST_AS_PROGRAM"
@@ -34,7 +38,7 @@ func livingApp(t *testing.T) *App {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for name, value := range map[string]string{
 		"HOME": dir, "XDG_STATE_HOME": filepath.Join(dir, "s"), "XDG_CONFIG_HOME": filepath.Join(dir, "c"), "XDG_RUNTIME_DIR": filepath.Join(dir, "r"),
-		"THV_ENGINE": "unix://" + filepath.Join(dir, "none.sock"), EnvStartTimeout: "20s",
+		"THV_ENGINE": "unix://" + filepath.Join(dir, "none.sock"), EnvStartTimeout: "60s",
 	} {
 		t.Setenv(name, value)
 	}

@@ -101,7 +101,7 @@ func TestCtrlCEndsTheWaitForArgumentsOnStandardInput(t *testing.T) {
 		if exitCode(err) != exitInterrupted {
 			t.Errorf("it ends with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Error("it goes on reading")
 	}
 }

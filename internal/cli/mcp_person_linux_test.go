@@ -109,7 +109,7 @@ func TestAQuestionThatTheServerTakesBackLeavesTheNextOneItsAnswer(t *testing.T) 
 		if err != nil || out.String() != "decline\n" {
 			t.Errorf("%v: %q", err, out.String())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		t.Error("the answer to the second went to the first")
 	}
 }

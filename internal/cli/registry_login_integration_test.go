@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -18,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +28,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/auth"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // protectedRegistry is a registry with one remote server, behind our validator,
@@ -159,7 +160,7 @@ func (s *session) login(extra []string, args ...string) (address string, stdin i
 		s.t.Helper()
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(longEnough):
 			s.t.Fatal("the login does not end")
 		}
 		cmd.Wait()
@@ -175,7 +176,7 @@ func (s *session) login(extra []string, args ...string) (address string, stdin i
 	case <-ended:
 		finish(-1)
 		s.t.FailNow()
-	case <-time.After(20 * time.Second):
+	case <-time.After(longEnough):
 		s.t.Fatal("no address is shown")
 	}
 	return address, in, finish
@@ -191,7 +192,7 @@ var (
 func (s *session) visit(address string, follow bool) (back string) {
 	s.t.Helper()
 	jar, _ := cookiejar.New(nil)
-	client := &http.Client{Jar: jar, Timeout: 10 * time.Second, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+	client := &http.Client{Jar: jar, Timeout: longEnough, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 		if req.URL.Path == "/callback" {
 			back = req.URL.String()
 			s.secrets[req.URL.Query().Get("code")] = true
@@ -316,7 +317,7 @@ func fakeOpener(t *testing.T) (env string, opened func() string) {
 		t.Fatal(err)
 	}
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), func() string {
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(longEnough); time.Now().Before(deadline); {
 			if b, err := os.ReadFile(note); err == nil {
 				count, address, _ := strings.Cut(strings.TrimSuffix(string(b), "|"), "|")
 				if count != "1" {
@@ -332,12 +333,11 @@ func fakeOpener(t *testing.T) (env string, opened func() string) {
 }
 
 func TestABrowserIsOpenedAndComesBack(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := local.FreePort() // for the client whose redirect URI is compared exactly
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // a port that is free, for the client whose redirect URI is compared exactly
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	port := strconv.Itoa(free)
 	provider := idp.Start(t, idp.Options{WebRedirects: []string{"http://127.0.0.1:" + port + "/callback"}})
 	location := protectedRegistry(t, provider, "https://remote.example/mcp")
 	for name, args := range map[string][]string{
@@ -381,7 +381,7 @@ func TestAPersonWithChromiumSignsIn(t *testing.T) {
 	defer stop()
 	browser, stop := chromedp.NewContext(allocator)
 	defer stop()
-	bounded, stop := context.WithTimeout(browser, 60*time.Second)
+	bounded, stop := context.WithTimeout(browser, 3*time.Minute)
 	defer stop()
 	var title, text, at string
 	if err := chromedp.Run(bounded,

@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // Both programs as they are: the registry server is signed in to, at an identity
@@ -35,12 +37,12 @@ func TestTheRegistryServerIsSignedInTo(t *testing.T) {
 		}
 		return path
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
-	address, origin := l.Addr().String(), "http://"+l.Addr().String()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	origin := "http://" + address
 	provider := idp.Start(t, idp.Options{})
 	config := file("registry.yaml", fmt.Sprintf(`auth:
   oauth:
@@ -73,7 +75,7 @@ database:
 		}
 	})
 	location := origin + "/registry/default"
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(location + "/v0.1/servers")
 		if err == nil {
 			resp.Body.Close()

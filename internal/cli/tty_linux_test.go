@@ -71,7 +71,7 @@ func screenOf(t *testing.T, columns uint16) *screen {
 // shows waits until the screen shows text and returns everything on it.
 func (s *screen) shows(t *testing.T, text string) string {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(longEnough); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		seen := s.seen.String()
 		s.mu.Unlock()
@@ -149,7 +149,7 @@ func TestWhatIsMissingIsAskedForOnATerminal(t *testing.T) {
 	s.shows(t, "REGION (where it is): ")
 	io.WriteString(s.person, "eu\n")
 	s.shows(t, "PASSPHRASE: ")
-	for deadline := time.Now().Add(10 * time.Second); s.echoes(t); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(longEnough); s.echoes(t); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a secret is shown while it is typed")
 		}
@@ -175,7 +175,7 @@ func TestCtrlCAtAPromptGivesTheTerminalBack(t *testing.T) {
 		done <- askMissing(ctx, app, map[string]string{}, []source.Input{{Name: "TOKEN", Required: true}})
 	}()
 	s.shows(t, "TOKEN: ")
-	for deadline := time.Now().Add(10 * time.Second); s.echoes(t); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(longEnough); s.echoes(t); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("what looks like a secret is shown while it is typed")
 		}

@@ -101,7 +101,7 @@ func TestTheSpinnersLineNeverWraps(t *testing.T) {
 		p.event(c.event)
 		s.shows(t, c.end)
 		// Several turns, and a clearing.
-		for deadline := time.Now().Add(10 * time.Second); strings.Count(s.shows(t, c.end), c.end) < 3; {
+		for deadline := time.Now().Add(longEnough); strings.Count(s.shows(t, c.end), c.end) < 3; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: it does not turn", what)
 			}

@@ -96,11 +96,14 @@ func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
 
 func TestAWithdrawnQuestionIsTakenFromTheClient(t *testing.T) {
 	b := newFakeBackend()
+	withdrawn := errors.New("withdrawn")
+	withdraw := make(chan struct{})
 	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() { <-withdraw; cancel(withdrawn) }()
 		_, err := asking(ctx, c, x)
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, withdrawn) {
 			return nil, fmt.Errorf("got %w", err)
 		}
 		return echo(x), nil
@@ -108,6 +111,7 @@ func TestAWithdrawnQuestionIsTakenFromTheClient(t *testing.T) {
 	_, srv := serve(t, b, nil, nil)
 	e := newWire(t, srv).initialize(mcp.V20251125).stream("POST", "/mcp", req("1", "tools/call", "{}"))
 	q := e.message()
+	close(withdraw)
 	m := e.message()
 	id, _, _ := mcp.Lookup(m.Params, "requestId")
 	if m.Method != mcp.NotificationCancelled || string(id) != q.ID.String() {

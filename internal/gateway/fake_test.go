@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait of a test; it is never waited out when all is well.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // fakeBackend is a server in memory. What it does with a request is do's
 // business; by default it echoes params.

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestAConfigurationIsCheckedAndAllFaultsAreTold(t *testing.T) {
 	_, err := New(Config{Name: "x", Mode: "carrier-pigeon", SessionTTL: -1, EndpointPrefix: "//evil.example", AllowedHosts: []string{"a b", "http://x"}})
@@ -392,12 +392,9 @@ func TestSessionsLeaveNothingBehind(t *testing.T) {
 	cycle(cycles)
 	after := used()
 	t.Logf("%d cycles: %d KiB before, %d KiB after", cycles, before>>10, after>>10)
-	if after-before > 256<<10 {
-		t.Errorf("%d KiB more", (after-before)>>10)
-	}
-	if n := runtime.NumGoroutine(); n > goroutines+2 {
-		t.Errorf("%d goroutines, before %d", n, goroutines)
-	}
+	// The server's side of the last connections may still be ending.
+	eventually(t, "the memory of before", func() bool { return used()-before <= 256<<10 })
+	eventually(t, "the goroutines of before", func() bool { return runtime.NumGoroutine() <= goroutines+2 })
 	if g.Sessions() != 0 {
 		t.Errorf("%d sessions", g.Sessions())
 	}

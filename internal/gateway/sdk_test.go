@@ -24,7 +24,7 @@ import (
 // with each front, our backend for streamable HTTP, and its server in each era.
 // So they go through all four corners: what a user relies on is the same in each.
 
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // sdkServer is a server with tools that use every way of the protocol.
 type sdkServer struct {

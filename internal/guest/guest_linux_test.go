@@ -93,7 +93,7 @@ func startGuestOver(t *testing.T, shortcut *Shortcut, change ...func(*exec.Cmd))
 	g := &running{stdin: in, stderr: &lockedBuffer{}, exited: make(chan error, 1)}
 	g.cmd = exec.Command(guestProgram)
 	g.cmd.Stdin, g.cmd.Stdout, g.cmd.Stderr = theirIn, theirOut, g.stderr
-	g.cmd.WaitDelay = time.Second
+	g.cmd.WaitDelay = patience / 2
 	if shortcut != nil {
 		g.cmd.Args = append(g.cmd.Args, filepath.Join(shortcut.Dir(), socketName))
 	}
@@ -116,7 +116,7 @@ func startGuestOver(t *testing.T, shortcut *Shortcut, change ...func(*exec.Cmd))
 	}
 	t.Cleanup(func() {
 		g.Close()
-		g.mustExit(t, 10*time.Second)
+		g.mustExit(t, patience)
 		if left := g.processes(t); len(left) > 0 {
 			t.Errorf("the guest has ended and left processes: %v", left)
 		}
@@ -170,12 +170,15 @@ func (g *running) zombies(t *testing.T) int {
 	return strings.Count(string(out), "Z")
 }
 
+// patience bounds every wait of a test for something that must happen.
+const patience = time.Minute
+
 // eventually waits until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within ten seconds: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

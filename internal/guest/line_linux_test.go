@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // family starts a process that cannot be ended politely, with a daemon.
@@ -44,7 +46,7 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 				t.Fatalf("only %d processes run", n)
 			}
 			tt.cut(g)
-			g.mustExit(t, 9*time.Second)
+			g.mustExit(t, patience)
 			if left := g.processes(t); len(left) > 0 {
 				t.Errorf("processes left: %v", left)
 			}
@@ -52,7 +54,7 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 				// Who has lost its parent is buried by another, in its own time.
 				eventually(t, pid+" is gone", func() bool { return !alive(t, pid) })
 			}
-			within(t, 5*time.Second, "noticing it", func() {
+			within(t, patience, "noticing it", func() {
 				<-g.Done()
 				for _, p := range []Process{polite, stubborn} {
 					// Either how it ended was still said, or that nobody can say.
@@ -70,14 +72,14 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 
 func TestCallsHonourTheirContext(t *testing.T) {
 	g := startGuest(t)
-	g.cmd.Process.Signal(syscall.SIGSTOP) // a guest that does not answer
+	local.Freeze(t, g.cmd.Process.Pid) // a guest that does not answer
 	ctx := short(t, 100*time.Millisecond)
-	within(t, 5*time.Second, "a spawn", func() {
+	within(t, patience, "a spawn", func() {
 		if _, err := g.Spawn(ctx, []string{"sleep", "1000"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("spawn: %v", err)
 		}
 	})
-	within(t, 5*time.Second, "a dial", func() {
+	within(t, patience, "a dial", func() {
 		if _, err := g.Dial(ctx, "127.0.0.1:1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("dial: %v", err)
 		}
@@ -126,7 +128,7 @@ func TestDial(t *testing.T) {
 	woken := make(chan error, 1)
 	go func() { _, err := c.Read(make([]byte, 1)); woken <- err }()
 	c.Close()
-	within(t, 5*time.Second, "closing", func() {
+	within(t, patience, "closing", func() {
 		if err := <-woken; err == nil {
 			t.Error("a read of a closed connection succeeded")
 		}
@@ -164,7 +166,7 @@ func TestDialClosedUnread(t *testing.T) {
 	}
 	io.ReadFull(c, make([]byte, 1<<20))
 	c.Close()
-	within(t, 5*time.Second, "the server's notice", func() { <-ended })
+	within(t, patience, "the server's notice", func() { <-ended })
 	eventually(t, "no stream left", func() bool { return g.session.NumStreams() == 0 })
 }
 
@@ -274,7 +276,7 @@ func TestGuestThatIsNoGuest(t *testing.T) {
 		go io.Copy(io.Discard, theirs)
 		io.WriteString(theirs, "standard_init_linux.go:228: exec user process caused: exec format error\n")
 	}()
-	within(t, 5*time.Second, "noticing", func() {
+	within(t, patience, "noticing", func() {
 		if _, err := line.Spawn(t.Context(), []string{"true"}); !errors.Is(err, ErrLineLost) {
 			t.Errorf("spawn: %v", err)
 		}
@@ -315,7 +317,7 @@ func TestGuestDoesNotRunAtATerminal(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Fatal("this test needs script(1) for a terminal:", err)
 	}
-	out, err := exec.CommandContext(short(t, 10*time.Second), "script", "-qec", guestProgram, "/dev/null").CombinedOutput()
+	out, err := exec.CommandContext(short(t, patience), "script", "-qec", guestProgram, "/dev/null").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "started by thv inside the containers") {
 		t.Errorf("%v: %s", err, out)
 	}

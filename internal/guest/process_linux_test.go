@@ -251,7 +251,7 @@ func TestReaderThatDoesNotReadStallsNobodyElse(t *testing.T) {
 	if got, err := g.output(t, "echo", "still"); got != "still" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	within(t, 5*time.Second, "stopping both", func() {
+	within(t, patience, "stopping both", func() {
 		if err := errors.Join(loud.Stop(t.Context()), deaf.Stop(t.Context())); err != nil {
 			t.Error(err)
 		}
@@ -267,7 +267,7 @@ func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
 	if out, err := io.ReadAll(p.Stdout()); err != nil || len(out) > 0 {
 		t.Errorf("%q, %v", out, err)
 	}
-	within(t, 5*time.Second, "writing to a process that has closed its input", func() {
+	within(t, patience, "writing to a process that has closed its input", func() {
 		p.Stdin().Write(make([]byte, 4<<20))
 	})
 	select {
@@ -294,22 +294,44 @@ func TestStopIsAsPoliteAsNeeded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := g.spawn(t, "sh", "-c", tt.script)
-			if got := readWord(t, p); got != "up" {
-				t.Fatalf("it said %q", got)
-			}
-			began := time.Now()
-			if err := p.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(began); took < tt.atLeast || took > tt.atMost {
-				t.Errorf("took %s, want between %s and %s", took, tt.atLeast, tt.atMost)
-			}
-			if err := p.Wait(); err == nil || err.Error() != tt.want {
-				t.Errorf("ended with %v, want %s", err, tt.want)
-			}
+			timely(t, func() error {
+				return stops(t, g.spawn(t, "sh", "-c", tt.script), tt.want, tt.atLeast, tt.atMost)
+			})
 		})
 	}
+}
+
+// stops ends a process that has said that it is up, and judges how it ended and when.
+func stops(t *testing.T, p Process, want string, atLeast, atMost time.Duration) error {
+	t.Helper()
+	if got := readWord(t, p); got != "up" {
+		t.Fatalf("it said %q", got)
+	}
+	began := time.Now()
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	took, err := time.Since(began), p.Wait()
+	switch {
+	case took < atLeast || took > atMost:
+		return fmt.Errorf("took %s, want between %s and %s; it ended with %v", took, atLeast, atMost, err)
+	case err == nil || err.Error() != want:
+		return fmt.Errorf("ended with %v, want %s", err, want)
+	}
+	return nil
+}
+
+// timely tries what depends on how soon processes run up to three times: a busy
+// machine may keep one waiting for longer than a grace.
+func timely(t *testing.T, try func() error) {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Error(err)
 }
 
 // A listener gets its SIGTERM at once, once, and both graces from there.
@@ -326,23 +348,13 @@ func TestStopOfAListener(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", tt.script})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := readWord(t, p); got != "up" {
-				t.Fatalf("it said %q", got)
-			}
-			began := time.Now()
-			if err := p.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(began); took < tt.atLeast || took > tt.atMost {
-				t.Errorf("took %s, want between %s and %s", took, tt.atLeast, tt.atMost)
-			}
-			if err := p.Wait(); err == nil || err.Error() != tt.want {
-				t.Errorf("ended with %v, want %s", err, tt.want)
-			}
+			timely(t, func() error {
+				p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", tt.script})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return stops(t, p, tt.want, tt.atLeast, tt.atMost)
+			})
 		})
 	}
 }
@@ -356,18 +368,25 @@ func TestListenersEndWithTheLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := startGuest(t)
-			twice := filepath.Join(t.TempDir(), "twice")
-			p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", script, twice})
-			if err != nil {
-				t.Fatal(err)
-			}
-			readWord(t, p)
-			g.Close()
-			g.mustExit(t, lineLostGrace)
-			if _, err := os.Stat(twice); err == nil {
-				t.Error("it was sent SIGTERM twice")
-			}
+			timely(t, func() error {
+				g := startGuest(t)
+				twice := filepath.Join(t.TempDir(), "twice")
+				p, err := g.SpawnListener(t.Context(), []string{"sh", "-c", script, twice})
+				if err != nil {
+					t.Fatal(err)
+				}
+				readWord(t, p)
+				began := time.Now()
+				g.Close()
+				g.mustExit(t, patience)
+				if _, err := os.Stat(twice); err == nil {
+					t.Error("it was sent SIGTERM twice")
+				}
+				if took := time.Since(began); took > lineLostGrace {
+					return fmt.Errorf("it took %s", took)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -376,7 +395,7 @@ func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 	readWord(t, p)
-	within(t, stopGrace, "stop", func() {
+	within(t, 2*stopGrace, "stop", func() {
 		if err := p.Stop(short(t, 50*time.Millisecond)); err != nil {
 			t.Error(err)
 		}
@@ -403,7 +422,7 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 			}
 			eventually(t, "the end of what it started", func() bool { return !alive(t, pid) })
 			// Nobody holds its output open.
-			within(t, 5*time.Second, "the end of its output", func() { io.Copy(io.Discard, p.Stdout()) })
+			within(t, patience, "the end of its output", func() { io.Copy(io.Discard, p.Stdout()) })
 		})
 	}
 	eventually(t, "the end of all that was killed", func() bool { return len(g.processes(t)) == 0 })

@@ -3,7 +3,6 @@ package guest
 import (
 	"os/exec"
 	"testing"
-	"time"
 )
 
 // A process that is just becoming another program does not show its environment, and
@@ -22,6 +21,6 @@ func TestSweepOfWhatIsExecuting(t *testing.T) {
 			_ = cmd.Wait()
 		}()
 		sweep(mark)
-		within(t, 10*time.Second, "the end of what was swept", func() { <-ended })
+		within(t, patience, "the end of what was swept", func() { <-ended })
 	}
 }

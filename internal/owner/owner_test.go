@@ -19,6 +19,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // remoteServer is an MCP server that can be made to fail, over real HTTP.
@@ -52,14 +53,16 @@ func newRemoteServer(t *testing.T) *remoteServer {
 	return r
 }
 
+// patience bounds every wait of a test for something that must happen.
+const patience = time.Minute
+
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 func remoteSpec(url string, port int) *workload.Spec {
@@ -84,7 +87,7 @@ func start(t *testing.T, url string, change func(*Config, *workload.Spec)) *runn
 	store := workload.OpenStore(t.TempDir(), t.TempDir())
 	spec := remoteSpec(url, freePort(t))
 	r := &running{store: store, spec: spec, ready: make(chan struct{}), ended: make(chan error, 1)}
-	cfg := Config{Name: "r", Store: store, StartTimeout: 10 * time.Second, PingEvery: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{Name: "r", Store: store, StartTimeout: time.Minute, PingEvery: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
 	var once sync.Once
 	cfg.Notices = func(n workload.Notice) {
 		if n.Ready {
@@ -103,7 +106,7 @@ func start(t *testing.T, url string, change func(*Config, *workload.Spec)) *runn
 		cancel()
 		select {
 		case <-r.ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Error("the owner did not end")
 		}
 	})
@@ -117,7 +120,7 @@ func (r *running) waitReady(t *testing.T) {
 	case err := <-r.ended:
 		r.ended <- err
 		t.Fatalf("ended before it was ready: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("never ready")
 	}
 }
@@ -128,7 +131,7 @@ func (r *running) end(t *testing.T) error {
 	case err := <-r.ended:
 		r.ended <- err
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the owner did not end")
 		return nil
 	}
@@ -202,7 +205,7 @@ func TestAStopWhileItStartsIsNoFailure(t *testing.T) {
 	})
 	select {
 	case <-asked:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server was never asked")
 	}
 	o, err := r.store.Owner("r")
@@ -272,7 +275,7 @@ func TestALostRemoteServerDegradesAndRecoversWithoutARestart(t *testing.T) {
 
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(45 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never %s", what)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -38,7 +39,7 @@ func newMortalServer(t *testing.T, stateless bool) *mortalServer {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "mortal", Version: "1"}, nil)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: stateless})
-	m := &mortalServer{t: t, addr: "127.0.0.1:0"}
+	m := &mortalServer{t: t, addr: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
 	m.deafTo.Store("")
 	m.serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -67,7 +68,6 @@ func (m *mortalServer) live() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.addr = l.Addr().String()
 	m.alive = &http.Server{Handler: m.serve, ReadHeaderTimeout: time.Minute}
 	go m.alive.Serve(l)
 }
@@ -217,7 +217,7 @@ func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
 	resp.Body.Close()
 	select {
 	case <-found:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("never found")
 	}
 }

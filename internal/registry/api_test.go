@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // registryServer serves entries as the official API v0.1 does: two servers on a
@@ -198,13 +200,13 @@ func TestAnAnswerThatIsTooLargeIsNotRead(t *testing.T) {
 }
 
 func TestNobodyAnswers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // nobody listens there now
-	api := openAPI(t, "http://"+l.Addr().String(), &http.Client{})
-	if _, err := api.Get(t.Context(), "io.example/a"); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), l.Addr().String()) {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	api := openAPI(t, "http://"+address, &http.Client{})
+	if _, err := api.Get(t.Context(), "io.example/a"); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), address) {
 		t.Errorf("got %v", err)
 	}
 }

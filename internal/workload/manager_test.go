@@ -41,6 +41,7 @@ func testOwner(name string) int {
 		say(Notice{Stopped: true})
 		return 0
 	case "slow":
+		os.WriteFile(os.Getenv("TEST_MARK")+".begun", nil, 0o600)
 		io.Copy(io.Discard, os.Stdin) // until the starter goes
 		os.WriteFile(os.Getenv("TEST_MARK"), nil, 0o600)
 		return 1
@@ -203,7 +204,7 @@ func kill(t *testing.T, pid int) {
 
 func waitState(t *testing.T, m *Manager, name string, want State) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		st, err := m.Status(t.Context(), name)
 		if err == nil && st.State == want {
@@ -278,8 +279,14 @@ func TestAnInterruptedStartTellsTheOwner(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	t.Setenv("TEST_OWNER", "slow")
 	t.Setenv("TEST_MARK", mark)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		for !exists(mark+".begun") && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		cancel()
+	}()
 	if _, err := run(ctx, m, "a"); err == nil {
 		t.Fatal("an interrupted run succeeded")
 	}

@@ -6,14 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 func processAlive(p *os.Process) bool { return p.Signal(syscall.Signal(0)) == nil }
@@ -21,7 +20,7 @@ func processAlive(p *os.Process) bool { return p.Signal(syscall.Signal(0)) == ni
 func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
 	m, _ := testManager(t)
 	st := mustRun(t, m, "a")
-	freeze(t, st.PID)
+	local.Freeze(t, st.PID)
 	now, err := m.Status(t.Context(), "a")
 	if err != nil || now.State != Unresponsive || now.PID != st.PID {
 		t.Errorf("status of a stopped gateway: %+v, %v", now, err)
@@ -37,7 +36,7 @@ func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
 func TestAnInterruptKillsNoGatewayThatDoesNotAnswer(t *testing.T) {
 	m, s := testManager(t)
 	st := mustRun(t, m, "a")
-	freeze(t, st.PID)
+	local.Freeze(t, st.PID)
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	err := m.Stop(ctx, "a", nil)
@@ -46,30 +45,6 @@ func TestAnInterruptKillsNoGatewayThatDoesNotAnswer(t *testing.T) {
 	}
 	if o, err := s.Owner("a"); err != nil || o == nil || o.PID != st.PID {
 		t.Errorf("the gateway was killed: %+v, %v", o, err)
-	}
-}
-
-// freeze stops a process and waits until it has stopped: the signal is delivered
-// later than kill returns.
-func freeze(t *testing.T, pid int) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		// proc(5): pid (comm) state ...; elsewhere there is nothing to look at.
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if errors.Is(err, fs.ErrNotExist) {
-			return
-		}
-		if _, rest, ok := strings.Cut(string(stat), ") "); ok && rest[0] == 'T' {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d does not stop: %s", pid, stat)
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 const (
@@ -86,7 +88,7 @@ func (h *harness) start(ctx context.Context, c cell, dir string) (url string, en
 
 // startServer starts a server on the host and waits until it listens.
 func (h *harness) startServer(ctx context.Context, b backend, log string) (url string, stop func(), err error) {
-	port, err := freePort(ctx)
+	port, err := freePort()
 	if err != nil {
 		return "", nil, err
 	}
@@ -122,17 +124,13 @@ func (h *harness) fill(in []string, port string) []string {
 	return out
 }
 
-func freePort(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+func freePort() (string, error) {
+	port, err := local.FreePort()
+	return strconv.Itoa(port), err
 }
 
 func listens(ctx context.Context, addr string, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -182,7 +180,7 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 	bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	// Not the port of the name, which another run on this machine may have.
-	port, err := freePort(ctx)
+	port, err := freePort()
 	if err != nil {
 		stop()
 		return "", nil, err

@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,12 +108,11 @@ func installed() (string, error) {
 // configure writes the configuration, with a port that is free now.
 func (p *Provider) configure(t testing.TB) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	dir := t.TempDir()
 	p.Issuer, p.config = "http://"+address+"/dex", filepath.Join(dir, "dex.json")
 	type object = map[string]any
@@ -142,7 +142,7 @@ func (p *Provider) configure(t testing.TB) {
 }
 
 // startTimeout is for a busy machine.
-const startTimeout = 30 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Restart starts the provider after Stop, on the same port with the same data.
 func (p *Provider) Restart(t testing.TB) {
@@ -251,7 +251,7 @@ func (p *Provider) get(path string) ([]byte, error) {
 }
 
 func do(req *http.Request) ([]byte, error) {
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

@@ -12,19 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
 // noLeaks fails the test if goroutines started after it are left at its end.
 // Call it first.
 func noLeaks(t *testing.T) {
 	t.Helper()
-	now := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, now) })
+	leak.None(t)
 }
 
 // gatewayOf is a gateway before b until the test ends.

@@ -111,6 +111,13 @@ func Start(t testing.TB, options Options) *Provider {
 		t.Fatalf("the identity provider cannot be started: %v; test/setup/idp.sh installs it", err)
 	}
 	options.setDefaults()
+	if options.Port == 0 {
+		// Not one that the system chooses: that could be given to another program
+		// while this one is stopped.
+		if options.Port, err = local.FreePort(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p := &Provider{options: options, dir: dir, Port: options.Port}
 	first := newKey(t, options.Algorithm)
 	if options.KeyID != "" {
@@ -227,7 +234,7 @@ func (o *Options) clients() []map[string]any {
 }
 
 // startTimeout bounds how long the provider may take to answer.
-const startTimeout = 30 * time.Second
+const startTimeout = 2 * time.Minute
 
 // tell sends one line and waits for its answer. The caller holds the lock.
 func (p *Provider) tell(t testing.TB, message any) {

@@ -69,7 +69,7 @@ func (p *Provider) post(t testing.TB, path, client, secret string, form url.Valu
 func (p *Provider) client() *http.Client {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.options.CertPEM)
-	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{RootCAs: roots},
 	}}

@@ -4,10 +4,14 @@ package local
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -44,6 +48,24 @@ func PrivateAddress(t testing.TB) string {
 	}
 	t.Skip("this machine has no private address but loopback")
 	return ""
+}
+
+// FreePort is a port of this machine's loopback that nobody listens on. It stays so
+// until the caller uses it, however many programs run meanwhile: the system gives
+// ports from 32768 on to those that ask for any, and thv has the 10,000 before 30000.
+func FreePort() (int, error) {
+	const first, count = 10_000, 10_000
+	var lc net.ListenConfig
+	var last error
+	for range 100 {
+		port := first + rand.IntN(count)
+		l, err := lc.Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
+	}
+	return 0, fmt.Errorf("find a free port: %w", last)
 }
 
 // Output collects what a program writes, for one who reads meanwhile.

@@ -5,7 +5,6 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -67,16 +66,6 @@ func unprivileged() (*syscall.SysProcAttr, error) {
 	}
 	as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return as, nil
-}
-
-// freePort is one that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // guard starts a process that waits for this one to end, however it does, and

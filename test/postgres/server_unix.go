@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // Options of a server; the zero value trusts everybody who connects.
@@ -46,7 +48,7 @@ type Server struct {
 
 // startTimeout bounds how long the server may take to answer, the repair after a
 // crash included.
-const startTimeout = 60 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Start starts a server that trusts everybody; it answers when Start returns.
 func Start(t testing.TB) *Server {
@@ -76,7 +78,7 @@ func StartWith(t testing.TB, options Options) *Server {
 			t.Fatal(err)
 		}
 	}
-	if s.Port, err = freePort(); err != nil {
+	if s.Port, err = local.FreePort(); err != nil {
 		t.Fatal(err)
 	}
 	s.initialize(t)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // A server that listens on all addresses of its container is reached through the
@@ -135,10 +137,9 @@ func (p *place) container(t *testing.T, name string) (container, ip, bridge stri
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }

@@ -15,14 +15,14 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/goleak"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
 // patience bounds every wait of a test for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
@@ -35,8 +35,7 @@ func testContext(t *testing.T) context.Context {
 // Call it first.
 func noLeaks(t *testing.T) {
 	t.Helper()
-	now := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, now) })
+	leak.None(t)
 }
 
 // peer records what a server sends to a client and answers its questions.

@@ -37,12 +37,15 @@ func shell(script string, then ...string) []string {
 // is given up long before the caller's patience ends, and what it printed is
 // shown.
 func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
-	tests := map[string]struct{ script, shown string }{
-		"a log":         {`echo 'Listening on port 8080'; cat > /dev/null`, "Listening on port 8080\n"},
-		"a JSON log":    {`echo '{"level":30,"msg":"up"}'; cat > /dev/null`, `{"level":30,"msg":"up"}` + "\n"},
-		"a prompt":      {`printf 'Hello\n'; printf 'Password: '; cat > /dev/null`, "Hello\nPassword:\n"},
-		"half a line":   {`printf 'abc'; sleep 0.1; printf 'def\n'; cat > /dev/null`, "abcdef\n"},
-		"other framing": {`printf 'Content-Length: 2\r\n\r\n{}'; cat > /dev/null`, "Content-Length: 2\n{}\n"},
+	tests := map[string]struct {
+		script, shown string
+		babble        time.Duration // long where the program says more than one thing
+	}{
+		"a log":         {`echo 'Listening on port 8080'; cat > /dev/null`, "Listening on port 8080\n", 500 * time.Millisecond},
+		"a JSON log":    {`echo '{"level":30,"msg":"up"}'; cat > /dev/null`, `{"level":30,"msg":"up"}` + "\n", 500 * time.Millisecond},
+		"a prompt":      {`printf 'Hello\n'; printf 'Password: '; cat > /dev/null`, "Hello\nPassword:\n", 3 * time.Second},
+		"half a line":   {`printf 'abc'; sleep 0.1; printf 'def\n'; cat > /dev/null`, "abcdef\n", 3 * time.Second},
+		"other framing": {`printf 'Content-Length: 2\r\n\r\n{}'; cat > /dev/null`, "Content-Length: 2\n{}\n", 500 * time.Millisecond},
 	}
 	for name, tt := range tests {
 		for kind, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
@@ -50,7 +53,7 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 				noLeaks(t)
 				s := newSite(t)
 				shown := &words{}
-				b := s.backend(t, StdioConfig{Babble: 500 * time.Millisecond, Stray: shown}, shell(tt.script)...)
+				b := s.backend(t, StdioConfig{Babble: tt.babble, Stray: shown}, shell(tt.script)...)
 				if _, err := b.Open(testContext(t), client, newPeer()); !errors.Is(err, ErrBabble) {
 					t.Errorf("open: %v", err)
 				}
@@ -66,23 +69,27 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 // Servers that greet, and then take their time, are not: neither while they say
 // something now and then, nor when they are silent from the start.
 func TestStdioServerThatGreetsAndIsSlow(t *testing.T) {
+	// Longer than a busy machine takes to run a program; what is to last longer than
+	// this takes six seconds.
+	const babble = 5 * time.Second
 	for name, script := range map[string]string{
 		"a banner":          `echo Starting...; exec "$@"`,
-		"reports":           `for i in 1 2 3 4 5 6; do printf 'loading %s... ' $i; sleep 0.2; done; echo; exec "$@"`,
-		"silence":           `sleep 1; exec "$@"`,
-		"an empty line":     `echo; sleep 1; exec "$@"`,
-		"silence, a banner": `sleep 1; echo Starting...; exec "$@"`,
+		"reports":           `for i in 1 2 3 4 5 6; do printf 'loading %s... ' $i; sleep 1; done; echo; exec "$@"`,
+		"silence":           `sleep 6; exec "$@"`,
+		"an empty line":     `echo; sleep 6; exec "$@"`,
+		"silence, a banner": `sleep 6; echo Starting...; exec "$@"`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t)
-			b := s.backend(t, StdioConfig{Babble: 600 * time.Millisecond}, shell(script, role(t, "crude")...)...)
+			b := s.backend(t, StdioConfig{Babble: babble}, shell(script, role(t, "crude")...)...)
 			conn := openAs(t, b, plain(), newPeer())
 			// Silence between two messages is how servers are.
 			held, _ := hold(testContext(t), t, conn, "x", newPeer())
 			select {
 			case o := <-held:
 				t.Errorf("the call ended with %s", text(o.m, o.err))
-			case <-time.After(time.Second):
+			case <-time.After(babble + babble/10):
 			}
 			if got := ask(t, conn, "echo", "well"); got != "well" {
 				t.Error(got)

@@ -140,12 +140,13 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 	tests := []struct {
 		name string
 		argv []string
+		wait time.Duration
 		want string
 	}{
-		{"not there", []string{"no-such-server"}, `executable "no-such-server" not found in the image`},
-		{"ends at once", role(t, "stillborn"), "the server's process ended: exit status 78"},
-		{"speaks something else", role(t, "babbling"), "1000 lines in a row that are not JSON-RPC messages"},
-		{"says nothing", role(t, "mute"), "too slow"},
+		{"not there", []string{"no-such-server"}, patience, `executable "no-such-server" not found in the image`},
+		{"ends at once", role(t, "stillborn"), patience, "the server's process ended: exit status 78"},
+		{"speaks something else", role(t, "babbling"), patience, "1000 lines in a row that are not JSON-RPC messages"},
+		{"says nothing", role(t, "mute"), 2 * time.Second, "too slow"},
 	}
 	for _, tt := range tests {
 		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
@@ -153,7 +154,7 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 				noLeaks(t)
 				s := newSite(t)
 				b := s.backend(t, StdioConfig{}, tt.argv...)
-				ctx, cancel := context.WithTimeoutCause(testContext(t), 2*time.Second, errors.New("too slow"))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), tt.wait, errors.New("too slow"))
 				defer cancel()
 				_, err := b.Open(ctx, client, newPeer())
 				if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -103,13 +103,13 @@ func (s *site) processes(t testing.TB) (pids []int) {
 
 func (s *site) eventually(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		got := s.processes(t)
 		if len(got) == want {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after five seconds there are %d processes, want %d", len(got), want)
+			t.Fatalf("after %v there are %d processes, want %d", patience, len(got), want)
 		}
 	}
 }

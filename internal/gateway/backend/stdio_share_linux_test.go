@@ -258,7 +258,8 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 }
 
 func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{Linger: 300 * time.Millisecond})
+	const linger = time.Second
+	s, b := crudeBackend(t, StdioConfig{Linger: linger})
 	a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
 	pid := ask(t, a, "pid", "")
 	held, _ := hold(testContext(t), t, a, "x", newPeer())
@@ -271,12 +272,13 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 		t.Errorf("a call on a closed session: %s", got)
 	}
 	mustLive(t, c)
+	closed := time.Now()
 	c.Close()
 	again := openAs(t, b, plain(), newPeer()) // it lingers
-	if got := ask(t, again, "pid", ""); got != pid {
+	if got := ask(t, again, "pid", ""); got != pid && time.Since(closed) < linger {
 		t.Errorf("another process, %s instead of %s", got, pid)
 	}
-	time.Sleep(400 * time.Millisecond) // longer than the linger of before
+	time.Sleep(linger + linger/4) // longer than the linger of before
 	mustLive(t, again)
 	again.Close()
 	s.eventually(t, 0)
