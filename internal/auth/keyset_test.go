@@ -170,7 +170,7 @@ func TestAFloodOfUnknownKeyIDsDelaysNobodyElse(t *testing.T) {
 			if _, err := v.Validate(t.Context(), token); err != nil {
 				t.Fatal(reasons(err))
 			}
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took >= keysWait {
 				t.Errorf("took %s", took)
 			}
 		}
@@ -248,18 +248,18 @@ func TestADeadProviderDelaysNoOther(t *testing.T) {
 		p.introspecting("main"))
 	for _, c := range []struct {
 		name, token string
-		most        time.Duration
 	}{
-		{"a JWT", s.sign(t, "", p.claims(nil)), time.Second},
-		{"the first opaque token", "opaque", patience + time.Second},
-		{"the next opaque token", "opaque-too", time.Second},
+		{"a JWT", s.sign(t, "", p.claims(nil))},
+		{"the first opaque token", "opaque"},
+		{"the next opaque token", "opaque-too"},
 	} {
 		start := time.Now()
 		id, err := v.Validate(t.Context(), c.token)
 		if err != nil || id.Provider != "main" {
 			t.Fatalf("%s: %+v %s", c.name, id, reasons(err))
 		}
-		if took := time.Since(start); took > c.most {
+		// The shortest of the bounds on a provider that does not answer.
+		if took := time.Since(start); took >= keysWait {
 			t.Errorf("%s took %s beside a dead provider", c.name, took)
 		}
 	}
@@ -350,7 +350,7 @@ func TestAProviderThatHangsPilesUpNoWork(t *testing.T) {
 	eventually(t, "all places are taken", func() bool { return len(v.providers[0].waiting) == maxAsking+maxWaiting })
 	start := time.Now()
 	_, err := v.Validate(t.Context(), "one-more")
-	if err == nil || !strings.Contains(reasons(err), "too many tokens") || time.Since(start) > 2*time.Second {
+	if err == nil || !strings.Contains(reasons(err), "too many tokens") || time.Since(start) >= keysWait {
 		t.Errorf("after %s: %s", time.Since(start), reasons(err))
 	}
 	if n := p.asked.Load(); n > maxAsking {
@@ -381,7 +381,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	if _, err := v.Validate(context.Background(), "another"); err == nil || !strings.Contains(reasons(err), errClosed.Error()) {
 		t.Errorf("after Close: %s", reasons(err))
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took >= requestTimeout {
 		t.Errorf("took %s", took)
 	}
 }

@@ -166,7 +166,7 @@ registries:
 		mustDo(t, s.as(t, writer).do("GET", servers, nil), http.StatusOK)
 		began := time.Now()
 		mustDo(t, s.as(t, opaque.Token(t, resource, "mcp-registry:read")).do("GET", servers, nil), http.StatusOK)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > unnoticed {
 			t.Errorf("the other provider's token took %s", took)
 		}
 	})
@@ -197,9 +197,7 @@ registries:
 				t.Error("the log holds a secret")
 			}
 		}
-		if !strings.Contains(s.log.String(), "audience") {
-			t.Error("the log does not say why a token was refused")
-		}
+		s.said(t, 0, "audience") // why a token was refused
 	})
 }
 
@@ -212,11 +210,9 @@ func TestTheServerStartsWithItsProviderDownAndRecovers(t *testing.T) {
 	if strings.Contains(a.String(), token) {
 		t.Error("the answer repeats the token")
 	}
-	if !strings.Contains(s.log.String(), p.Issuer+"/.well-known/openid-configuration") {
-		t.Errorf("the log has not the failing URL:\n%s", s.log)
-	}
+	s.said(t, 0, p.Issuer+"/.well-known/openid-configuration")
 	p.Restart(t)
-	eventually(t, 60*time.Second, "tokens are accepted again", func() error {
+	eventually(t, "tokens are accepted again", func() error {
 		if a := s.as(t, token).do("GET", servers, nil); a.status != http.StatusOK {
 			return fmt.Errorf("%s", a)
 		}

@@ -65,9 +65,7 @@ func TestAFullDiskStopsWritingAlone(t *testing.T) {
 			t.Errorf("%d of %d are listed", len(l.Servers), published)
 		}
 	}
-	if !strings.Contains(s.log.String(), "full") {
-		t.Error("the log does not say that the disk is full")
-	}
+	s.said(t, 0, "full")
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +77,7 @@ func TestAFullDiskStopsWritingAlone(t *testing.T) {
 
 	t.Run("a file system that became read-only", func(t *testing.T) {
 		s.start("127.0.0.1:0", "127.0.0.1:0")
-		eventually(t, startTimeout, "it lists", func() error {
+		eventually(t, "it lists", func() error {
 			if a := s.do("GET", servers, nil); a.status != 200 {
 				return fmt.Errorf("%s", a)
 			}
@@ -106,10 +104,8 @@ func TestADatabaseFileThatGoesAwayIsNotWrittenTo(t *testing.T) {
 	refused := func(what string) {
 		t.Helper()
 		mustDo(t, s.do("POST", publish, server("a.b/y", "1.0.0")), 503)
-		if !strings.Contains(s.log.String(), what) {
-			t.Errorf("the log does not say %q:\n%s", what, s.log)
-		}
-		eventually(t, 5*time.Second, "it is not ready", func() error {
+		s.said(t, 0, what)
+		eventually(t, "it is not ready", func() error {
 			resp, err := httpGet(s.internal + "/readiness")
 			if err != nil || resp != 503 {
 				return fmt.Errorf("%d %v", resp, err)
@@ -160,7 +156,7 @@ func TestADatabaseThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
 		if code != 1 || !strings.Contains(errOut, path) || !strings.Contains(errOut, word) && file != "." || strings.Count(errOut, "\n") > 1 {
 			t.Errorf("%s: exit %d: %s", file, code, errOut)
 		}
-		if took := time.Since(start); took > 15*time.Second {
+		if took := time.Since(start); took > patience/2 {
 			t.Errorf("%s: it took %s", file, took)
 		}
 	}
@@ -211,7 +207,7 @@ func TestAnImportThatIsEndedCanGoOn(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, time.Minute, "it is under way", func() error {
+			eventually(t, "it is under way", func() error {
 				if n := rows(path); n < 300 {
 					return fmt.Errorf("%d", n)
 				}

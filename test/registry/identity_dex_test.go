@@ -80,7 +80,7 @@ func TestDexRotatesItsKeysAndNobodyNotices(t *testing.T) {
 	first := p.Login(t).AccessToken
 	accepted(t, c.with(t, first))
 	before := p.KeyIDs(t)
-	eventually(t, time.Minute, "Dex rotates its key", func() error {
+	eventually(t, "Dex rotates its key", func() error {
 		accepted(t, c.with(t, p.Login(t).AccessToken))
 		if slices.Equal(before, p.KeyIDs(t)) {
 			return errors.New("the same keys")
@@ -94,7 +94,7 @@ func TestDexRotatesItsKeysAndNobodyNotices(t *testing.T) {
 	p.Stop()
 	accepted(t, c.with(t, first))
 	p.Restart(t)
-	eventually(t, 30*time.Second, "a token of after the outage is accepted", func() error {
+	eventually(t, "a token of after the outage is accepted", func() error {
 		if a := c.with(t, p.Login(t).AccessToken); a.status != http.StatusOK {
 			return errors.New(a.String())
 		}

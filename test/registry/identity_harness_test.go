@@ -85,7 +85,7 @@ func (c *caller) request(t testing.TB, method, path string, body io.Reader, h ht
 		t.Fatal(err)
 	}
 	maps.Copy(req.Header, h)
-	resp, err := (&http.Client{Timeout: 40 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: patience}).Do(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -132,24 +132,6 @@ func accepted(t testing.TB, a answer) {
 		t.Errorf("not accepted: %s", a)
 	}
 }
-
-// said waits until what the program has logged since a mark has all the words.
-func (c *caller) said(t testing.TB, since int, words ...string) {
-	t.Helper()
-	eventually(t, 5*time.Second, fmt.Sprintf("the log says %q", words), func() error {
-		text := c.log.String()[since:]
-		for _, word := range words {
-			// The log is JSON: quotes and signs of greater and less are escaped.
-			quoted, _ := json.Marshal(word)
-			if !strings.Contains(text, strings.Trim(string(quoted), `"`)) && !strings.Contains(text, word) {
-				return fmt.Errorf("%q is not in\n%s", word, text)
-			}
-		}
-		return nil
-	})
-}
-
-func (c *caller) mark() int { return len(c.log.String()) }
 
 // nothingLeaked looks for every token that was sent, and for its telling parts,
 // in the whole log and in the metrics.

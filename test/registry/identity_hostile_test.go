@@ -246,7 +246,7 @@ func TestProvidersOutOfOrderAreRefusedAndHarmNobody(t *testing.T) {
 					}
 				}
 				// One line has the provider, the failing URL and the cause.
-				eventually(t, 25*time.Second, "the log says "+row.why, func() error {
+				eventually(t, "the log says "+row.why, func() error {
 					lines := ""
 					for line := range strings.Lines(c.log.String()) {
 						if !strings.Contains(line, "cannot fetch keys") || !strings.Contains(line, fmt.Sprintf(`"provider":"r%d"`, i)) {
@@ -269,7 +269,7 @@ func TestProvidersOutOfOrderAreRefusedAndHarmNobody(t *testing.T) {
 	healed.Store(true)
 	for i, row := range rows {
 		issuer := fmt.Sprintf("%s/r%d", bad.URL, i)
-		eventually(t, 30*time.Second, row.name+" is forgiven", func() error {
+		eventually(t, row.name+" is forgiven", func() error {
 			if a := c.with(t, mint(t, key, claims(issuer, nil))); a.status != http.StatusOK {
 				return fmt.Errorf("%s", a)
 			}

@@ -188,7 +188,7 @@ func TestServiceAccountsOfAClusterAreAccepted(t *testing.T) {
 	})
 	soon := func(t *testing.T, key jose.JSONWebKey) {
 		t.Helper()
-		eventually(t, 60*time.Second, "a token of the new key is accepted", func() error {
+		eventually(t, "a token of the new key is accepted", func() error {
 			if a := c.with(t, projected(t, key, inCluster, audience)); a.status != http.StatusOK {
 				return errors.New(a.String())
 			}

@@ -22,13 +22,14 @@ type bystander struct {
 	done sync.WaitGroup
 	mu   sync.Mutex
 	sent int
+	late int // took longer than unnoticed
 	slow time.Duration
 	errs []string
 }
 
-// unnoticed is what a bystander may wait: far less than any bound on requests to a
-// provider, on a busy machine with the race detector.
-const unnoticed = 3 * time.Second
+// unnoticed is what a bystander may wait: less than the shortest bound on waiting for
+// a provider, which is 5 s.
+const unnoticed = 4500 * time.Millisecond
 
 func besides(t *testing.T, c *caller, token func() string) *bystander {
 	t.Helper()
@@ -63,7 +64,10 @@ func (b *bystander) note(what string, send func() int) {
 	defer b.mu.Unlock()
 	b.sent++
 	b.slow = max(b.slow, took)
-	if status != http.StatusOK || took > unnoticed {
+	if took > unnoticed {
+		b.late++
+	}
+	if status != http.StatusOK {
 		b.errs = append(b.errs, fmt.Sprintf("%s: %d after %s", what, status, took))
 	}
 }
@@ -73,8 +77,10 @@ func (b *bystander) stop(t *testing.T) {
 	t.Helper()
 	close(b.end)
 	b.done.Wait()
-	if len(b.errs) > 0 || b.sent < 10 {
-		t.Errorf("beside it, %d requests, %d of them not unharmed: %.2000s", b.sent, len(b.errs), strings.Join(b.errs, "\n"))
+	// A busy machine may make one late; if they were waiting for what is beside them,
+	// many would be.
+	if len(b.errs) > 0 || b.sent < 10 || b.late > 2 {
+		t.Errorf("beside it, %d requests, %d of them late and %d of them not unharmed: %.2000s", b.sent, b.late, len(b.errs), strings.Join(b.errs, "\n"))
 	}
 	t.Logf("%d requests beside it, the slowest in %s", b.sent, b.slow)
 }
@@ -113,7 +119,7 @@ func TestAFloodForAHangingProviderDelaysNobodyElse(t *testing.T) {
 			}
 			began := time.Now()
 			refused(t, c.with(t, token), invalid)
-			if took := time.Since(began); took > 30*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("one of the flood waited %s", took)
 			}
 		})
@@ -129,7 +135,7 @@ func TestAFloodForAHangingProviderDelaysNobodyElse(t *testing.T) {
 	flood.Wait()
 	beside.stop(t)
 	hung.Resume(t)
-	eventually(t, 30*time.Second, "it is asked again", func() error {
+	eventually(t, "it is asked again", func() error {
 		if a := c.with(t, opaque); a.status != http.StatusOK {
 			return errors.New(a.String())
 		}
@@ -145,7 +151,7 @@ func TestKeysFollowTheirProviderThroughRotationAndOutage(t *testing.T) {
 	token := func() string { return p.Token(t, resource, "mcp-registry:read") }
 	soon := func(what, token string, want int) {
 		t.Helper()
-		eventually(t, 60*time.Second, what, func() error {
+		eventually(t, what, func() error {
 			if a := c.with(t, token); a.status != want {
 				return errors.New(a.String())
 			}
@@ -174,7 +180,7 @@ func TestKeysFollowTheirProviderThroughRotationAndOutage(t *testing.T) {
 	p.RotateKeys(t, true)                                                  // what it does meanwhile, nobody can know
 	fourth := mint(t, p.SigningKey(), claims(p.Issuer, nil))
 	// Unknown key ids cause a fetch at a bounded rate: the first refusals may not.
-	eventually(t, 30*time.Second, "the log has the failing URL", func() error {
+	eventually(t, "the log has the failing URL", func() error {
 		refused(t, c.with(t, fourth), invalid)
 		if said := c.log.String()[since:]; !strings.Contains(said, p.Issuer+"/") || !strings.Contains(said, "connection refused") {
 			return errors.New(said)
@@ -193,7 +199,7 @@ func TestAProviderThatIsDownAtStartIsFoundWithoutARequest(t *testing.T) {
 	c := calls(t, serve(t, oauthConfig(t, "", p)))
 	c.said(t, 0, "cannot fetch keys", p.Issuer+discoveryPath)
 	p.Restart(t)
-	eventually(t, 70*time.Second, "the keys are fetched", func() error {
+	eventually(t, "the keys are fetched", func() error {
 		resp, err := http.Get(c.internal + "/metrics")
 		if err != nil {
 			return err

@@ -152,7 +152,7 @@ func TestAnImportIsInterruptedAndGoesOn(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, time.Minute, "a batch is recorded", func() error {
+		eventually(t, "a batch is recorded", func() error {
 			if content, err := os.ReadFile(s.audit); err != nil || len(content) == 0 {
 				return fmt.Errorf("there is no record: %w", err)
 			}

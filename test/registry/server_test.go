@@ -66,13 +66,15 @@ type instance struct {
 	token string
 }
 
-const startTimeout = 60 * time.Second
+// patience bounds every wait of a test for something that must happen; on a busy
+// machine that takes its time.
+const patience = 2 * time.Minute
 
 // serve starts the program with a configuration and waits until it is ready.
 func serve(t *testing.T, config string, env ...string) *instance {
 	t.Helper()
 	s := launch(t, config, env...)
-	eventually(t, startTimeout, "the server is ready", func() error {
+	eventually(t, "the server is ready", func() error {
 		select {
 		case <-s.ended:
 			t.Fatalf("the server ended:\n%s", s.log)
@@ -144,10 +146,29 @@ func (s *instance) start(address, internal string, env ...string) {
 		s.base, s.internal = "http://"+a[0], "http://"+a[1]
 	case <-s.ended:
 		s.t.Fatalf("the server ended:\n%s", s.log)
-	case <-time.After(startTimeout):
+	case <-time.After(patience):
 		s.t.Fatalf("the server does not start:\n%s", s.log)
 	}
 }
+
+// said waits until what the program has logged since a mark has all the words. A line
+// may be read later than the answer to the request that it is about.
+func (s *instance) said(t testing.TB, since int, words ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the log says %q", words), func() error {
+		text := s.log.String()[since:]
+		for _, word := range words {
+			// The log is JSON: quotes and signs of greater and less are escaped.
+			quoted, _ := json.Marshal(word)
+			if !strings.Contains(text, strings.Trim(string(quoted), `"`)) && !strings.Contains(text, word) {
+				return fmt.Errorf("%q is not in\n%s", word, text)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *instance) mark() int { return len(s.log.String()) }
 
 // stop ends the server as an orchestrator does and returns its exit code.
 func (s *instance) stop() int {
@@ -155,23 +176,23 @@ func (s *instance) stop() int {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
-	case <-time.After(40 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatalf("the server does not stop:\n%s", s.log)
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
 
 // eventually polls until probe succeeds.
-func eventually(t testing.TB, within time.Duration, what string, probe func() error) {
+func eventually(t testing.TB, what string, probe func() error) {
 	t.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience)
 	for {
 		err := probe()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s: %v", within, what, err)
+			t.Fatalf("not within %s: %s: %v", patience, what, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -258,7 +279,7 @@ func (s *instance) do(method, path string, body any, headers ...header) answer {
 			}
 		}
 	}
-	resp, err := (&http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	resp, err := (&http.Client{Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -29,7 +29,7 @@ func TestOutagesUnderLoad(t *testing.T) {
 	config := oauthConfig(t, "", p) + fmt.Sprintf("database:\n  postgres: {url: %q}\n", db.Database(t))
 	replicas := []*instance{serve(t, config), serve(t, config)}
 	token := p.Token(t, resource, "mcp-registry:read", "mcp-registry:write")
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: patience}
 	send := func(ctx context.Context, s *instance, method, path, token string, body any) (int, []byte, error) {
 		content, err := json.Marshal(body)
 		if err != nil {
@@ -101,7 +101,7 @@ func TestOutagesUnderLoad(t *testing.T) {
 	progress := func(what string, least int64) {
 		t.Helper()
 		from := published.Load()
-		eventually(t, time.Minute, what, func() error {
+		eventually(t, what, func() error {
 			if n := published.Load() - from; n < least {
 				return fmt.Errorf("%d servers were published", n)
 			}
@@ -112,7 +112,7 @@ func TestOutagesUnderLoad(t *testing.T) {
 		progress("publishing goes on", 20)
 		before := unavailable.Load()
 		db.Kill(t)
-		eventually(t, 30*time.Second, "the outage shows", func() error {
+		eventually(t, "the outage shows", func() error {
 			if unavailable.Load() == before {
 				return errors.New("nobody was told")
 			}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
@@ -25,9 +24,6 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
-
-// stepTime bounds what a person does at one go: a click and the page after it.
-const stepTime = 20 * time.Second
 
 // insecureHost is a name that leads to this machine, and that the browser takes
 // for one on a network: it gives such pages less than those of 127.0.0.1.
@@ -45,7 +41,7 @@ func chromium(t *testing.T) browserProcess {
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true),
 		// Nothing is reached but this machine.
 		chromedp.Flag("host-resolver-rules", "MAP "+insecureHost+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-		chromedp.WSURLReadTimeout(startTimeout))
+		chromedp.WSURLReadTimeout(patience))
 	allocator, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	// The protocol grows with the browser: what this client does not know yet is
 	// no fault of the page.
@@ -159,7 +155,7 @@ func (b *tab) listen(event any) {
 // do takes some steps, and fails the test if they cannot be taken in time.
 func (b *tab) do(actions ...chromedp.Action) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, stepTime)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		b.Fatalf("%v; at %s", err, b.where())
@@ -168,7 +164,7 @@ func (b *tab) do(actions ...chromedp.Action) {
 
 // where is the page the browser is at, for messages.
 func (b *tab) where() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	var at, text string
 	if err := chromedp.Run(ctx, chromedp.Location(&at), chromedp.Evaluate(`document.body ? document.body.innerText : ""`, &text)); err != nil {
@@ -189,7 +185,7 @@ func (b *tab) visit(address string) int64 {
 // follow clicks what is at selector and waits for the page after it.
 func (b *tab) follow(selector string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, stepTime)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery)); err != nil {
 		b.Fatalf("follow %s: %v; at %s", selector, err, b.where())
@@ -244,7 +240,7 @@ func (b *tab) photograph(name string) {
 	if folder == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, stepTime)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	var picture []byte
 	if err := chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)); err != nil {

@@ -113,7 +113,7 @@ func TestHostileDocumentsAreTextAndNothingElse(t *testing.T) {
 		}
 	})
 	s.contract = nil // a source may say what nobody may publish
-	eventually(t, startTimeout/4, "the registry has them all", func() error {
+	eventually(t, "the registry has them all", func() error {
 		if n := len(list(t, s, "?version=latest").Servers); n != len(names) {
 			return fmt.Errorf("it has %d of %d", n, len(names))
 		}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // protected is a registry behind a login, at an address known before it starts,
@@ -35,12 +37,11 @@ type protected struct {
 // that takes the path off; more is added to the configuration.
 func protect(t *testing.T, path, more string, options idp.Options) *protected {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	home := "http://" + address
 	if path != "" {
 		home = behind(t, address, path)
@@ -58,7 +59,7 @@ web:
   login: {provider: corp, clientId: %[3]s, clientSecretFile: %[4]s, scopes: [openid, "mcp-registry:read"]}
 %[5]s`, home, p.Issuer, idp.WebClient, secretFile(t, idp.WebSecret), more))
 	s.start(address, "127.0.0.1:0")
-	eventually(t, startTimeout, "the server is ready", func() error {
+	eventually(t, "the server is ready", func() error {
 		resp, err := http.Get(s.internal + "/readiness")
 		if err != nil {
 			return err
@@ -88,9 +89,9 @@ func behind(t *testing.T, address, path string) string {
 // over several.
 func (b *tab) arrives(address string) {
 	b.Helper()
-	eventually(b, stepTime, "the browser is at "+address, func() error {
+	eventually(b, "the browser is at "+address, func() error {
 		var at, state string
-		ctx, cancel := context.WithTimeout(b.ctx, stepTime)
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
 		defer cancel()
 		if err := chromedp.Run(ctx, chromedp.Location(&at), chromedp.Evaluate(`document.readyState`, &state)); err != nil {
 			return err
@@ -178,7 +179,7 @@ func TestPeopleSignInOnThePage(t *testing.T) {
 }
 
 func TestASessionThatEndsIsNoDeadEnd(t *testing.T) {
-	s := protect(t, "", "", idp.Options{TokenLifetime: 8 * time.Second})
+	s := protect(t, "", "", idp.Options{TokenLifetime: 20 * time.Second})
 	b := openTab(t, chromium(t), ofTheProvider, expecting("status of 401"))
 	const asked = "/catalog/default?q=weather"
 	b.visit(s.home + asked)
@@ -186,7 +187,7 @@ func TestASessionThatEndsIsNoDeadEnd(t *testing.T) {
 	b.signIn(s.Provider, "jane")
 	b.arrives(s.home + "/catalog")
 	b.reads("Nothing matches “weather”", "jane")
-	eventually(t, stepTime, "the session ends with the token", func() error {
+	eventually(t, "the session ends with the token", func() error {
 		if status := b.visit(s.home + asked); status != http.StatusUnauthorized {
 			return fmt.Errorf("%d", status)
 		}
@@ -239,7 +240,7 @@ func TestAProviderThatIsDownIsSaid(t *testing.T) {
 			b.photograph("provider " + what + ", phone")
 			mustDo(t, api.do("GET", servers, nil), http.StatusOK) // its keys are known
 			down[1]()
-			eventually(t, stepTime, "the provider is asked again", func() error {
+			eventually(t, "the provider is asked again", func() error {
 				b.follow("main a.button")
 				if at := evaluate[string](b, `location.href`); !strings.HasPrefix(at, s.Issuer) {
 					return fmt.Errorf("the browser is at %s", at)

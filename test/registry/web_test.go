@@ -71,7 +71,7 @@ func (b *tab) cards() []string {
 func (b *tab) search(words string) {
 	b.Helper()
 	b.do(chromedp.Focus("#q", chromedp.ByQuery), chromedp.Evaluate(`document.getElementById("q").select()`, nil))
-	ctx, cancel := context.WithTimeout(b.ctx, stepTime)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, chromedp.SendKeys("#q", words+kb.Enter, chromedp.ByQuery)); err != nil {
 		b.Fatalf("search for %s: %v; at %s", words, err, b.where())
