@@ -117,7 +117,7 @@ func TestForeignEventIDs(t *testing.T) {
 	for _, id := range append([]string{foreign, strings.Replace(own, "-", "--", 1), own + "0000000000000000000000000"}, altered(own)[1:6]...) {
 		h := c.header("", "")
 		h.Set(mcp.HeaderLastEventID, id)
-		get, cancel := context.WithTimeout(ctx, 5*time.Second)
+		get, cancel := context.WithTimeout(ctx, bound)
 		resp, err := c.Send(get, http.MethodGet, nil, h)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func gatewayOf(t *testing.T, b gateway.Backend) *gateway.Gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), bound)
 		defer cancel()
 		if err := g.Close(ctx); err != nil {
 			t.Error("close the gateway:", err)

@@ -76,7 +76,7 @@ func TestTwoProcessesOnOneDatabase(t *testing.T) {
 	two := &scripted{answer: content(server("io.example/b", "1.0.0", "x"))}
 	cfg := config.Source{Name: "up", Git: &config.Git{Repository: "https://git.example/r"}, Interval: config.Duration(50 * time.Millisecond)}
 	start := func(owner string, src Source) func() {
-		_, stop := running(t, openStore(t, db), Options{Owner: owner, Lease: 2 * time.Second, wrap: func(Source) Source { return src }}, cfg)
+		_, stop := running(t, openStore(t, db), Options{Owner: owner, Lease: 15 * time.Second, wrap: func(Source) Source { return src }}, cfg)
 		return stop
 	}
 	reader := openStore(t, db)
@@ -118,7 +118,7 @@ func TestADeadProcessIsSucceeded(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "registry.json")
 	writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "x")))
-	running(t, openStore(t, db), Options{}, fileAt(path, time.Hour))
+	running(t, openStore(t, db), Options{Lease: 3 * time.Second}, fileAt(path, time.Hour))
 	eventually(t, "it is synchronized", func() bool { return syncOf(t, st, "files").Phase == "complete" })
 }
 
@@ -130,7 +130,7 @@ func TestALargeListIsApplied(t *testing.T) {
 	}
 	st := openStore(t, filepath.Join(t.TempDir(), "registry.db"))
 	up := &scripted{answer: content(numbered(5_000)...)}
-	s, _ := running(t, st, Options{Lease: time.Second, wrap: func(Source) Source { return up }}, config.Source{
+	s, _ := running(t, st, Options{Lease: time.Minute, wrap: func(Source) Source { return up }}, config.Source{
 		Name: "up", API: &config.API{Endpoint: "https://registry.example"}, Interval: config.Duration(time.Hour),
 	})
 	eventually(t, "all are there", func() bool { return syncOf(t, st, "up").Servers == 5_000 })

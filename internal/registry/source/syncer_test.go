@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,6 +69,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// short is a lease for tests that have a clock of their own.
+const short = 300 * time.Millisecond
+
 // running runs a Syncer until the test ends or stop is called.
 func running(t *testing.T, st store.Store, opt Options, sources ...config.Source) (*Syncer, func()) {
 	t.Helper()
@@ -75,7 +79,7 @@ func running(t *testing.T, st store.Store, opt Options, sources ...config.Source
 		opt.Log = slog.New(slog.NewTextHandler(testLog{t}, nil))
 	}
 	if opt.Lease == 0 {
-		opt.Lease = 300 * time.Millisecond
+		opt.Lease = 30 * time.Second // a machine that stands still for a while loses none
 	}
 	if opt.Retry == 0 {
 		opt.Retry = 20 * time.Millisecond
@@ -382,81 +386,89 @@ func TestAListThatAllButVanishedIsRefused(t *testing.T) {
 }
 
 func TestOneProcessSynchronizesAndAnotherTakesOver(t *testing.T) {
-	m := newMemory()
-	one := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
-	two := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
-	_, stopOne := withSource(t, m, one, Options{Owner: "one"}, config.Filter{}, 30*time.Millisecond)
-	eventually(t, "one leads", func() bool { return one.count() > 2 })
-	withSource(t, m, two, Options{Owner: "two"}, config.Filter{}, 30*time.Millisecond)
-	for n := one.count() + 10; one.count() < n; time.Sleep(time.Millisecond) {
-		if two.count() > 0 {
-			t.Fatal("both synchronize")
+	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
+		m := newMemory()
+		one := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
+		two := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
+		_, stopOne := withSource(t, m, one, Options{Owner: "one", Lease: short}, config.Filter{}, 30*time.Millisecond)
+		eventually(t, "one leads", func() bool { return one.count() > 2 })
+		withSource(t, m, two, Options{Owner: "two", Lease: short}, config.Filter{}, 30*time.Millisecond)
+		for n := one.count() + 10; one.count() < n; time.Sleep(time.Millisecond) {
+			if two.count() > 0 {
+				t.Fatal("both synchronize")
+			}
 		}
-	}
-	stopOne()
-	eventually(t, "the other takes over", func() bool { return two.count() > 2 })
-	if m.sync("up").Phase == "failed" {
-		t.Errorf("got %+v", m.sync("up"))
-	}
+		stopOne()
+		eventually(t, "the other takes over", func() bool { return two.count() > 2 })
+		if m.sync("up").Phase == "failed" {
+			t.Errorf("got %+v", m.sync("up"))
+		}
+	})
 }
 
 func TestTheLeaseIsKeptThroughALongFetch(t *testing.T) {
-	m := newMemory()
-	proceed := make(chan struct{})
-	long := &scripted{}
-	long.set(func(ctx context.Context, previous string) (Fetched, error) {
-		select {
-		case <-proceed:
-			return content(server("io.example/a", "1.0.0", "x"))(ctx, previous)
-		case <-ctx.Done():
-			return Fetched{}, ctx.Err()
+	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
+		m := newMemory()
+		proceed := make(chan struct{})
+		long := &scripted{}
+		long.set(func(ctx context.Context, previous string) (Fetched, error) {
+			select {
+			case <-proceed:
+				return content(server("io.example/a", "1.0.0", "x"))(ctx, previous)
+			case <-ctx.Done():
+				return Fetched{}, ctx.Err()
+			}
+		})
+		other := &scripted{answer: content()}
+		withSource(t, m, long, Options{Owner: "one", Lease: short}, config.Filter{}, time.Hour)
+		eventually(t, "it fetches", func() bool { return long.count() == 1 })
+		withSource(t, m, other, Options{Owner: "two", Lease: short}, config.Filter{}, time.Hour)
+		began := time.Now()
+		eventually(t, "four leases have passed", func() bool { return time.Since(began) > 4*short })
+		close(proceed)
+		eventually(t, "it is applied", func() bool { return len(m.list("up")) == 1 })
+		if other.count() != 0 || long.count() != 1 {
+			t.Errorf("fetched %d and %d times", long.count(), other.count())
 		}
 	})
-	other := &scripted{answer: content()}
-	withSource(t, m, long, Options{Owner: "one", Lease: 150 * time.Millisecond}, config.Filter{}, time.Hour)
-	eventually(t, "it fetches", func() bool { return long.count() == 1 })
-	withSource(t, m, other, Options{Owner: "two", Lease: 150 * time.Millisecond}, config.Filter{}, time.Hour)
-	began := time.Now()
-	eventually(t, "four leases have passed", func() bool { return time.Since(began) > 600*time.Millisecond })
-	close(proceed)
-	eventually(t, "it is applied", func() bool { return len(m.list("up")) == 1 })
-	if other.count() != 0 || long.count() != 1 {
-		t.Errorf("fetched %d and %d times", long.count(), other.count())
-	}
 }
 
 func TestALostLeaseEndsTheFetch(t *testing.T) {
-	m := newMemory()
-	var ended atomic.Bool
-	stuck := &scripted{answer: func(ctx context.Context, _ string) (Fetched, error) {
-		<-ctx.Done()
-		ended.Store(true)
-		return Fetched{}, ctx.Err()
-	}}
-	withSource(t, m, stuck, Options{Owner: "one"}, config.Filter{}, time.Hour)
-	eventually(t, "it fetches", func() bool { return stuck.count() == 1 })
-	m.mu.Lock()
-	m.leases["up"] = lease{"two", time.Now().Add(time.Hour)}
-	m.mu.Unlock()
-	eventually(t, "the fetch is ended", ended.Load)
+	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
+		m := newMemory()
+		var ended atomic.Bool
+		stuck := &scripted{answer: func(ctx context.Context, _ string) (Fetched, error) {
+			<-ctx.Done()
+			ended.Store(true)
+			return Fetched{}, ctx.Err()
+		}}
+		withSource(t, m, stuck, Options{Owner: "one", Lease: short}, config.Filter{}, time.Hour)
+		eventually(t, "it fetches", func() bool { return stuck.count() == 1 })
+		m.mu.Lock()
+		m.leases["up"] = lease{"two", time.Now().Add(time.Hour)}
+		m.mu.Unlock()
+		eventually(t, "the fetch is ended", ended.Load)
+	})
 }
 
 func TestWhatWasAskedForIsDoneThoughTheLeaseWasLost(t *testing.T) {
-	m := newMemory()
-	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
-	s, _ := withSource(t, m, up, Options{Owner: "one"}, config.Filter{}, time.Hour)
-	eventually(t, "it is synchronized", func() bool { return m.sync("up").Phase == "complete" })
-	up.set(func(ctx context.Context, _ string) (Fetched, error) {
-		<-ctx.Done()
-		return Fetched{}, ctx.Err()
+	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
+		m := newMemory()
+		up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
+		s, _ := withSource(t, m, up, Options{Owner: "one", Lease: short}, config.Filter{}, time.Hour)
+		eventually(t, "it is synchronized", func() bool { return m.sync("up").Phase == "complete" })
+		up.set(func(ctx context.Context, _ string) (Fetched, error) {
+			<-ctx.Done()
+			return Fetched{}, ctx.Err()
+		})
+		s.Trigger("up")
+		eventually(t, "it fetches", func() bool { return up.count() == 2 })
+		up.set(content(server("io.example/b", "1.0.0", "x")))
+		m.mu.Lock()
+		m.leases["up"] = lease{"two", time.Now().Add(5 * short / 3)}
+		m.mu.Unlock()
+		eventually(t, "it is fetched once more", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
 	})
-	s.Trigger("up")
-	eventually(t, "it fetches", func() bool { return up.count() == 2 })
-	up.set(content(server("io.example/b", "1.0.0", "x")))
-	m.mu.Lock()
-	m.leases["up"] = lease{"two", time.Now().Add(500 * time.Millisecond)}
-	m.mu.Unlock()
-	eventually(t, "it is fetched once more", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
 }
 
 func TestStoppingInTheMiddleLeavesNoTrace(t *testing.T) {
@@ -477,14 +489,16 @@ func TestStoppingInTheMiddleLeavesNoTrace(t *testing.T) {
 }
 
 func TestAStoreThatGoesAwayIsWaitedFor(t *testing.T) {
-	m := newMemory()
-	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
-	withSource(t, m, up, Options{}, config.Filter{}, 20*time.Millisecond)
-	eventually(t, "it is synchronized", func() bool { return len(m.list("up")) == 1 })
-	m.breakWith(store.ErrUnavailable)
-	began := time.Now()
-	eventually(t, "two leases have passed", func() bool { return time.Since(began) > 600*time.Millisecond })
-	up.set(content(server("io.example/b", "1.0.0", "x")))
-	m.breakWith(nil)
-	eventually(t, "it goes on", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
+	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
+		m := newMemory()
+		up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
+		withSource(t, m, up, Options{Lease: short}, config.Filter{}, 20*time.Millisecond)
+		eventually(t, "it is synchronized", func() bool { return len(m.list("up")) == 1 })
+		m.breakWith(store.ErrUnavailable)
+		began := time.Now()
+		eventually(t, "two leases have passed", func() bool { return time.Since(began) > 2*short })
+		up.set(content(server("io.example/b", "1.0.0", "x")))
+		m.breakWith(nil)
+		eventually(t, "it goes on", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
+	})
 }
