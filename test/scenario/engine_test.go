@@ -67,7 +67,7 @@ func (e *engine) start(t *testing.T) {
 	}
 	e.exited = make(chan struct{})
 	go func(cmd *exec.Cmd, exited chan struct{}) { cmd.Wait(); close(exited) }(e.cmd, e.exited)
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if e.docker("version").Run() == nil {
 			return
 		}
@@ -92,7 +92,7 @@ func (e *engine) forgetContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", note, err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if state, _, ok := stat(pid); !ok || state == 'Z' {
 			os.Remove(note)
 			return
@@ -108,7 +108,7 @@ func (e *engine) stop(sig syscall.Signal) {
 	e.cmd.Process.Signal(sig)
 	select {
 	case <-e.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		e.cmd.Process.Kill()
 		<-e.exited
 	}
@@ -134,13 +134,13 @@ func TestTheEngineRestarts(t *testing.T) {
 			// Down, the truth is told, without waiting long.
 			if st := p.status(t, "restarted"); st.State == "running" {
 				// The gateway may not have noticed yet; it must within seconds.
-				p.becomes(t, "restarted", "degraded", 15*time.Second)
+				p.becomes(t, "restarted", "degraded")
 			}
 			if err := echo(t.Context(), url); err == nil {
 				t.Error("a call was answered although no engine runs")
 			}
 			e.start(t)
-			p.becomes(t, "restarted", "running", 60*time.Second)
+			p.becomes(t, "restarted", "running")
 			if err := echo(t.Context(), url); err != nil {
 				t.Errorf("the first call after the engine's return: %v", err)
 			}
@@ -169,22 +169,22 @@ func TestTheEngineRestarts(t *testing.T) {
 }
 
 // becomes waits until a workload has a state.
-func (p *place) becomes(t *testing.T, name, state string, limit time.Duration) {
+func (p *place) becomes(t *testing.T, name, state string) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		st := p.status(t, name)
 		if string(st.State) == state {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is %s (%s) after %s; want %s", name, st.State, st.Reason, limit, state)
+			t.Fatalf("%s is %s (%s) after %s; want %s", name, st.State, st.Reason, patience, state)
 		}
 	}
 }
 
 // echo is one new client with one call.
 func echo(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "echo", Version: "1"}, nil).Connect(ctx,
 		&mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, nil)

@@ -171,7 +171,7 @@ func (p *place) leave() (traces []string) {
 		traces = append(traces, fmt.Sprintf("thv rm --all: %v: %s", err, out))
 	}
 	// A gateway has let go of its workload an instant before it is gone itself.
-	for deadline := time.Now().Add(5 * time.Second); len(p.processes()) > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); len(p.processes()) > 0 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, pid := range p.processes() {

@@ -111,7 +111,7 @@ func heard(address string) string {
 		return err.Error()
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	said, err := io.ReadAll(c)
 	if err != nil {
 		return err.Error()

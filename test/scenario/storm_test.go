@@ -23,7 +23,7 @@ func TestStorm(t *testing.T) {
 	const clients, calls = 50, 200
 	p := goTestPlace(t)
 	// What a client that vanished leaves is its session; it ends with the TTL.
-	url := p.start(t, "go://../servers/probe", "--name", "storm", "--session-ttl", "3s")
+	url := p.start(t, "go://../servers/probe", "--name", "storm", "--session-ttl", "15s")
 
 	warm := newWire()
 	if err := storm(t.Context(), url, warm, client{name: "warm", calls: 3}); err != nil {
@@ -58,13 +58,13 @@ func TestStorm(t *testing.T) {
 	}
 
 	var after population
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		after = p.count(t, "storm")
 		if after.zombies == 0 && after.inside <= before.inside+2 && after.outside <= before.outside+2 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("5 s after the storm: %+v; before it: %+v", after, before)
+			t.Fatalf("%s after the storm: %+v; before it: %+v", patience, after, before)
 		}
 	}
 	t.Logf("before %+v, after %+v", before, after)
@@ -111,7 +111,7 @@ func storm(ctx context.Context, url string, w *wire, c client) error {
 		if i == c.cutAt {
 			// In the middle of a call: the cut comes while it is under way.
 			time.AfterFunc(20*time.Millisecond, w.cut)
-			if _, err := textOf(ctx, session, "sleep", map[string]any{"milliseconds": 500}, nil); err == nil {
+			if _, err := textOf(ctx, session, "sleep", map[string]any{"milliseconds": 10_000}, nil); err == nil {
 				return fmt.Errorf("call %d was answered although the line was cut", i)
 			}
 			return strayed(&stray)
