@@ -201,7 +201,7 @@ func (f *fake) with(do func()) {
 }
 
 func (f *fake) request() Request {
-	return Request{Target: f.url, Probe: f.probe, Patience: 10 * time.Second, Show: func(address string) { go f.browse(address) }}
+	return Request{Target: f.url, Probe: f.probe, Patience: time.Minute, Show: func(address string) { go f.browse(address) }}
 }
 
 // browse is a person with a browser who agrees to everything.

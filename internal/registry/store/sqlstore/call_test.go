@@ -48,7 +48,7 @@ func TestWhatAFaultMeansToTheCaller(t *testing.T) {
 			attempts := 0
 			limit := 30 * time.Second
 			if errors.Is(test.err, fakeFault{Busy}) {
-				limit = 200 * time.Millisecond
+				limit = 2 * time.Second
 			}
 			err := newTestStore().do(t.Context(), "try", limit, func(context.Context) error {
 				attempts++

@@ -134,12 +134,12 @@ func is(t *testing.T, err, want error) {
 // eventually polls until what is awaited is so.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !f() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within 30 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
