@@ -212,7 +212,7 @@ func (o *outbound) do(req *http.Request) ([]byte, error) {
 	target := req.Method + " " + req.URL.String()
 	req.Header.Set("Accept", "application/json")
 	resp, err := o.current().Do(req)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if netguard.Late(err) {
 		return nil, late(target)
 	}
 	if err != nil {
@@ -232,7 +232,7 @@ func (o *outbound) do(req *http.Request) ([]byte, error) {
 	if errors.Is(err, netguard.ErrTooLarge) {
 		return nil, fmt.Errorf("%s: the answer is larger than %d bytes", target, maxResponse)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	if netguard.Late(err) {
 		return nil, late(target)
 	}
 	if err != nil {

@@ -231,6 +231,14 @@ func embedded(addr netip.Addr) netip.Addr {
 	return addr
 }
 
+// Late reports whether err, of a request or of reading its answer, is that the time
+// for it ran out. net/http words that by which of several timers fires first, and by
+// how far the answer has come; a person is told one thing.
+func Late(err error) bool {
+	var timed interface{ Timeout() bool }
+	return errors.As(err, &timed) && timed.Timeout()
+}
+
 // ReadBounded reads r to its end, or fails with ErrTooLarge after max bytes.
 func ReadBounded(r io.Reader, max int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, max+1))

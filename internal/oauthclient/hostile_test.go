@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every way in which a server, or who poses as one, can mislead. RFC 9700
@@ -200,5 +201,23 @@ func TestATokenResponseIsChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// However far an answer has come when time runs out, that is what is said.
+func TestAServerThatStopsHalfway(t *testing.T) {
+	for name, begin := range map[string]func(http.ResponseWriter){
+		"before its answer": func(http.ResponseWriter) {},
+		"within it":         func(w http.ResponseWriter) { io.WriteString(w, "{"); w.(http.Flusher).Flush() },
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			begin(w)
+			<-r.Context().Done()
+		}))
+		w := &web{&http.Client{Transport: server.Client().Transport, Timeout: 300 * time.Millisecond}}
+		if _, err := w.get(t.Context(), server.URL, ""); err == nil || err.Error() != server.URL+": it did not answer in time" {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.Close()
 	}
 }

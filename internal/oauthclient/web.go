@@ -74,10 +74,10 @@ func (w *web) do(req *http.Request) (*answer, error) {
 			err = cause
 		}
 		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			if err = wrapped.Err; wrapped.Timeout() {
-				err = errors.New("it did not answer in time")
-			}
+		if netguard.Late(err) {
+			err = errors.New("it did not answer in time")
+		} else if errors.As(err, &wrapped) {
+			err = wrapped.Err
 		}
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}

@@ -211,6 +211,22 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
+// However far an answer has come when the client's patience ends, that is what is said.
+func TestAnAnswerThatStopsHalfwayIsGivenUp(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client := *server.Client()
+	client.Timeout = 300 * time.Millisecond
+	api := openAPI(t, server.URL, &client)
+	if _, err := api.Get(t.Context(), "io.example/a"); !errors.Is(err, ErrUnreachable) || !strings.HasSuffix(err.Error(), "it did not answer in time") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A host that swallows packets must not keep a person waiting for long, however
 // patient the client.
 func TestAConnectionThatDoesNotComeIsGivenUpSoon(t *testing.T) {

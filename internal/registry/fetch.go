@@ -112,10 +112,10 @@ func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*re
 	defer func() { patience.Stop() }()
 	traced := httptrace.WithClientTrace(bounded, &httptrace.ClientTrace{
 		// From here on it has longer. Resetting is safe: a timer that has fired
-		// has cancelled the request already.
+		// has cancelled the request already, for want of a connection.
 		GotConn: func(httptrace.GotConnInfo) {
-			connected.Store(true)
 			patience.Reset(f.answer)
+			connected.Store(true)
 		},
 	})
 	req, err := http.NewRequestWithContext(traced, http.MethodGet, target, nil)
@@ -157,10 +157,10 @@ func (f *fetcher) unreachable(ctx, bounded context.Context, err error) error {
 		err = cause
 	}
 	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		if err = wrapped.Err; wrapped.Timeout() {
-			err = errors.New("it did not answer in time")
-		}
+	if netguard.Late(err) {
+		err = errors.New("it did not answer in time")
+	} else if errors.As(err, &wrapped) {
+		err = wrapped.Err
 	}
 	return fmt.Errorf("%w: %v", ErrUnreachable, err)
 }

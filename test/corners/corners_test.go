@@ -93,7 +93,7 @@ func lines(out []byte, key string) ([]step, error) {
 
 // walk does the steps with a client at a URL.
 func walk(ctx context.Context, c client, url, key string) ([]step, error) {
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:len(c.argv):len(c.argv)], url, c.transport, c.version, key)...)
 	cmd.Env = append(os.Environ(), "CLIENTS_DIR="+cache("clients"), "NO_COLOR=1")

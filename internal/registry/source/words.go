@@ -97,8 +97,7 @@ func words(err error) string {
 // innermost drops the words that net/http puts before an error, which repeat the
 // URL, and says plainly that time ran out.
 func innermost(err error) error {
-	var timed interface{ Timeout() bool }
-	if errors.As(err, &timed) && timed.Timeout() {
+	if netguard.Late(err) {
 		return errors.New("it did not answer in time")
 	}
 	var wrapped *url.Error
