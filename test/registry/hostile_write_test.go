@@ -111,6 +111,23 @@ func oneWins(t *testing.T, replicas ...*instance) {
 	}
 }
 
+// What comes while the pages of a list of changes are read is left for the next
+// list, whatever time was asked for.
+func TestAListOfChangesEndsWhereItBegan(t *testing.T) {
+	s := serve(t, anonymous)
+	for _, name := range []string{"a.b/one", "a.b/two"} {
+		mustDo(t, s.do("POST", publish, server(name, "1.0.0")), http.StatusOK)
+	}
+	for i, since := range []string{"0001-01-01T00:00:00Z", "2026-01-01T00:00:00Z"} {
+		first := list(t, s, "?limit=1&updated_since="+since)
+		mustDo(t, s.do("POST", publish, server(fmt.Sprintf("a.b/zzz%d", i), "1.0.0")), http.StatusOK)
+		rest := list(t, s, "?updated_since="+since+"&cursor="+first.Metadata.NextCursor)
+		if len(first.Servers) != 1 || len(rest.Servers) != 1+i {
+			t.Errorf("since %s: %v, then %v", since, names(first), names(rest))
+		}
+	}
+}
+
 // Who asks for what was updated since the last thing they saw misses nothing,
 // however many write at the same moment, through whichever replica.
 func TestUpdatedSinceMissesNothing(t *testing.T) {

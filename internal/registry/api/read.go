@@ -154,6 +154,11 @@ func parseQuery(u *url.URL) (catalog.Query, error) {
 		if q.UpdatedSince, err = time.Parse(time.RFC3339, text); err != nil {
 			return q, &badRequest{"updated_since must be a time as RFC 3339 writes it, such as 2026-01-02T15:04:05Z"}
 		}
+		// The year 1 is a time as well: its list, too, ends where it began, or who
+		// goes on from there would miss what came while it was read.
+		if q.UpdatedSince.IsZero() {
+			q.UpdatedSince = q.UpdatedSince.Add(time.Nanosecond)
+		}
 		// Whoever follows changes must learn of deletions (registry API v0.1).
 		if said && !deleted {
 			return q, &badRequest{"updated_since lists what was deleted too; leave include_deleted=false out"}
