@@ -35,6 +35,7 @@ type modernClients struct {
 type served struct {
 	gateway.Conn
 	hub          *hub
+	aside        *aside          // its peer
 	capabilities json.RawMessage // the server's
 	introduction []byte          // members that name the server in every result
 	watched      *watched
@@ -43,6 +44,7 @@ type served struct {
 	// it is given one serves one request at a time.
 	level  string
 	unsure bool // the server did not take a level in time, and may still be at work on it
+	silent bool // it answers no pings
 
 	// Guarded by modernClients.mu.
 	users int
@@ -159,8 +161,8 @@ func (c *modernClients) takeIdle(key poolKey) *served {
 
 // newServed hears what the server says outside of the answers to requests, also when
 // nobody subscribes: progress may come there too.
-func newServed(conn gateway.Conn, h *hub) (*served, error) {
-	s := &served{Conn: conn, hub: h, since: time.Now(), watched: newWatched()}
+func newServed(conn gateway.Conn, a *aside) (*served, error) {
+	s := &served{Conn: conn, hub: a.hub, aside: a, since: time.Now(), watched: newWatched()}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)

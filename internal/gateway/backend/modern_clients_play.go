@@ -87,9 +87,16 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange, level string) (*
 	if c, ok := x.Peer.(gateway.Continued); ok {
 		c.OnLogLevel(peer.logFrom)
 	}
+	if s.alone {
+		s.aside.read(peer)
+		defer s.aside.read(nil)
+	}
 	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: peer})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
+	}
+	if s.alone && peer.logLevel() != "" {
+		s.catchUp(ctx, x.Client, peer)
 	}
 	if answer.Error != nil {
 		return s.modernError(x, answer)

@@ -141,7 +141,7 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 		c.mu.Unlock()
 		return nil, gone("clients of %d kinds are served already; try again later", maxPools)
 	}
-	peer := c.poolOf(key).hub
+	peer := &aside{hub: c.poolOf(key).hub}
 	c.mu.Unlock()
 	for _, s := range unused {
 		_ = s.Close()

@@ -47,7 +47,10 @@ func (c *paramChecks) check(ctx context.Context, x *gateway.Exchange, do func(co
 	if err != nil || !found {
 		return err
 	}
-	meta, _, err := mcp.Lookup(x.Request.Params, "_meta")
+	meta, found, err := mcp.Lookup(x.Request.Params, "_meta")
+	if err == nil && found { // nobody hears the log of ours
+		meta, err = mcp.Without(meta, func(key string) bool { return key == mcp.MetaLogLevel })
+	}
 	if err != nil {
 		return err
 	}

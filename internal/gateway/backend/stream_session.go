@@ -12,19 +12,23 @@ import (
 
 // Listen opens the session's own stream (MCP, Streamable HTTP, Listening for
 // Messages from the Server) and keeps it open; a server need not offer it. It
-// returns when the server has accepted or refused, or after listenTime.
+// returns when the server has accepted or refused, or after listenTime, or longer where
+// the server took longer to begin the session: it may be far away, or busy.
 func (c *streamableConn) Listen() {
 	settled := c.startListening()
 	if settled == nil {
 		return
 	}
-	timer := time.NewTimer(listenTime)
+	timer := time.NewTimer(min(max(listenTime, 2*c.took), partingTime))
 	defer timer.Stop()
 	select {
 	case <-settled:
 	case <-timer.C:
 	}
 }
+
+// HasOwnStream reports whether the server can speak outside of its answers.
+func (c *streamableConn) HasOwnStream() bool { return c.streams.Load() }
 
 // startListening opens the stream if nobody has; the channel is closed when the
 // server has accepted or refused it.
@@ -57,9 +61,11 @@ func (c *streamableConn) keepListening(accepted func()) {
 			again = true
 		case resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream:
 			opened, again = true, true
+			c.streams.Store(true)
 			accepted()
 			began := time.Now()
 			_, err = c.pump(newOpenStream(resp), nil, &state)
+			c.streams.Store(false)
 			_ = resp.Body.Close()
 			if time.Since(began) > maxPause {
 				state.attempts = 0

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -19,8 +20,8 @@ const (
 	// drainTime is how long a response stream may stay open after the answer; a
 	// server that ends it in time has its connection used again.
 	drainTime = time.Second
-	// listenTime is how long Listen waits for the server to accept the stream of
-	// the session, so that nothing is lost that it sends to a client that listens.
+	// listenTime is how long Listen waits at least for the server to accept the stream
+	// of the session, so that nothing is lost that it sends to a client that listens.
 	listenTime = 250 * time.Millisecond
 	// lostTime is how long requests in a shared session may still be answered
 	// after the server said to one of them that it does not know the session.
@@ -90,6 +91,8 @@ type streamableConn struct {
 	// settled is closed when it is known whether the standalone stream is there;
 	// nil until somebody listens. Guarded by mu.
 	settled chan struct{}
+	streams atomic.Bool   // the standalone stream is there
+	took    time.Duration // the handshake
 }
 
 func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
@@ -99,6 +102,8 @@ func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
 }
 
 func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
+	began := time.Now()
+	defer func() { c.took = time.Since(began) }()
 	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) {
 		return c.request(ctx, x, c.takeID)
 	})
