@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -178,5 +180,27 @@ func TestStdioCancellationReachesTheServer(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// Who cancels may be gone at once, as each client of the stateless era is from the
+// session that its call had for itself. The server is told before its input ends.
+func TestStdioCancellationReachesAServerThatIsNotWantedAnyMore(t *testing.T) {
+	_, b := crudeBackend(t, StdioConfig{})
+	for range 10 {
+		conn := openAs(t, b, fullClient(), newPeer())
+		file := filepath.Join(t.TempDir(), "cancelled")
+		ask(t, conn, "note cancellations", file)
+		ctx, cancel := context.WithCancel(testContext(t))
+		held, id := hold(ctx, t, conn, "h", newPeer())
+		cancel()
+		if _, err := wait(t, held); err == nil {
+			t.Error("a cancelled call was answered")
+		}
+		_ = conn.Close()
+		told, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(told), `"requestId":`+id) {
+			t.Fatalf("the server was told %q (%v), the request's id is %s", told, err, id)
+		}
 	}
 }

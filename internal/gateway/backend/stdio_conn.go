@@ -188,6 +188,7 @@ func (c *stdioConn) Close() error {
 		c.leave(p)
 	}
 	if p.common == nil {
+		p.words.wait()
 		p.end(errSessionClosed)
 		<-p.ended
 	}

@@ -45,6 +45,7 @@ type stdioProcess struct {
 	asks      *questions
 	outbox    chan []byte
 	work      workers
+	words     workers // what the server is still to be told before its input ends
 	abandoned atomic.Int64
 	modern    modernState // of a process of the stateless era
 
@@ -105,6 +106,7 @@ func (p *stdioProcess) run() {
 	<-p.stopped
 	p.asks.close()
 	p.work.wait()
+	p.words.wait()
 	p.backend.ended(p)
 	close(p.ended)
 }
@@ -252,10 +254,14 @@ func (p *stdioProcess) abandon(f *flight) {
 			p.flights.remove(f)
 		})
 	}
-	p.work.start(func() {
+	p.words.start(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 		defer cancel()
-		if err := p.send(ctx, f.cancelled()); err != nil && !p.over() {
+		err := p.send(ctx, f.cancelled())
+		if err == nil {
+			err = p.flush(ctx)
+		}
+		if err != nil && !p.over() {
 			p.log.Warn("the server was not told of a cancelled request", "method", f.method, "error", err)
 		}
 	})

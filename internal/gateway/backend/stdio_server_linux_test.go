@@ -79,6 +79,7 @@ type crude struct {
 	lines     *bufio.Reader
 	inits     []string
 	cancelled []string
+	noted     string // the file that cancellations are written to
 	held      map[string]*mcp.Message
 	level     string
 	listens   []mcp.ID
@@ -124,6 +125,9 @@ func (c *crude) take(m *mcp.Message) {
 		c.answer(call, string(m.Encode()))
 	case m.Method == mcp.NotificationCancelled:
 		c.cancelled = append(c.cancelled, string(m.Params))
+		if c.noted != "" {
+			_ = os.WriteFile(c.noted, m.Params, 0o600) // the test misses it
+		}
 	case m.Method == mcp.MethodInitialize:
 		c.inits = append(c.inits, string(m.Params))
 		version, _, _ := mcp.LookupString(m.Params, "protocolVersion")
@@ -161,6 +165,9 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 		c.answer(m, strings.Join(c.inits, "\n"))
 	case "level":
 		c.answer(m, c.level)
+	case "note cancellations":
+		c.noted = args
+		c.answer(m, "noted")
 	case "cancelled":
 		c.answer(m, strings.Join(c.cancelled, "\n"))
 	case "hold":

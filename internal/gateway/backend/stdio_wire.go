@@ -28,7 +28,15 @@ var errLineTooLong = errors.New("a line is too long")
 // newlines and must not contain embedded ones). It returns when the line is
 // handed over for writing, or ctx or the process ends.
 func (p *stdioProcess) send(ctx context.Context, m *mcp.Message) error {
-	line := append(m.Encode(), '\n')
+	return p.put(ctx, append(m.Encode(), '\n'))
+}
+
+// flush returns when what was sent has been written: the writer takes a line when it is
+// done with the one before.
+func (p *stdioProcess) flush(ctx context.Context) error { return p.put(ctx, nil) }
+
+// put hands a line to the writer.
+func (p *stdioProcess) put(ctx context.Context, line []byte) error {
 	select {
 	case <-p.closing: // it must win over a writer that is still there
 		return p.why
@@ -51,6 +59,9 @@ func (p *stdioProcess) write() {
 	for {
 		select {
 		case line := <-p.outbox:
+			if line == nil { // a flush
+				continue
+			}
 			if _, err := stdin.Write(line); err != nil {
 				p.fail(p.diagnose(err))
 				return
