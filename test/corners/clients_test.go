@@ -33,16 +33,14 @@ func clients() []client {
 	script := func(name string, with ...string) []string {
 		return append(with, filepath.Join(repo(), "test", "corners", "clients", name))
 	}
-	node := filepath.Join(cache("clients"), "node")
-
 	add("Go SDK", []string{goClient()}, "streamable", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 	add("Go SDK", []string{goClient()}, "sse", "2024-11-05", "2025-11-25")
 
-	add("TypeScript SDK 1", script("typescript1.mjs", node), "streamable", "2025-11-25")
-	add("TypeScript SDK 1", script("typescript1.mjs", node), "sse", "2025-11-25")
-	add("TypeScript SDK 2", script("typescript2.mjs", node), "streamable", "2025-03-26", "2025-11-25", "2026-07-28")
-	add("TypeScript SDK 2 by itself", script("typescript2.mjs", "env", "AUTO=1", node), "streamable", "2026-07-28")
-	add("TypeScript SDK 2", script("typescript2.mjs", node), "sse", "2024-11-05")
+	add("TypeScript SDK 1", script("typescript1.mjs", node()), "streamable", "2025-11-25")
+	add("TypeScript SDK 1", script("typescript1.mjs", node()), "sse", "2025-11-25")
+	add("TypeScript SDK 2", script("typescript2.mjs", node()), "streamable", "2025-03-26", "2025-11-25", "2026-07-28")
+	add("TypeScript SDK 2 by itself", script("typescript2.mjs", "env", "AUTO=1", node()), "streamable", "2026-07-28")
+	add("TypeScript SDK 2", script("typescript2.mjs", node()), "sse", "2024-11-05")
 
 	add("Python SDK 1", script("python1.py", python("1")), "streamable", "2025-11-25")
 	add("Python SDK 1", script("python1.py", python("1")), "sse", "2025-11-25")
@@ -51,7 +49,7 @@ func clients() []client {
 	add("Python SDK 2 by itself", script("python2.py", "env", "MODE=auto", python("2")), "streamable", "2026-07-28")
 	add("Python SDK 2", script("python2.py", "env", "MODE=legacy", python("2")), "sse", "2025-11-25")
 
-	add("Inspector", script("inspector.mjs", node), "streamable", "2025-11-25", "2026-07-28")
+	add("Inspector", script("inspector.mjs", node()), "streamable", "2025-11-25", "2026-07-28")
 	return all
 }
 
@@ -61,8 +59,8 @@ func cannot(c client, maker, step string) string {
 	switch {
 	case strings.HasPrefix(c.name, "Inspector"):
 		return inspectorCannot[step]
-	case step == "roots" && maker == python2 && strings.HasPrefix(c.name, "Go SDK") && c.version >= statelessVersion:
-		return "it does not understand a question without params, which the Python SDK asks"
+	case step == "roots" && (maker == python2 || maker == typescript2) && strings.HasPrefix(c.name, "Go SDK") && c.version >= statelessVersion:
+		return "it does not understand a question without params, which these SDKs ask"
 	case step == "server" && c.name == "Python SDK 2, 2026-07-28":
 		return "told its version, it never asks the server who it is"
 	}

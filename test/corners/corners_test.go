@@ -33,13 +33,18 @@ type server struct {
 	eras  era      // what it speaks
 	argv  []string // starts it on the host; without it only thv can start it
 	image string   // which thv runs in a container instead
+	args  []string // of what is in the image
 	flags []string // of thv run
 }
 
 const (
-	goSDK   = "Go"
-	python2 = "Python 2"
+	goSDK       = "Go"
+	python2     = "Python 2"
+	typescript1 = "TypeScript 1"
+	typescript2 = "TypeScript 2"
 )
+
+func makers() []string { return []string{goSDK, python2, typescript1, typescript2} }
 
 func servers() []server {
 	return []server{
@@ -49,23 +54,31 @@ func servers() []server {
 		{name: "container", maker: goSDK, eras: both, image: image, flags: []string{"--transport", "stdio"}},
 		{name: "python", maker: python2, eras: both, argv: []string{python("2"), "pyserver/server.py", "-http"}},
 		{name: "python container", maker: python2, eras: both, image: pythonImage, flags: []string{"--transport", "stdio"}},
+		{name: "typescript", maker: typescript1, eras: sessions, argv: nodeServer("sdk1.mjs", "-http")},
+		{name: "typescript sse", maker: typescript1, eras: sessions, argv: nodeServer("sdk1.mjs", "-http", "-sse"), flags: []string{"--transport", "sse"}},
+		{name: "typescript container", maker: typescript1, eras: sessions, image: nodeImage, args: inNodeImage("sdk1.mjs"), flags: nodeFlags()},
+		{name: "typescript2", maker: typescript2, eras: both, argv: nodeServer("sdk2.mjs", "-http")},
+		{name: "typescript2 container", maker: typescript2, eras: both, image: nodeImage, args: inNodeImage("sdk2.mjs"), flags: nodeFlags()},
 	}
 }
 
 // own is the maker's server that speaks as a client does, "" for none.
 func (c client) own(maker string) string {
-	switch {
-	case maker == python2 && c.transport == "sse":
-		return "" // it would be a program of its own
-	case maker == python2:
-		return "python"
-	case c.transport == "sse":
-		return "sse"
-	case c.version >= statelessVersion:
-		return "stateless"
-	default:
-		return "sessions"
+	type way struct {
+		maker, transport string
+		stateless        bool
 	}
+	return map[way]string{
+		{goSDK, "streamable", false}:       "sessions",
+		{goSDK, "streamable", true}:        "stateless",
+		{goSDK, "sse", false}:              "sse",
+		{python2, "streamable", false}:     "python",
+		{python2, "streamable", true}:      "python",
+		{typescript1, "streamable", false}: "typescript",
+		{typescript1, "sse", false}:        "typescript sse",
+		{typescript2, "streamable", false}: "typescript2",
+		{typescript2, "streamable", true}:  "typescript2",
+	}[way{maker, c.transport, c.version >= statelessVersion}]
 }
 
 // sight is a client with the maker of the server that it sees.
@@ -130,9 +143,6 @@ func TestEveryClientWithEveryServer(t *testing.T) {
 
 	for _, mode := range []string{"streamable", "sse"} {
 		for _, s := range servers() {
-			if mode == "sse" && s.maker == python2 {
-				continue // see own
-			}
 			t.Run("at "+mode+" before "+s.name, func(t *testing.T) {
 				t.Parallel()
 				what := s.image
@@ -143,21 +153,29 @@ func TestEveryClientWithEveryServer(t *testing.T) {
 				if mode == "sse" {
 					flags = append(flags[:len(flags):len(flags)], "--proxy-mode", "sse")
 				}
+				if s.args != nil {
+					flags = append(append(flags[:len(flags):len(flags)], "--"), s.args...)
+				}
 				url := p.gateway(t, mode+"-"+strings.ReplaceAll(s.name, " ", "-"), what, flags...)
 				for _, c := range clients() {
 					if c.transport != mode {
 						continue
 					}
 					t.Run(c.name, func(t *testing.T) {
-						want, ok := seen[sight{c.name, s.maker}]
-						if !ok {
-							t.Fatal("it was not tried directly")
-						}
 						got, err := walk(t.Context(), c, url, keyOf(t))
 						if err != nil {
 							t.Fatal(err)
 						}
-						if d := cmp.Diff(want, s.spoken(t, got)); d != "" {
+						got = s.spoken(t, got)
+						before, ok := seen[sight{c.name, s.maker}]
+						switch d := cmp.Diff(before, got); {
+						case c.own(s.maker) == "":
+							for _, fault := range c.check(s.maker, withoutSpoken(want(c, s.maker)), got) {
+								t.Error(fault)
+							}
+						case !ok:
+							t.Error("it was not tried directly")
+						case d != "":
 							t.Errorf("what it saw directly (-), and through thv (+):\n%s", d)
 						}
 					})
@@ -178,7 +196,7 @@ func references(t *testing.T, direct map[string]string) map[sight][]step {
 	seen := map[sight][]step{}
 	var mu sync.Mutex
 	t.Run("directly", func(t *testing.T) {
-		for _, maker := range []string{goSDK, python2} {
+		for _, maker := range makers() {
 			for _, c := range clients() {
 				own := c.own(maker)
 				if own == "" {
@@ -193,7 +211,7 @@ func references(t *testing.T, direct map[string]string) map[sight][]step {
 					mu.Lock()
 					seen[sight{c.name, maker}] = withoutSpoken(got)
 					mu.Unlock()
-					for _, fault := range c.check(maker, got) {
+					for _, fault := range c.check(maker, want(c, maker), got) {
 						t.Error(fault)
 					}
 				})

@@ -108,7 +108,7 @@ func python(major string) string {
 
 // prepare builds what is ours, and looks for what test/setup installs.
 func prepare() error {
-	for _, path := range []string{thvPath(), filepath.Join(cache("clients"), "node"), python("1"), python("2")} {
+	for _, path := range []string{thvPath(), node(), python("1"), python("2")} {
 		if _, err := os.Stat(path); err != nil {
 			return err
 		}
@@ -173,10 +173,31 @@ func makePythonImage() error {
 	return nil
 }
 
+// nodeImage has a Node.js. The servers of the TypeScript SDKs, and the SDKs as they
+// were installed, are mounted there.
+const nodeImage = "thv-test/node:22"
+
+func nodeFlags() []string {
+	return []string{
+		"--transport", "stdio", "-e", "CLIENTS_DIR=/clients",
+		"-v", cache("clients") + "/node_modules:/clients/node_modules:ro",
+		"-v", filepath.Join(repo(), "test", "corners", "tsserver") + ":/tsserver:ro",
+	}
+}
+
+func inNodeImage(script string) []string { return []string{"node", "/tsserver/" + script} }
+
+func nodeServer(script string, args ...string) []string {
+	return append([]string{node(), filepath.Join("tsserver", script)}, args...)
+}
+
+func node() string { return filepath.Join(cache("clients"), "node") }
+
 // serve starts the server on the host and returns its URL.
 func serve(t *testing.T, argv []string) string {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "CLIENTS_DIR="+cache("clients"))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

@@ -14,8 +14,10 @@ import (
 // what the same client saw directly.
 var unequal = new(any)
 
-// want is what every client sees in each step, whatever its version.
-func want(c client) []step {
+// want is what every client sees in each step at a maker's server, whatever its
+// version.
+func want(c client, maker string) []step {
+	words := wordsOf(maker)
 	return []step{
 		{"server", map[string]any{"name": "corners", "version": "1.2.3", "protocol": c.version, "instructions": "Ask for anything."}},
 		{"tools", list("became", "echo", "elicit", "enough", "fail", "grow", "grown", "log", "progress", "region", "roots", "sample", "spoken", "touch", "wait")},
@@ -28,19 +30,34 @@ func want(c client) []step {
 		{"region", unequal},
 		{"spoken", c.version},
 		{"failing tool", "error: it failed, as asked"},
-		{"unknown tool", map[string]any{"code": -32602.0, "message": `unknown tool "no such tool"`}},
+		{"unknown tool", words.unknownTool},
 		{"progress", list("1/5 step 1", "2/5 step 2", "3/5 step 3", "4/5 step 4", "5/5 step 5", "done")},
 		{"log", list("info corner KEY", "warning corner KEY", "error corner KEY")},
 		{"sample", "assistant none: re: hello?"},
 		{"elicit", "accept Ada"},
 		{"roots", "home file:///home/ada\n"},
 		{"resource", "what corner://fixed holds"},
-		{"missing resource", map[string]any{"code": -32602.0, "message": "Resource not found"}},
+		{"missing resource", words.missing},
 		{"updated", "corner://kept/KEY"},
 		{"unsubscribed", ""},
 		{"list changed", "changed"},
 		{"cancelled", map[string]any{"server": "it is cancelled", "client": true}},
 		{"afterwards", "yes"},
+	}
+}
+
+// words are what a maker's SDK says itself, in its own way.
+type words struct{ unknownTool, missing any }
+
+func wordsOf(maker string) words {
+	invalid := func(message string) any { return map[string]any{"code": -32602.0, "message": message} }
+	switch maker {
+	case typescript1: // it writes the code of an error into its message, and has it for a result of the tool
+		return words{"error: MCP error -32602: Tool no such tool not found", invalid("MCP error -32602: Resource not found")}
+	case typescript2:
+		return words{invalid("Tool no such tool not found"), invalid("Resource not found")}
+	default: // the programs say it
+		return words{invalid(`unknown tool "no such tool"`), invalid("Resource not found")}
 	}
 }
 
@@ -71,15 +88,15 @@ func withoutSpoken(saw []step) []step {
 
 func list(all ...any) []any { return all }
 
-// check compares what a client saw at a maker's server to what it is to see: every step, in order,
-// except those that it cannot do, which must then be missing or different.
-func (c client) check(maker string, got []step) (faults []string) {
+// check compares what a client saw at a maker's server to what it is to see: every
+// step, except those that it cannot do, which must then be missing or different.
+func (c client) check(maker string, want, got []step) (faults []string) {
 	at := map[string]any{}
 	for _, s := range got {
 		at[s.Step] = s.Got
 	}
 	known := 0
-	for _, w := range want(c) {
+	for _, w := range want {
 		saw, ok := at[w.Step]
 		if ok {
 			known++
