@@ -78,6 +78,10 @@ func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 		return nil, err
 	}
 	key := poolKey{x.Client.Principal, string(capabilities)}
+	if err := c.enter(key); err != nil {
+		return nil, err
+	}
+	defer c.leave(key)
 	switch x.Request.Method {
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
 		return c.watch(ctx, key, x)

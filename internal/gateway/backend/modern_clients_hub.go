@@ -53,12 +53,6 @@ func newHub(log *slog.Logger) *hub {
 	return &hub{log: log, listeners: map[*listener]struct{}{}}
 }
 
-func (h *hub) unused() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.listeners) == 0
-}
-
 // listen serves one subscription until its client closes it, or s ends, the session
 // it is made in.
 func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.Message, error) {

@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -22,6 +23,78 @@ type pool struct {
 	shared *served
 	idle   []*served // sessions of one request at a time, not in use now
 	hub    *hub
+	users  int       // requests that have a session, or wait for one to be opened
+	since  time.Time // since when there is none
+}
+
+// enter makes sure that there is a pool for the key, which stays until the caller
+// leaves it. If there are too many for another one, it lets go the pool that has been
+// unused for longest.
+func (c *modernClients) enter(key poolKey) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errStopped
+	}
+	if len(c.pools) == 0 {
+		c.sweeping.Go(c.sweep)
+	}
+	p := c.pools[key]
+	if p == nil {
+		if len(c.pools) >= maxPools && !c.letGoOldest() {
+			return gone("clients of %d kinds are served already; try again later", maxPools)
+		}
+		p = &pool{hub: newHub(c.log)}
+		c.pools[key] = p
+	}
+	p.users++
+	return nil
+}
+
+func (c *modernClients) leave(key poolKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pools[key]; p != nil { // else all were closed
+		p.users--
+		p.since = time.Now()
+	}
+}
+
+// letGoOldest ends the pool that has been unused for longest, if there is one that is
+// unused. The caller holds mu.
+func (c *modernClients) letGoOldest() bool {
+	var oldest *pool
+	var oldestKey poolKey
+	for key, p := range c.pools {
+		if p.users == 0 && (oldest == nil || p.since.Before(oldest.since)) {
+			oldest, oldestKey = p, key
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(c.pools, oldestKey)
+	// Nobody who is served now waits for a server to take note of it.
+	c.sweeping.Go(func() { closeServed(oldest.sessions()) })
+	return true
+}
+
+// sessions are those of p when nobody uses it.
+func (p *pool) sessions() []*served {
+	if p.shared == nil {
+		return p.idle
+	}
+	return append(p.idle, p.shared)
+}
+
+// closeServed ends sessions, at the same time: a server may take long to take note of
+// each.
+func closeServed(all []*served) {
+	var closing sync.WaitGroup
+	for _, s := range all {
+		closing.Go(func() { _ = s.Close() })
+	}
+	closing.Wait()
 }
 
 // takeShared returns the session that clients of one kind share.
@@ -34,6 +107,10 @@ func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gat
 			// Several may wait for it, so none of them can cancel it.
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
 			defer cancel()
+			if err := c.enter(key); err != nil {
+				return nil, err
+			}
+			defer c.leave(key)
 			return nil, c.renewShared(ctx, key, client)
 		})
 		select {
@@ -55,7 +132,7 @@ const maxTries = 3
 func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *gateway.Client) error {
 	c.mu.Lock()
 	p := c.pools[key]
-	there := p != nil && p.shared.alive()
+	there := p != nil && p.shared.alive() // nil: all were closed
 	c.mu.Unlock()
 	if there {
 		return nil
@@ -68,7 +145,11 @@ func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *ga
 		conn.Share()
 	}
 	c.mu.Lock()
-	p = c.poolOf(key)
+	if c.closed {
+		c.mu.Unlock()
+		_ = s.Close()
+		return errStopped
+	}
 	before := p.shared
 	p.shared = s
 	over := before != nil && before.users == 0
@@ -93,59 +174,15 @@ func (c *modernClients) useShared(key poolKey) (*served, bool) {
 	return p.shared, true
 }
 
-// poolOf is called with mu held.
-func (c *modernClients) poolOf(key poolKey) *pool {
-	p := c.pools[key]
-	if p == nil {
-		p = &pool{}
-		p.hub = newHub(c.log)
-		c.pools[key] = p
-	}
-	return p
-}
-
-// makeRoom lets go the pool that has been unused for longest, if there are too
-// many for another one. Its sessions are returned for the caller to close. It is
-// called with mu held.
-func (c *modernClients) makeRoom(key poolKey) (unused []*served, ok bool) {
-	if c.pools[key] != nil || len(c.pools) < maxPools {
-		return nil, true
-	}
-	var oldest *pool
-	var oldestKey poolKey
-	for k, p := range c.pools {
-		// One without a shared session is being opened, or in use.
-		if p.shared != nil && p.shared.users == 0 && p.hub.unused() && (oldest == nil || p.shared.since.Before(oldest.shared.since)) {
-			oldest, oldestKey = p, k
-		}
-	}
-	if oldest == nil {
-		return nil, false
-	}
-	delete(c.pools, oldestKey)
-	return append(oldest.idle, oldest.shared), true
-}
-
 // open begins a session on behalf of client.
 func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	p := c.pools[key]
+	c.mu.Unlock()
+	if p == nil {
 		return nil, errStopped
 	}
-	if len(c.pools) == 0 {
-		c.sweeping.Go(c.sweep)
-	}
-	unused, ok := c.makeRoom(key)
-	if !ok {
-		c.mu.Unlock()
-		return nil, gone("clients of %d kinds are served already; try again later", maxPools)
-	}
-	peer := &aside{hub: c.poolOf(key).hub}
-	c.mu.Unlock()
-	for _, s := range unused {
-		_ = s.Close()
-	}
+	peer := &aside{hub: p.hub}
 	conn, err := c.sessions.Open(ctx, &gateway.Client{
 		Principal: client.Principal, Version: mcp.LatestSession,
 		// The connection outlives the request, whose body these are parts of.
@@ -208,9 +245,7 @@ func (c *modernClients) sweep() {
 		case <-c.stop:
 			return
 		case now := <-tick.C:
-			for _, s := range c.unused(now.Add(-servedTime)) {
-				_ = s.Close()
-			}
+			closeServed(c.unused(now.Add(-servedTime)))
 		}
 	}
 }
@@ -233,7 +268,7 @@ func (c *modernClients) unused(before time.Time) []*served {
 			out = append(out, s)
 			p.shared = nil
 		}
-		if p.shared == nil && len(p.idle) == 0 && p.hub.unused() && len(c.pools) > 1 {
+		if p.shared == nil && len(p.idle) == 0 && p.users == 0 && len(c.pools) > 1 {
 			delete(c.pools, key)
 		}
 	}
@@ -251,15 +286,10 @@ func (c *modernClients) close() {
 	close(c.stop)
 	var all []*served
 	for _, p := range c.pools {
-		all = append(all, p.idle...)
-		if p.shared != nil {
-			all = append(all, p.shared)
-		}
+		all = append(all, p.sessions()...)
 	}
 	c.pools = map[poolKey]*pool{}
 	c.mu.Unlock()
-	for _, s := range all {
-		_ = s.Close()
-	}
+	closeServed(all)
 	c.sweeping.Wait()
 }
