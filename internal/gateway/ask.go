@@ -12,7 +12,33 @@ import (
 // that we gave them. It is guarded by the session's mutex.
 type asks struct {
 	last int64
-	open map[mcp.ID]chan *mcp.Message
+	open map[mcp.ID]chan clientAnswer
+}
+
+// clientAnswer is what a client says to a question, with the loan of the body that it
+// came in: it may wait for long for a server that does not read.
+type clientAnswer struct {
+	result json.RawMessage
+	err    *mcp.Error
+	loan   *loan
+}
+
+// until gives back the loan when ctx ends, which is when the answer has gone on
+// ([Peer]).
+func (a clientAnswer) until(ctx context.Context) {
+	if a.loan != nil {
+		context.AfterFunc(ctx, a.loan.drop)
+	}
+}
+
+// unwanted gives back the loan of an answer that came when nobody waited for it any
+// more. The question it answers is taken back already, so that no other comes.
+func unwanted(answered <-chan clientAnswer) {
+	select {
+	case a := <-answered:
+		a.loan.drop()
+	default:
+	}
 }
 
 // Why a client cannot be asked. The server is told.
@@ -29,13 +55,17 @@ func (s *session) ask(ctx context.Context, m *mcp.Message, put func(*mcp.Message
 	if err != nil {
 		return nil, err
 	}
-	defer s.forget(id)
+	defer func() {
+		s.forget(id)
+		unwanted(answered)
+	}()
 	if err := put(&mcp.Message{ID: id, Method: m.Method, Params: m.Params}); err != nil {
 		return nil, err
 	}
 	select {
 	case a := <-answered:
-		return &mcp.Message{ID: m.ID, Result: a.Result, Error: a.Error}, nil
+		a.until(ctx)
+		return &mcp.Message{ID: m.ID, Result: a.result, Error: a.err}, nil
 	case <-ctx.Done():
 		// The question has lost its sense; the client may take it off its screen
 		// (MCP, Cancellation).
@@ -51,18 +81,18 @@ func (s *session) ask(ctx context.Context, m *mcp.Message, put func(*mcp.Message
 	}
 }
 
-func (s *session) question() (mcp.ID, <-chan *mcp.Message, error) {
+func (s *session) question() (mcp.ID, <-chan clientAnswer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
 		return mcp.ID{}, nil, errClientGone
 	}
 	if s.asks.open == nil {
-		s.asks.open = map[mcp.ID]chan *mcp.Message{}
+		s.asks.open = map[mcp.ID]chan clientAnswer{}
 	}
 	s.asks.last++
 	id := mcp.IntID(s.asks.last)
-	answered := make(chan *mcp.Message, 1)
+	answered := make(chan clientAnswer, 1)
 	s.asks.open[id] = answered
 	return id, answered, nil
 }
@@ -73,9 +103,9 @@ func (s *session) forget(id mcp.ID) {
 	delete(s.asks.open, id)
 }
 
-// answer gives the client's response to the question it answers. One that
-// answers nothing is late, or made up; it is dropped.
-func (s *session) answer(m *mcp.Message) {
+// answer gives the client's response to the question it answers; l is the loan of the
+// body that it came in. One that answers nothing is late, or made up; it is dropped.
+func (s *session) answer(m *mcp.Message, l *loan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = time.Now()
@@ -85,7 +115,7 @@ func (s *session) answer(m *mcp.Message) {
 		return
 	}
 	delete(s.asks.open, m.ID) // one answer each
-	answered <- m
+	answered <- clientAnswer{m.Result, m.Error, l.keep()}
 }
 
 // Ask puts a question that belongs to no exchange on the session's stream. A

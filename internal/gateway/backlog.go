@@ -2,12 +2,13 @@ package gateway
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// backlog keeps the newest notifications of a session that has no stream, as
-// events ready to be sent.
+// backlog keeps the newest notifications of a session that has no stream, or of a call
+// that waits for its client, as events ready to be sent.
 type backlog struct {
 	events [][]byte
 	size   int
@@ -65,4 +66,36 @@ func (b *backlog) take() []byte {
 func (b *backlog) clear() {
 	b.count(-b.size)
 	b.events = nil
+}
+
+// notes are the backlog of a call. They have a lock of their own: whoever ends the call
+// gives them back, whatever else he holds.
+type notes struct {
+	mu      sync.Mutex
+	over    bool // nobody comes for them any more
+	backlog backlog
+}
+
+func (n *notes) keep(m *mcp.Message) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.over {
+		n.backlog.keep(m)
+	}
+}
+
+// take returns all events in order, but those that are unwanted, and keeps none.
+func (n *notes) take(unwanted func(*mcp.Message) bool) []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.backlog.drop(unwanted)
+	return n.backlog.take()
+}
+
+// close gives back what is kept, and keeps nothing from then on.
+func (n *notes) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
+	n.backlog.clear()
 }

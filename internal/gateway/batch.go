@@ -32,7 +32,7 @@ func (g *Gateway) serveBatch(p *post, s *session) {
 		if m.Kind() == mcp.Request {
 			continue
 		}
-		if err := g.take(p.r.Context(), s, m); err != nil {
+		if err := g.take(p, s, m); err != nil {
 			g.log.Warn("a notification in a batch did not reach the server", "method", short(m.Method), "error", err)
 		}
 	}

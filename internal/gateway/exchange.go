@@ -61,7 +61,8 @@ type Peer interface {
 	// client and the answer carries the server's id again. The error is an
 	// *mcp.Error when the client cannot be asked. Cancelling the context
 	// withdraws the question: the front tells the client, with the id that the
-	// client knows it by.
+	// client knows it by. The caller ends the context, at the latest when the answer
+	// has gone on: so long is the answer counted among what the gateway holds.
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 

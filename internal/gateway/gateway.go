@@ -131,6 +131,7 @@ type Gateway struct {
 	parked   parkedCalls
 	inbound  memory  // for what clients send
 	outbound memory  // for what they have not read yet
+	backlogs memory  // for notifications that they have not come for yet
 	asked    memory  // for what they have not answered yet
 	declared memory  // for what they say of themselves
 	issuer   [8]byte // tells the ids that we gave from those before us
@@ -187,7 +188,8 @@ func New(cfg Config) (*Gateway, error) {
 		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), workers: newWorkers(),
 		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
 	}
-	g.inbound.max, g.outbound.max, g.asked.max, g.declared.max = maxInbound, maxOutbound, maxAsked, maxDeclared
+	g.inbound.max, g.outbound.max, g.backlogs.max = maxInbound, maxOutbound, maxBacklogs
+	g.asked.max, g.declared.max = maxAsked, maxDeclared
 	g.parked.max = maxWaiting
 	g.draining, g.drain = context.WithCancel(context.Background())
 	rand.Read(g.issuer[:]) // never fails

@@ -25,9 +25,9 @@ const (
 	maxParked       = 1_000     // calls of stateless clients that wait for answers
 	maxQuestions    = 64        // questions of one such call
 	maxUsed         = 100_000   // used states that are remembered, twice: used.go
-	maxBacklog      = 64        // notifications kept for a session without a stream
+	maxBacklog      = 64        // notifications kept for a session without a stream, or a call that waits
 	maxBacklogBytes = 256 << 10 // and their bytes
-	// tightBacklogBytes are theirs when the budget for what waits is used up.
+	// tightBacklogBytes are theirs when the budget for them is used up.
 	tightBacklogBytes = 16 << 10
 )
 
@@ -35,7 +35,8 @@ const (
 // bound its memory: a thousand calls of 8 MiB are one session's right.
 const (
 	// maxInbound is for bodies of requests, from their first byte until the last
-	// call of them ends: 32 of the largest there may be. What is made of them on
+	// call of them ends, and the last answer in them to a question of the server has
+	// gone on: 32 of the largest there may be. What is made of them on
 	// their way to the server (another _meta, the line that is written) comes on
 	// top, each once or twice as large, but for a short time.
 	maxInbound = 256 << 20
@@ -46,6 +47,9 @@ const (
 	// of both together as much as a quarter of one. Most are never come back to, and
 	// those who call now must find room; the one that has waited longest makes it.
 	maxWaiting = 64 << 20
+	// maxBacklogs is for notifications that no stream is there for. It is none of
+	// maxOutbound: who never opens one would leave no room for answers.
+	maxBacklogs = 64 << 20
 	// maxAsked is for what servers ask, until their clients have answered, or it is
 	// taken back: 4 of the largest questions. It is none of maxOutbound: a question may
 	// wait for as long as a person needs, or nobody comes back, and answers go on

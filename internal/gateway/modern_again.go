@@ -17,6 +17,7 @@ type continuation struct {
 	answers map[string]json.RawMessage
 	token   json.RawMessage // of progress, nil for none
 	level   string          // of log messages, "" for none
+	loan    *loan           // of its body
 }
 
 // resume gives the answers to the server's questions. What is not answered is
@@ -34,7 +35,7 @@ func (c *modernCall) resume(next *continuation) error {
 	for key, answer := range next.answers {
 		if q := c.open[key]; q != nil {
 			delete(c.open, key)
-			q.answered <- answer
+			q.answered <- clientAnswer{result: answer, loan: next.loan.keep()}
 		}
 	}
 	if len(c.open) > 0 {
@@ -94,7 +95,7 @@ func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
 	if c == nil {
 		return nil, errNoLonger
 	}
-	next.round = st.Round
+	next.round, next.loan = st.Round, l
 	return c, c.resume(next)
 }
 

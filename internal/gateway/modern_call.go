@@ -36,15 +36,15 @@ type modernCall struct {
 	level   string          // of log messages that it asks for, "" for none
 	onLevel func(string)    // is told; nil when nobody cares
 	open    map[string]*question
-	last    int // question's number
-	round   int // POSTs answered so far; a state is good for the next one
-	backlog backlog
+	last    int   // question's number
+	round   int   // POSTs answered so far; a state is good for the next one
+	notes   notes // that wait for a POST
 }
 
 // question waits for the client's answer to what the server asked.
 type question struct {
 	request  *mcp.Message
-	answered chan json.RawMessage // room for one
+	answered chan clientAnswer // room for one
 }
 
 var (
@@ -59,6 +59,7 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 		g: g, id: rand.Text(), exchange: x, body: l, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		open: map[string]*question{},
 	}
+	c.notes.backlog.memory = &g.backlogs
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancelCause(g.ctx)
 	x.Peer = c
@@ -156,12 +157,10 @@ func (c *modernCall) attach(reply *reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reply = reply
-	if c.continued() {
-		c.backlog.drop(c.unwanted)
-	}
-	if len(c.backlog.events) > 0 {
+	events := c.notes.take(func(m *mcp.Message) bool { return c.continued() && c.unwanted(m) })
+	if len(events) > 0 {
 		if st := reply.open(); st != nil {
-			st.pushRaw(c.backlog.take())
+			st.pushRaw(events)
 		}
 	}
 }
@@ -185,7 +184,7 @@ func (c *modernCall) Notify(m *mcp.Message) {
 		m = nil
 	}
 	if reply == nil && m != nil {
-		c.backlog.keep(m)
+		c.notes.keep(m)
 	}
 	c.mu.Unlock()
 	if reply != nil && m != nil {
@@ -256,18 +255,22 @@ func (c *modernCall) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, err
 		return nil, err
 	}
 	defer release()
-	q := &question{request: m, answered: make(chan json.RawMessage, 1)}
+	q := &question{request: m, answered: make(chan clientAnswer, 1)}
 	key, err := c.put(q)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case result := <-q.answered:
-		return mcp.NewResult(m.ID, result), nil
-	case <-ctx.Done():
+	defer func() {
 		c.mu.Lock()
 		delete(c.open, key)
 		c.mu.Unlock()
+		unwanted(q.answered)
+	}()
+	select {
+	case a := <-q.answered:
+		a.until(ctx)
+		return mcp.NewResult(m.ID, a.result), nil
+	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-c.done:
 		return nil, errClientGone

@@ -93,6 +93,7 @@ func (t *parkedCalls) abandon(c *modernCall) bool {
 
 // take takes c out, and gives back what it keeps. The caller holds mu.
 func (t *parkedCalls) take(c *modernCall) {
+	c.notes.close()
 	if t.calls[c.id] == nil {
 		return
 	}

@@ -66,7 +66,7 @@ func (g *Gateway) newSession(id string) *session {
 	return &session{
 		id: id, log: g.log, pace: &g.pace, ended: make(chan struct{}),
 		seen: time.Now(), calls: map[mcp.ID]*call{}, attached: make(chan struct{}),
-		asked: &g.asked, backlog: backlog{memory: &g.outbound},
+		asked: &g.asked, backlog: backlog{memory: &g.backlogs},
 	}
 }
 

@@ -119,7 +119,7 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 			requests = requests[1:]
 			continue
 		}
-		if err := g.take(r.Context(), s, m); err != nil {
+		if err := g.take(p, s, m); err != nil {
 			g.dismiss(s, requests)
 			g.fail(w, s.untakenStatus(err), mcp.ID{}, err)
 			return

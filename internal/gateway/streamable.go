@@ -222,7 +222,7 @@ func (s *session) untakenStatus(err error) int {
 // not reach the server.
 func (g *Gateway) accept(p *post, s *session) {
 	for _, m := range p.messages {
-		if err := g.take(p.r.Context(), s, m); err != nil {
+		if err := g.take(p, s, m); err != nil {
 			g.fail(p.w, s.untakenStatus(err), mcp.ID{}, err)
 			return
 		}
@@ -230,10 +230,10 @@ func (g *Gateway) accept(p *post, s *session) {
 	p.w.WriteHeader(http.StatusAccepted)
 }
 
-// take handles one notification or response of a client.
-func (g *Gateway) take(ctx context.Context, s *session, m *mcp.Message) error {
+// take handles one notification or response of a client, of the POST p.
+func (g *Gateway) take(p *post, s *session, m *mcp.Message) error {
 	if m.Kind() == mcp.Response {
-		s.answer(m)
+		s.answer(m, p.loan)
 		return nil
 	}
 	if _, err := s.connection(); err != nil {
@@ -246,5 +246,5 @@ func (g *Gateway) take(ctx context.Context, s *session, m *mcp.Message) error {
 		s.cancel(m)
 		return nil
 	}
-	return s.tell(ctx, m)
+	return s.tell(p.r.Context(), m)
 }

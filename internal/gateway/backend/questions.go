@@ -84,7 +84,7 @@ func (q *questions) put(m *mcp.Message, ask func(context.Context, *mcp.Message) 
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.open[m.ID] = cancel
 	q.run(func() {
-		defer cancel()
+		defer cancel() // when the server has the answer, which is counted until then
 		answer, err := ask(ctx, m)
 		q.forget(m.ID)
 		switch {

@@ -34,3 +34,32 @@ func TestAQuestionThatWaitsKeepsNothingElse(t *testing.T) {
 	<-asked
 	eventually(t, "the rest of the line to be collected", func() bool { runtime.GC(); return line.Value() == nil })
 }
+
+// Who is asked counts the answer until the context of the question ends, which is when
+// the server has it (gateway.Peer).
+func TestAQuestionIsOverWhenTheServerHasTheAnswer(t *testing.T) {
+	sending, read := make(chan struct{}), make(chan struct{})
+	asks := newQuestions(func(context.Context, *mcp.Message) {
+		close(sending)
+		<-read
+	})
+	defer asks.close()
+	asked := make(chan context.Context, 1)
+	if err := asks.put(request(mcp.IntID(1), mcp.MethodRootsList, `{}`), func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+		asked <- ctx
+		return mcp.NewResult(q.ID, []byte(`{}`)), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := <-asked
+	<-sending
+	if ctx.Err() != nil {
+		t.Error("it is over before the server has read the answer")
+	}
+	close(read)
+	select {
+	case <-ctx.Done():
+	case <-testContext(t).Done():
+		t.Error("it is never over")
+	}
+}

@@ -42,14 +42,17 @@ func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 	}
 	// Sent again, it has an id of ours: the client's belongs to the first.
 	request := &mcp.Message{ID: x.Request.ID, Method: method, Params: base}
+	sent := func() {}
+	defer func() { sent() }()
 	for round, sheds := 1, 0; ; round++ {
 		answer, err := c.send(ctx, request, x.Peer)
+		sent()
 		if err != nil {
 			return nil, err
 		}
 		answer = &mcp.Message{ID: x.Request.ID, Result: answer.Result, Error: answer.Error}
 		if answer.Error != nil {
-			return answer, nil //nolint:nilerr // the server's own error is its answer
+			return answer, nil
 		}
 		kind, found, err := mcp.LookupString(answer.Result, "resultType")
 		switch {
@@ -76,8 +79,8 @@ func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 		} else {
 			sheds = 0
 		}
-		responses, err := c.ask(ctx, orNoPeer(x.Peer), &required)
-		if err != nil {
+		var responses map[string]json.RawMessage
+		if responses, sent, err = c.ask(ctx, orNoPeer(x.Peer), &required); err != nil {
 			return nil, err
 		}
 		// The client may have set another log level meanwhile.
@@ -158,25 +161,29 @@ func (in *inputRequired) again(base json.RawMessage, responses map[string]json.R
 }
 
 // ask puts all questions to the client, at the same time. The first that fails
-// withdraws the others.
-func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inputRequired) (map[string]json.RawMessage, error) {
+// withdraws the others. sent is to be called, with or without an error, when the server
+// has what was answered: until then it is counted, as is the server's state.
+func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inputRequired) (responses map[string]json.RawMessage, sent func(), err error) {
+	asking, withdraw := context.WithCancelCause(ctx)
+	sent = func() { withdraw(nil) }
 	if h, ok := peer.(gateway.Holder); ok {
 		release, err := h.Hold(len(required.state))
 		if err != nil {
-			return nil, err
+			return nil, sent, err
 		}
-		defer release()
+		sent = sync.OnceFunc(func() {
+			withdraw(nil)
+			release()
+		})
 	}
 	questions := required.questions
 	for i := range questions {
 		if err := c.prepare(&questions[i]); err != nil {
-			return nil, err
+			return nil, sent, err
 		}
 	}
-	asking, withdraw := context.WithCancelCause(ctx)
-	defer withdraw(nil)
 	var mu sync.Mutex
-	responses := make(map[string]json.RawMessage, len(questions))
+	responses = make(map[string]json.RawMessage, len(questions))
 	var all sync.WaitGroup
 	for i, q := range questions {
 		all.Go(func() {
@@ -192,9 +199,9 @@ func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inpu
 	}
 	all.Wait()
 	if asking.Err() != nil {
-		return nil, context.Cause(asking)
+		return nil, sent, context.Cause(asking)
 	}
-	return responses, nil
+	return responses, sent, nil
 }
 
 func putQuestion(ctx context.Context, peer gateway.Peer, id int64, q question) (json.RawMessage, error) {

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// What is said to clients that do not come for it is counted, and leaves room for the
+// answers to others.
+func TestBacklogsAreCountedByThemselves(t *testing.T) {
+	b, resumed := newFakeBackend(), make(chan struct{})
+	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		if !mayAsk(x.Request.Method) {
+			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"x":"`+strings.Repeat("x", mib)+`"}`)), nil
+		}
+		asking, answered := context.WithCancel(context.WithoutCancel(ctx))
+		defer answered()
+		go func() {
+			for asking.Err() == nil { // while the call waits, and as it goes on
+				x.Peer.Notify(note("notifications/progress/x", `{"x":"`+strings.Repeat("x", 16<<10)+`"}`))
+			}
+		}()
+		_, err := x.Peer.Ask(ctx, elicit)
+		if err == nil {
+			<-resumed
+		}
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), err
+	}
+	g, srv := serve(t, b, nil, nil)
+	g.backlogs.max = 4 * maxBacklogBytes
+	c := newWire(t, srv)
+	state := ""
+	for n := range 20 {
+		a := c.post(callThatAsks(fmt.Sprint(n)), modernHeaders("tools/call", "add")...)
+		_, rest, found := strings.Cut(a.body, `"requestState":"`) // after some of what is said
+		if state, _, _ = strings.Cut(rest, `"`); !found {
+			t.Fatalf("got %.300s", a.body)
+		}
+	}
+	eventually(t, "the backlogs to be counted", func() bool { return g.backlogs.used.Load() > g.backlogs.max/2 })
+	if used, most := g.backlogs.used.Load(), g.backlogs.max+20*tightBacklogBytes+maxBacklogBytes; used > most {
+		t.Errorf("backlogs hold %d bytes, want at most %d", used, most)
+	}
+	g.outbound.max = 2 * mib
+	c.initialize(mcp.V20251125)
+	for len(b.conns) > 1 { // of the calls
+		<-b.conns
+	}
+	(<-b.conns).session.Notify(note("x", `{"x":"`+strings.Repeat("x", 8<<10)+`"}`)) // it has no stream
+	eventually(t, "other messages to be read", func() bool { return g.outbound.used.Load() == 0 })
+	if a := c.post(req("1", "large", "{}")); len(a.body) < mib {
+		t.Errorf("an answer got %.200s", a.body)
+	}
+	// One is given up, one goes on, and the others end with the gateway.
+	g.parked.makeRoom()
+	close(resumed)
+	body := strings.Replace(callThatAsks("20"), `"name":`, fmt.Sprintf(`"requestState":%q,"inputResponses":{"1":{}},"name":`, state), 1)
+	if a := c.post(body, modernHeaders("tools/call", "add")...); !strings.Contains(a.body, `"result":{`) {
+		t.Errorf("going on got %.300s ... %s", a.body, a.body[max(0, len(a.body)-300):])
+	}
+	if err := g.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all to be given back", func() bool { return g.backlogs.used.Load() == 0 })
+}
