@@ -37,6 +37,7 @@ type httpSession struct {
 	work  workers
 	words workers
 	done  chan struct{}
+	end   sync.Once // closes done
 	shut  sync.Once // Close
 }
 
@@ -115,6 +116,34 @@ func (s *httpSession) tellCancelled(f *flight) {
 	if err := s.Notify(ctx, f.cancelled()); err != nil {
 		s.log.Warn("the server was not told of a cancelled request", "method", f.method, "error", err)
 	}
+}
+
+// lose ends the session from the server's side, and what is in flight with it. In
+// a shared session that is not at once: a server says 404 for other reasons too,
+// and may go on answering those who were not told so.
+func (s *httpSession) lose(err error) {
+	shared := s.flights.shared.Load()
+	s.end.Do(func() {
+		s.log.Info("the session ended", "error", err)
+		// First: who is told that the session is lost finds that it is.
+		close(s.done)
+		s.flights.refuse(err)
+		if shared {
+			s.work.start(func() {
+				_ = sleep(s.ctx, lostTime)
+				s.fail(err)
+			})
+		}
+	})
+	if !shared {
+		s.fail(err)
+	}
+}
+
+func (s *httpSession) fail(err error) {
+	s.flights.fail(err)
+	s.stop()
+	s.asks.stop()
 }
 
 // Share says that the requests in the session are of several clients. It is called

@@ -193,7 +193,8 @@ func (c *sseConn) handshake(ctx context.Context, client *gateway.Client, fallbac
 
 // Do plays out one exchange. Its answer may come before the POST returns, which
 // on some servers is only when the request has been worked on: so the POST goes on
-// beside the wait and may outlive it, but not a cancellation, and not the connection.
+// beside the wait and may outlive it for drainTime, but not a cancellation, and not the
+// connection.
 func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
 	f, out, err := c.flights.add(x)
 	if err != nil {
@@ -212,9 +213,12 @@ func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 		return nil, errClosed(c.remote.String())
 	}
 	answer, err := f.wait(ctx)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		cancel()
 		c.abandon(f)
+	case posting.Err() == nil:
+		time.AfterFunc(drainTime, cancel)
 	}
 	return answer, err
 }
@@ -223,16 +227,24 @@ func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
 	h := http.Header{}
 	c.mu.Lock()
-	if c.version != "" {
-		h.Set(mcp.HeaderVersion, string(c.version))
-	}
+	version := c.version
 	c.mu.Unlock()
+	if version != "" {
+		h.Set(mcp.HeaderVersion, string(version))
+	}
 	resp, err := c.remote.post(ctx, c.endpoint, h, m)
 	if err != nil {
 		return err
 	}
 	if resp.StatusCode/100 != 2 {
-		return c.refused(resp, what).err()
+		refused := c.refused(resp, what)
+		if version == "" || !refused.meansSessionGone() {
+			return refused.err()
+		}
+		// The stream may be open still, but nothing comes on it any more.
+		err := sessionGone(c.remote.String())
+		c.lose(err)
+		return err
 	}
 	discard(resp)
 	return nil
@@ -251,7 +263,7 @@ func (c *sseConn) read(s *eventStream) {
 		c.log.Info("the session ended", "error", err)
 	}
 	c.flights.fail(err)
-	close(c.done)
+	c.end.Do(func() { close(c.done) })
 	c.stop()
 	c.asks.stop()
 }

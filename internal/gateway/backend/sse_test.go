@@ -23,6 +23,7 @@ type sseScript struct {
 	post     int // status of POSTs, 202 if 0
 	stream   chan []byte
 	say      func(m *mcp.Message, write func(string))
+	hang     func(w http.ResponseWriter, r *http.Request) // instead of the end of a POST, if there is one
 }
 
 func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,6 +59,10 @@ func (s *sseScript) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.say(m, write)
+		if s.hang != nil {
+			s.hang(w, r)
+			return
+		}
 	}
 	w.WriteHeader(http.StatusAccepted)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,11 +82,10 @@ func (b *streamable) Close() error {
 // streamableConn is one session at a streamable HTTP server.
 type streamableConn struct {
 	*httpSession
-	id      string    // set by the handshake; guarded by mu
-	end     sync.Once // closes done
-	mark    []byte    // the server's
-	resumed bool      // the session was there before the connection
-	deaf    bool      // there is no standalone stream
+	id      string // set by the handshake; guarded by mu
+	mark    []byte // the server's
+	resumed bool   // the session was there before the connection
+	deaf    bool   // there is no standalone stream
 	// settled is closed when it is known whether the standalone stream is there;
 	// nil until somebody listens. Guarded by mu.
 	settled chan struct{}
@@ -214,34 +212,6 @@ func (c *streamableConn) refusedHere(f *refusal) error {
 		return err
 	}
 	return f.err()
-}
-
-// lose ends the session from the server's side, and what is in flight with it. In
-// a shared session that is not at once: a server says 404 for other reasons too,
-// and may go on answering those who were not told so.
-func (c *streamableConn) lose(err error) {
-	shared := c.flights.shared.Load()
-	c.end.Do(func() {
-		c.log.Info("the session ended", "error", err)
-		// First: who is told that the session is lost finds that it is.
-		close(c.done)
-		c.flights.refuse(err)
-		if shared {
-			c.work.start(func() {
-				_ = sleep(c.ctx, lostTime)
-				c.fail(err)
-			})
-		}
-	})
-	if !shared {
-		c.fail(err)
-	}
-}
-
-func (c *streamableConn) fail(err error) {
-	c.flights.fail(err)
-	c.stop()
-	c.asks.stop()
 }
 
 // Close ends the session at the server (DELETE) and everything that runs for
