@@ -324,6 +324,10 @@ func (b *bridge) Close() error {
 // WhenCrowded implements [gateway.Crowded].
 func (b *bridge) WhenCrowded(makeRoom func()) {
 	if s, ok := b.sessions.(gateway.Crowded); ok {
-		s.WhenCrowded(makeRoom)
+		s.WhenCrowded(func() {
+			if !b.clients.makeRoom() {
+				makeRoom()
+			}
+		})
 	}
 }

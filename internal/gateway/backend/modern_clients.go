@@ -56,7 +56,10 @@ type served struct {
 // How long a session that serves no request is kept, and how often that is
 // looked at.
 const (
-	servedTime  = 2 * time.Minute
+	servedTime = 2 * time.Minute
+	// keptTime is for the one that was used last: many servers of this era keep what
+	// they are told in memory, or a browser open, for as long as the session lasts.
+	keptTime    = 30 * time.Minute
 	servedSweep = 15 * time.Second
 	// maxIdle bounds the sessions of one request at a time that wait for the next, of
 	// each kind of clients.
@@ -119,17 +122,19 @@ func (c *modernClients) watch(ctx context.Context, key poolKey, x *gateway.Excha
 // share one. A request during which the server may ask, or that wants its log, has a
 // session for itself until it is answered: many servers ask and log on the session's
 // own stream, or have only that, and nobody could tell what is about which request.
+// What else its client wants to know is best asked where it left something.
 func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange, logs bool) (*served, error) {
-	alone := logs
-	if isMultiRound(x.Request.Method) {
-		_, mayShare, err := sharingOf(x.Client)
-		if err != nil {
-			return nil, err
-		}
-		alone = alone || !mayShare
+	_, mayShare, err := sharingOf(x.Client)
+	if err != nil {
+		return nil, err
 	}
-	if alone {
+	if logs || !mayShare && isMultiRound(x.Request.Method) {
 		return c.takeAlone(ctx, key, x.Client)
+	}
+	if !mayShare {
+		if s := c.takeIdle(key); s != nil {
+			return s, nil
+		}
 	}
 	return c.takeShared(ctx, key, x.Client)
 }

@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,12 +80,12 @@ func (c *modernClients) letGoOldest() bool {
 	return true
 }
 
-// sessions are those of p when nobody uses it.
+// sessions are the idle ones of p, and the shared one.
 func (p *pool) sessions() []*served {
 	if p.shared == nil {
 		return p.idle
 	}
-	return append(p.idle, p.shared)
+	return append(slices.Clip(p.idle), p.shared)
 }
 
 // closeServed ends sessions, at the same time: a server may take long to take note of
@@ -245,26 +246,28 @@ func (c *modernClients) sweep() {
 		case <-c.stop:
 			return
 		case now := <-tick.C:
-			closeServed(c.unused(now.Add(-servedTime)))
+			closeServed(c.unused(now))
 		}
 	}
 }
 
-func (c *modernClients) unused(before time.Time) []*served {
+// unused takes out the sessions that nobody has used for too long by now, or lost.
+func (c *modernClients) unused(now time.Time) []*served {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []*served
 	for key, p := range c.pools {
-		kept := p.idle[:0]
-		for _, s := range p.idle {
-			if s.since.Before(before) || !s.alive() {
+		for i, s := range p.idle {
+			patience := servedTime
+			if i == len(p.idle)-1 { // the last used, and the next to be
+				patience = keptTime
+			}
+			if !s.alive() || now.Sub(s.since) > patience {
 				out = append(out, s)
-			} else {
-				kept = append(kept, s)
 			}
 		}
-		p.idle = kept
-		if s := p.shared; s != nil && s.users == 0 && (s.since.Before(before) || !s.alive()) {
+		p.idle = slices.DeleteFunc(p.idle, func(s *served) bool { return slices.Contains(out, s) })
+		if s := p.shared; s != nil && s.users == 0 && (!s.alive() || now.Sub(s.since) > keptTime) {
 			out = append(out, s)
 			p.shared = nil
 		}
@@ -273,6 +276,31 @@ func (c *modernClients) unused(before time.Time) []*served {
 		}
 	}
 	return out
+}
+
+// makeRoom ends the session that has been unused for longest, if there is one that is,
+// for somebody who waits for what it takes up at the server, such as a process.
+func (c *modernClients) makeRoom() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var oldest *served
+	var of *pool
+	for _, p := range c.pools {
+		for _, s := range p.sessions() {
+			if s.users == 0 && (oldest == nil || s.since.Before(oldest.since)) {
+				oldest, of = s, p
+			}
+		}
+	}
+	if oldest == nil || c.closed {
+		return false
+	}
+	if of.shared == oldest {
+		of.shared = nil
+	}
+	of.idle = slices.DeleteFunc(of.idle, func(s *served) bool { return s == oldest })
+	c.sweeping.Go(func() { _ = oldest.Close() })
+	return true
 }
 
 // close ends all sessions.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -488,6 +490,74 @@ func TestParameterHeadersAreComparedWhereNobodyElseDoes(t *testing.T) {
 		var rpc *mcp.Error
 		if row.ok && err != nil || !row.ok && (!errors.As(err, &rpc) || rpc.Code != mcp.CodeHeaderMismatch) {
 			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
+// A server keeps what it was told in its session: a stateless client finds the one that
+// it used last again for half an hour, and others are not kept that long.
+func TestTheSessionThatWasUsedLastIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 3
+		var all sync.WaitGroup
+		all.Add(calls)
+		s := &sessionServer{capabilities: `{"tools":{}}`, do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+			if x.Request.ID == mcp.StringID("r") {
+				all.Done()
+				all.Wait() // at the same time
+			}
+			return nil, nil
+		}}
+		b := atSessions(t, s)
+		var done sync.WaitGroup
+		for range calls {
+			done.Go(func() {
+				if _, err := b.Do(t.Context(), statelessRequest("tools/call", `"name":"a"`, `{"elicitation":{}}`, nil)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		done.Wait()
+		living := func() (n int) {
+			for _, c := range s.sessions() {
+				select {
+				case <-c.done:
+				default:
+					n++
+				}
+			}
+			return n
+		}
+		for _, at := range []struct {
+			after time.Duration
+			want  int
+		}{{time.Minute, 1 + calls}, {2 * time.Minute, 2}, {26 * time.Minute, 2}, {2 * time.Minute, 0}} { // and the one that the list of tools came from
+			time.Sleep(at.after)
+			synctest.Wait()
+			if n := living(); n != at.want {
+				t.Errorf("%v later: %d sessions, want %d", at.after, n, at.want)
+			}
+		}
+	})
+}
+
+// What a call has changed in its session shows in what its client asks for next.
+func TestAListComesFromTheSessionOfTheLastCall(t *testing.T) {
+	s := &sessionServer{capabilities: `{"tools":{}}`}
+	b := atSessions(t, s)
+	for _, x := range []*gateway.Exchange{
+		statelessRequest("tools/call", `"name":"a"`, `{"elicitation":{}}`, nil),
+		statelessRequest("prompts/list", "", `{"elicitation":{}}`, nil),
+	} {
+		if _, err := b.Do(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range s.sessions() {
+		called := slices.ContainsFunc(c.heard(), func(m string) bool { return strings.HasPrefix(m, "tools/call") })
+		listed := slices.ContainsFunc(c.heard(), func(m string) bool { return strings.HasPrefix(m, "prompts/list") })
+		if called != listed {
+			t.Errorf("a session heard %q", c.heard())
 		}
 	}
 }

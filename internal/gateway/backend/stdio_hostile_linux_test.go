@@ -224,6 +224,21 @@ func TestStdioMakesRoom(t *testing.T) {
 	s.eventually(t, 1)
 }
 
+// Sessions that stateless clients have used, and may use again, make room first.
+func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
+	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
+	b.(gateway.Crowded).WhenCrowded(func() { t.Error("a call was to be ended") })
+	for _, capabilities := range []string{`{"sampling":{}}`, `{"elicitation":{}}`} {
+		if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"echo","arguments":{"text":"x"}`, capabilities, newPeer())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.eventually(t, 2)
+	mustLive(t, openAs(t, b, fullClient(), newPeer()))
+	mustLive(t, openAs(t, b, fullClient(), newPeer()))
+	s.eventually(t, 2)
+}
+
 func TestStdioWaitsForAPlace(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2})
 	var wg sync.WaitGroup
