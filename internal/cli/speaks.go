@@ -13,20 +13,16 @@ func speech(s *workload.Speaks) []string {
 	if s == nil {
 		return nil
 	}
-	one := func(version, era, adjective string) string {
-		switch version {
-		case "unknown":
-			return "unknown " + adjective + ", as no client has asked for that yet"
-		case "no":
-			version = "nothing"
+	one := func(adjective, version, era string) string {
+		switch {
+		case version == "unknown":
+			version = "not known, as no such client has come yet"
+		case slices.Contains(s.Translated, era):
+			version += " (the gateway translates for such clients)"
 		}
-		text := version + " " + adjective
-		if slices.Contains(s.Translated, era) {
-			text += " (the gateway translates for such clients)"
-		}
-		return text
+		return adjective + ": " + version
 	}
-	return []string{one(s.Session, "session", "with sessions"), one(s.Stateless, "stateless", "without sessions")}
+	return []string{one("with sessions", s.Session, "session"), one("stateless", s.Stateless, "stateless")}
 }
 
 // translated tells whether a client that speaks version is served by translation.

@@ -39,10 +39,10 @@ func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
 	}
 	session := []string{"mcp", "info", "one", "--protocol", "session"}
 	is([]string{"status", "one", "-o", "json"}, "speaks", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"})
-	shows([]string{"status", "one"}, "Server speaks:   2025-11-25 with sessions\n                 unknown without sessions, as no client has asked for that yet")
-	shows(session, "protocol version\t2025-11-25\nserver speaks\t2025-11-25 with sessions; unknown without sessions, as no client has asked for that yet\ntranslated\tno\nserver\tremote 1")
+	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has come yet")
+	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has come yet\ntranslated\tno\nserver\tremote 1")
 
-	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\t2025-11-25 with sessions; nothing without sessions (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
+	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\twith sessions: 2025-11-25; stateless: no (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
 	shows(session, "translated\tno")
 	known := &workload.Speaks{Session: "2025-11-25", Stateless: "no", Translated: []string{"stateless"}}
 	is([]string{"mcp", "info", "one", "-o", "json"}, "serverSpeaks", known)
