@@ -127,7 +127,7 @@ type Build struct {
 // so that it can set up the container's own network: as root, whoever the image's
 // user is, with CAP_NET_ADMIN, and with what it takes to give all of that up
 // (CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_SETPCAP). It has to do so before it runs
-// anything of the image. A container that is on no network of its own, or
+// anything of the image. A container on a network that may not be its own, or
 // privileged, is refused.
 type Config struct {
 	Name       string

@@ -13,6 +13,8 @@ import (
 type SetUp struct {
 	// Open are the container's TCP ports that are reached from outside.
 	Open []uint16 `json:"open,omitempty"`
+	// Alone is a container on no network: there is nothing to shut.
+	Alone bool `json:"alone,omitempty"`
 	// User is the image's: "", or a name or number, and :group after it.
 	User string `json:"user,omitempty"`
 	// Home tells that the container's configuration sets HOME. Otherwise HOME is

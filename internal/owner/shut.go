@@ -15,17 +15,20 @@ import (
 // publishes: a server that listens on all addresses could be reached there around
 // the gateway. What the container itself begins goes on working.
 //
-// It is not done where there is nothing to close, on the host's network, which is
-// not ours, and in a privileged container, which could open it again. What the
+// It is not done on the host's network, which is not ours, and in a privileged
+// container, which could open it again; nor where there is nothing to close, unless
+// the guest has to give a name to the user that we run the server as. What the
 // guest cannot close, because the kernel or the engine does not allow it, the
 // guest says in the server's log; then and there exposed tells who gets in.
 func (s *site) shut(cfg container.Config, image container.Image) container.Config {
-	if cfg.Privileged || cfg.Network == workload.NoNetwork || cfg.Network == "host" {
+	alone := cfg.Network == workload.NoNetwork
+	if cfg.Privileged || cfg.Network == "host" || alone && cfg.User == "" {
 		return cfg
 	}
 	first := guest.SetUp{
-		User: cmp.Or(cfg.User, image.User),
-		Home: slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
+		Alone: alone,
+		User:  cmp.Or(cfg.User, image.User),
+		Home:  slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
 	}
 	for _, p := range cfg.Publish {
 		first.Open = append(first.Open, uint16(p.ContainerPort)) // 1 to 65535: workload.Validate

@@ -30,6 +30,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 		{"a home that the person sets", container.Config{Network: "thv", Env: []string{"HOME="}}, container.Image{}, &guest.SetUp{Home: true}},
 		{"no home, but a word like it", container.Config{Network: "thv", Env: []string{"HOMEPAGE=x"}}, container.Image{}, &guest.SetUp{}},
 		{"no network", container.Config{Network: "none"}, container.Image{User: "node"}, nil},
+		{"no network, and a user who may have no name", container.Config{Network: "none", User: "1:2"}, container.Image{User: "node"}, &guest.SetUp{User: "1:2", Alone: true}},
 		{"the host's network", container.Config{Network: "host"}, container.Image{}, nil},
 		{"a container that could open it again", container.Config{Network: "thv", Privileged: true}, container.Image{}, nil},
 	} {

@@ -39,7 +39,8 @@ func (s *site) user(ctx context.Context, image container.Image) (string, error) 
 }
 
 // runAs is cfg with the server run by user, if there is one. It may have no entry in
-// the image's /etc/passwd; programs look for its name in the environment first.
+// the image's /etc/passwd: the guest makes one where it can (package guest/setup), and
+// some programs look for their user's name in the environment first.
 func runAs(cfg container.Config, user string) container.Config {
 	if cfg.User = user; user == "" {
 		return cfg

@@ -116,7 +116,7 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 	case c.Network != "" && !networkName.MatchString(c.Network):
 		// Among others "container:ID", which would join another container.
 		return nil, fmt.Errorf("network %q is not a network's name", c.Network)
-	case c.SetUp && (c.Privileged || c.Network == "" || c.Network == "none" || c.Network == "host"):
+	case c.SetUp && (c.Privileged || c.Network == "" || c.Network == "host"):
 		// What an unnamed network is, the engine's configuration says: in
 		// Podman's it can be the host's.
 		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)

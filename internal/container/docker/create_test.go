@@ -114,7 +114,6 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 		"a network that is no name":     {Network: "a b"},
 		"to set up the host's network":  {Network: "host", SetUp: true},
 		"to set up an unnamed network":  {SetUp: true},
-		"to set up no network":          {Network: "none", SetUp: true},
 		"to set up while privileged":    {Network: "n", SetUp: true, Privileged: true},
 		"memory below zero":             {Memory: -1},
 		"processes without limit":       {Pids: -1},

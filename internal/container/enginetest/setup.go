@@ -24,7 +24,7 @@ func (s *suite) setUp(t *testing.T) {
 }
 
 func (s *suite) setUpNotOurs(t *testing.T) {
-	for _, c := range []container.Config{{Network: "host"}, {Network: ""}, {Network: "none"}, {Network: Network, Privileged: true}} {
+	for _, c := range []container.Config{{Network: "host"}, {Network: ""}, {Network: Network, Privileged: true}} {
 		c.Name, c.Image, c.SetUp = "thv-enginetest-setup", s.ref, true
 		if id, err := s.engine.Create(t.Context(), c); err == nil {
 			t.Errorf("network %q, privileged %t: container %s was made", c.Network, c.Privileged, id)

@@ -3,7 +3,8 @@
 // is not to have (see SetUp in package container). With them it shuts the
 // container's network (package guest/shut) and becomes the image's user; then it
 // starts itself anew without any of them. From inside, the container is then what
-// it would be had the engine started it as that user with no capabilities at all.
+// it would be had the engine started it as that user with no capabilities at all;
+// only that a user who is a mere number has a name.
 //
 // Nothing of the image runs meanwhile, but its files are read (/etc/passwd and
 // /etc/group), and what they say is not believed beyond who the user is.
@@ -26,17 +27,21 @@ import (
 // be started. That the network cannot be shut is no such failure: it is said on
 // standard error, and who can reach the server is found out from outside.
 func Run(s *guest.SetUp, argv []string) error {
-	if err := shut.Install(s.Open); err != nil {
+	if s.Alone {
+		// There is no way in.
+	} else if err := shut.Install(s.Open); err != nil {
 		fmt.Fprintf(os.Stderr, "thv-guest: the container's network cannot be closed to programs of the machine: %v\n", err)
 	}
 	who, err := lookup(os.DirFS("/"), s.User)
 	if err != nil {
 		return fmt.Errorf("become the image's user %q: %w", s.User, err)
 	}
-	env := os.Environ()
+	env, home := os.Environ(), os.Getenv("HOME")
 	if !s.Home {
+		home = who.home
 		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }), "HOME="+who.home)
 	}
+	_ = enroll("/", home, who) // a server that needs no name runs without
 	// Privileges belong to threads; the others end when this one executes.
 	runtime.LockOSThread()
 	if err := become(who); err != nil {
