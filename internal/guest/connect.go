@@ -193,6 +193,16 @@ func (l *Line) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return &dialled{Stream: stream}, nil
 }
 
+// Ports are the TCP ports that something in the container's network listens on,
+// ascending.
+func (l *Line) Ports(ctx context.Context) ([]int, error) {
+	stream, resp, err := l.ask(ctx, request{Op: opPorts})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Ports, stream.Close()
+}
+
 // askFiles is ask for something that is handed over.
 func (l *Line) askFiles(ctx context.Context, req request) (response, []*os.File, error) {
 	ticket, handed := l.files.expect()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,6 +209,18 @@ func TestDialRefused(t *testing.T) {
 	}
 	if _, err = g.Dial(t.Context(), "not an address"); err == nil || !strings.Contains(err.Error(), "not an address") {
 		t.Errorf("a bad address: %v", err)
+	}
+}
+
+func TestTheGuestTellsWhatListens(t *testing.T) {
+	g := startGuest(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if ports, err := g.Ports(t.Context()); err != nil || !slices.Contains(ports, l.Addr().(*net.TCPAddr).Port) {
+		t.Errorf("%s is not among %v (%v)", l.Addr(), ports, err)
 	}
 }
 

@@ -9,23 +9,6 @@ import (
 	"strings"
 )
 
-// maxElsewhere is how many ports help a person who looks for one. Where there are
-// more, the container is on the machine's own network.
-const maxElsewhere = 3
-
-// elsewhere tells a person whose server listens on another port than it is thought
-// to, which.
-func elsewhere(ports []int) string {
-	if len(ports) == 0 || len(ports) > maxElsewhere {
-		return ""
-	}
-	words := make([]string, len(ports))
-	for i, port := range ports {
-		words[i] = strconv.Itoa(port)
-	}
-	return ", but on port " + strings.Join(words, " and ")
-}
-
 // listening are the TCP ports that something in this container listens on, ascending.
 func listening() []int {
 	var ports []int

@@ -38,15 +38,15 @@ func TestATableOfSocketsIsRead(t *testing.T) {
 
 func TestAPersonIsToldWhereElseTheServerMayBe(t *testing.T) {
 	for want, ports := range map[string][]int{
-		"":                            nil,
-		", but on port 3001":          {3001},
-		", but on port 3001 and 3002": {3001, 3002},
+		"":                             nil,
+		", but on port 3001":           {3001},
+		", but on ports 3001 and 3002": {3001, 3002},
 	} {
-		if got := elsewhere(ports); got != want {
+		if got := Elsewhere(ports); got != want {
 			t.Errorf("%v: %q", ports, got)
 		}
 	}
-	if got := elsewhere([]int{1, 2, 3, 4}); got != "" {
+	if got := Elsewhere([]int{1, 2, 3, 4}); got != "" {
 		t.Errorf("the machine's own network: %q", got)
 	}
 }

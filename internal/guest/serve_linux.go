@@ -112,6 +112,8 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giv
 		handleSpawn(stream, s, req, files)
 	case opDial:
 		handleDial(ctx, stream, req, files)
+	case opPorts:
+		_ = writeLine(stream, response{Ports: listening()})
 	default:
 		p := s.find(req.Process)
 		if p == nil {
@@ -194,7 +196,7 @@ func handleDial(ctx context.Context, stream *yamux.Stream, req request, files *g
 // dialError names the address once and the cause in the kernel's words.
 func dialError(address string, err error) error {
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s in the container (connection refused)%s", address, elsewhere(listening()))
+		return fmt.Errorf("nothing listens on %s in the container (connection refused)%s", address, Elsewhere(listening()))
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

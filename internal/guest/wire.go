@@ -16,6 +16,7 @@ const (
 	opWait  = "wait"
 	opKill  = "kill"
 	opDial  = "dial"
+	opPorts = "ports"
 )
 
 const (
@@ -55,6 +56,8 @@ type response struct {
 	// Code is the exit status, and Signal what killed the process, if anything.
 	Code   int `json:"code,omitempty"`
 	Signal int `json:"signal,omitempty"`
+	// Ports are what is asked for with ports.
+	Ports []int `json:"ports,omitempty"`
 }
 
 // parseRequest reads the first line of a stream strictly.
@@ -82,7 +85,7 @@ func (r *request) validate() error {
 				return errors.New("an argument holds a NUL byte, which no program can receive")
 			}
 		}
-	case opWait:
+	case opWait, opPorts:
 	case opKill:
 		if r.GraceMillis < 0 || r.GraceMillis > maxGrace.Milliseconds() {
 			return fmt.Errorf("the grace of a kill must be from 0 to %s", maxGrace)

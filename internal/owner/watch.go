@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,8 +73,8 @@ func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
 // ended cannot answer any more; one that refuses the connection may still be
 // starting.
 func (w *watch) first(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout,
-		fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint()))
+	late := fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint())
+	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout, late)
 	defer cancel()
 	if s := w.owner.site; s != nil {
 		if err := s.raise(ctx); err != nil {
@@ -84,6 +85,11 @@ func (w *watch) first(ctx context.Context) error {
 	ended := make(<-chan struct{})
 	if s := w.owner.site; s != nil {
 		ended = s.ended()
+		waiting, giveUp := context.WithCancelCause(ctx)
+		var patient sync.WaitGroup
+		patient.Go(func() { w.owner.waitWith(waiting, giveUp) })
+		defer func() { giveUp(nil); patient.Wait() }() // it says nothing after us
+		ctx = waiting
 	}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := w.open(ctx)
@@ -102,7 +108,7 @@ func (w *watch) first(ctx context.Context) error {
 			return errors.New(w.owner.site.why(ctx) + " before it answered")
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-				if errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
+				if !errors.Is(cause, late) || errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
 					return cause
 				}
 				return fmt.Errorf("%w (%v)", cause, err)
