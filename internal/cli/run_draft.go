@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
+	"syscall"
 
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -66,7 +69,7 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	if err := workload.Validate(soFar(*s)); err != nil {
 		return nil, asUsage(err)
 	}
-	if err := o.choosePort(app, s); err != nil {
+	if err := o.choosePort(ctx, app, s); err != nil {
 		return nil, err
 	}
 	if s.Remote != nil {
@@ -300,9 +303,9 @@ func (o *runOptions) refuseMisplaced(s *workload.Spec) error {
 	return errors.Join(errs...)
 }
 
-// choosePort settles the proxy's port: flag, registry, or the name's own. It is
-// remembered, so that the URL never changes.
-func (o *runOptions) choosePort(app *App, s *workload.Spec) error {
+// choosePort settles the proxy's port: flag, registry, or the name's own, which is a
+// free one when it is chosen. It is remembered, so that the URL never changes.
+func (o *runOptions) choosePort(ctx context.Context, app *App, s *workload.Spec) error {
 	store, err := app.Store()
 	if err != nil {
 		return err
@@ -310,7 +313,14 @@ func (o *runOptions) choosePort(app *App, s *workload.Spec) error {
 	if s.Proxy.Port != 0 {
 		return store.RememberPort(s.Name, s.Proxy.Port)
 	}
-	s.Proxy.Port, err = store.Port(s.Name)
+	s.Proxy.Port, err = store.Port(s.Name, func(port int) bool {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.Proxy.Host, strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close() // it only was a question
+		}
+		return !errors.Is(err, syscall.EADDRINUSE) // what else is wrong, the start says
+	})
 	return err
 }
 

@@ -57,7 +57,7 @@ func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*dr
 	if spec.Name != from {
 		spec.Proxy.Port = 0 // another workload, with a port of its own
 	}
-	if err := o.choosePort(app, spec); err != nil {
+	if err := o.choosePort(ctx, app, spec); err != nil {
 		return nil, err
 	}
 	if spec.Remote == nil {

@@ -16,9 +16,11 @@ const (
 
 // Port is the workload's port: derived from its name, and remembered for good,
 // so that a URL survives restart, upgrade, and rm followed by run. Two names
-// never share a remembered port. Whether the port is free on the machine now is
-// not this function's question: a taken port is reported, not moved around.
-func (s *Store) Port(name string) (int, error) {
+// never share a remembered port. A name that has none yet, and so no URL that
+// anybody knows, gets the next one that is free on the machine now. Whether a
+// remembered port is free is not this function's question: that it is taken is
+// reported when the workload starts, and nothing moves.
+func (s *Store) Port(name string, free func(port int) bool) (int, error) {
 	var port int
 	err := update(filepath.Join(s.state, "ports.json"), func(ports *map[string]int) error {
 		if *ports == nil {
@@ -35,13 +37,13 @@ func (s *Store) Port(name string) (int, error) {
 		h := fnv.New32a()
 		h.Write([]byte(name))
 		for i := range uint32(portCount) {
-			if p := firstPort + int((h.Sum32()+i)%portCount); !taken[p] {
+			if p := firstPort + int((h.Sum32()+i)%portCount); !taken[p] && free(p) {
 				port = p
 				(*ports)[name] = p
 				return nil
 			}
 		}
-		return fmt.Errorf("all %d ports are remembered for other workloads; choose one with --proxy-port", portCount)
+		return fmt.Errorf("all %d ports are remembered for other workloads or in use; choose one with --proxy-port", portCount)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("choose a port for %q: %w", name, err)

@@ -96,7 +96,7 @@ func TestPortsAreDerivedRememberedAndNeverShared(t *testing.T) {
 	seen := map[int]string{}
 	for i := range 300 {
 		name := fmt.Sprintf("w%d", i)
-		p, err := s.Port(name)
+		p, err := s.Port(name, anyPort)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,13 +109,35 @@ func TestPortsAreDerivedRememberedAndNeverShared(t *testing.T) {
 		seen[p], first[name] = name, p
 	}
 	for name, want := range first {
-		if got, _ := s.Port(name); got != want {
+		if got, _ := s.Port(name, anyPort); got != want {
 			t.Errorf("port of %s changed from %d to %d", name, want, got)
 		}
 	}
 	// Another machine's store derives the same port for the same name.
-	if p, _ := testStore(t).Port("w0"); p != first["w0"] {
+	if p, _ := testStore(t).Port("w0", anyPort); p != first["w0"] {
 		t.Errorf("a fresh store gave w0 port %d, not %d", p, first["w0"])
+	}
+}
+
+func anyPort(int) bool { return true }
+
+func TestATakenPortIsPassedOverOnceAndThenNeverMoves(t *testing.T) {
+	derived, err := testStore(t).Port("w", anyPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := testStore(t)
+	got, err := s.Port("w", func(port int) bool { return port != derived })
+	if want := firstPort + (derived-firstPort+1)%portCount; err != nil || got != want {
+		t.Errorf("port %d (%v), want the next one, %d", got, err, want)
+	}
+	for what, free := range map[string]func(int) bool{"the derived one is free again": anyPort, "it is taken itself": func(int) bool { return false }} {
+		if again, err := s.Port("w", free); err != nil || again != got {
+			t.Errorf("%s: it moved from %d to %d (%v)", what, got, again, err)
+		}
+	}
+	if p, err := s.Port("v", func(int) bool { return false }); err == nil {
+		t.Errorf("none is free, and it is %d", p)
 	}
 }
 
@@ -124,7 +146,7 @@ func TestAChosenPortIsRemembered(t *testing.T) {
 	if err := s.RememberPort("a", 12345); err != nil {
 		t.Fatal(err)
 	}
-	if p, _ := s.Port("a"); p != 12345 {
+	if p, _ := s.Port("a", anyPort); p != 12345 {
 		t.Errorf("got port %d", p)
 	}
 }
