@@ -245,7 +245,8 @@ func (o *runOptions) apply(s *workload.Spec, own *values) error {
 		c.Permissions, _ = workload.BuiltinPermissions("network")
 	}
 	if p := s.Package; p != nil {
-		p.RuntimeImage, p.AddPackages = o.runtimeImage, o.addPackages
+		p.RuntimeImage = o.runtimeImage
+		p.AddPackages = append(p.AddPackages, o.addPackages...) // beside the registry's
 		if o.caCert != "" {
 			abs, err := filepath.Abs(o.caCert)
 			if err != nil {

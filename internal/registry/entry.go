@@ -117,7 +117,10 @@ type Hints struct {
 	// Permissions is a permission profile, not yet judged.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
 	ProxyPort   int             `json:"proxyPort,omitempty"`
-	Stateless   bool            `json:"stateless,omitempty"`
+	// SystemPackages are packages of an image's distribution that the server needs
+	// beside its own.
+	SystemPackages []string `json:"systemPackages,omitempty"`
+	Stateless      bool     `json:"stateless,omitempty"`
 	// Provenance and OAuth are kept as they were written.
 	Provenance json.RawMessage `json:"provenance,omitempty"`
 	OAuth      json.RawMessage `json:"oauth,omitempty"`

@@ -22,7 +22,8 @@ const (
 // block is what ToolHive's formats say beyond server.json, under the names they
 // use, and in ours.
 type block struct {
-	Package     string          `json:"package"` // ours only: go://module/path@version
+	Package     string          `json:"package"`         // ours only: go://module/path@version
+	System      []string        `json:"system_packages"` // ours only: what `apk add` or `apt-get install` takes
 	Args        []string        `json:"args"`
 	Status      string          `json:"status"`
 	Tier        string          `json:"tier"`
@@ -144,6 +145,7 @@ func (e *Entry) extendOurs(raw json.RawMessage) error {
 	}
 	for i := range e.Packages {
 		e.Packages[i].Hints = b.hints()
+		e.Packages[i].Hints.SystemPackages = b.System
 	}
 	for i := range e.Remotes {
 		e.Remotes[i].Hints = b.hints()

@@ -24,6 +24,9 @@ func (r *Resolution) usePackage(req Request, p *registry.Package) error {
 	if err != nil {
 		return err
 	}
+	if s.Package != nil {
+		s.Package.AddPackages = p.Hints.SystemPackages
+	}
 	if err := r.useTransport(req, p); err != nil {
 		return err
 	}

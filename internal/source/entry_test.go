@@ -116,6 +116,25 @@ func TestHintsBesideServerJSONAreUsed(t *testing.T) {
 	}
 }
 
+func TestASystemPackageIsForWhatIsBuiltHere(t *testing.T) {
+	for what, c := range map[string]struct {
+		pkg, meta string
+		want      []string
+	}{
+		"a package":                {`"registryType": "pypi", "identifier": "b", ` + stdio, `"dev.toolhaven": {"system_packages": ["git", "curl"]}`, []string{"git", "curl"}},
+		"an image has its own":     {`"registryType": "oci", "identifier": "b", ` + stdio, `"dev.toolhaven": {"system_packages": ["git"]}`, nil},
+		"in another's block, none": {`"registryType": "pypi", "identifier": "b", ` + stdio, `"io.other": {"b": {"system_packages": ["git"]}}`, nil},
+	} {
+		got := mustEntry(t, `"packages": [{`+c.pkg+`}], "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {`+c.meta+`}}`, Request{}).Spec.Package
+		if got == nil {
+			got = &workload.Package{}
+		}
+		if d := cmp.Diff(c.want, got.AddPackages); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+}
+
 func TestVariablesBecomeInputs(t *testing.T) {
 	got := mustEntry(t, `"packages": [{"registryType": "oci", "identifier": "a/b:1", `+stdio+`,
 		"runtimeArguments": [
@@ -314,6 +333,9 @@ func TestEveryBuiltInServerCanBeRun(t *testing.T) {
 		t.Errorf("filesystem without a folder: %v", err)
 	}
 	r, err := Resolve(t.Context(), Request{Arg: "everything-go", Catalog: open})
+	if git, err := Resolve(t.Context(), Request{Arg: "git", Catalog: open}); err != nil || cmp.Diff([]string{"git"}, git.Spec.Package.AddPackages) != "" {
+		t.Errorf("the server of Git repositories without Git: %+v, %v", git, err)
+	}
 	want := &workload.Package{Scheme: "go", Name: "github.com/modelcontextprotocol/go-sdk/examples/server/everything", Version: "v1.8.0"}
 	if err != nil || cmp.Diff(want, r.Spec.Package) != "" {
 		t.Errorf("everything-go: %+v, %v", r, err)
