@@ -199,5 +199,5 @@ func (a *App) examineRegistry(ctx context.Context) check {
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
-	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %d servers", catalog.Location(), len(entries))}
+	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), counted(len(entries), "server"))}
 }

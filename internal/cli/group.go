@@ -152,7 +152,7 @@ on standard error.`,
 					return err
 				}
 				if len(names) > 0 && !with {
-					return fmt.Errorf("group %q has %d workloads; remove them first, or add --with-workloads", group, len(names))
+					return fmt.Errorf("group %q has %s; remove what is in it first, or add --with-workloads", group, counted(len(names), "workload"))
 				}
 				gone := []string{}
 				for _, name := range names {

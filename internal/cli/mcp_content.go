@@ -46,7 +46,7 @@ func showResource(app *App, c *sdk.ResourceContents) error {
 	case !isTerminal(app.Out):
 		_, err = io.WriteString(app.Out, c.Text)
 	case len(c.Blob) > 0:
-		_, err = fmt.Fprintf(app.Out, "[%s, %d bytes; not shown on a terminal, write it to a file]\n", plaintext.Line(c.MIMEType), len(c.Blob))
+		_, err = fmt.Fprintf(app.Out, "[%s, %s; not shown on a terminal, write it to a file]\n", plaintext.Line(c.MIMEType), counted(len(c.Blob), "byte"))
 	default:
 		err = showText(app, c.Text)
 	}
@@ -104,9 +104,9 @@ func showContent(app *App, content []sdk.Content) error {
 		case *sdk.TextContent:
 			line = c.Text
 		case *sdk.ImageContent:
-			line = fmt.Sprintf("[image, %s, %d bytes]", plaintext.Line(c.MIMEType), len(c.Data))
+			line = fmt.Sprintf("[image, %s, %s]", plaintext.Line(c.MIMEType), counted(len(c.Data), "byte"))
 		case *sdk.AudioContent:
-			line = fmt.Sprintf("[audio, %s, %d bytes]", plaintext.Line(c.MIMEType), len(c.Data))
+			line = fmt.Sprintf("[audio, %s, %s]", plaintext.Line(c.MIMEType), counted(len(c.Data), "byte"))
 		case *sdk.ResourceLink:
 			line = fmt.Sprintf("[resource %s]", plaintext.Line(c.URI))
 		case *sdk.EmbeddedResource:

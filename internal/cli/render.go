@@ -130,11 +130,17 @@ func ago(t time.Time) string {
 		length time.Duration
 		name   string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if n := int(d / u.length); n == 1 {
-			return "1 " + u.name + " ago"
-		} else if n > 1 {
-			return fmt.Sprintf("%d %ss ago", n, u.name)
+		if n := int(d / u.length); n > 0 {
+			return counted(n, u.name) + " ago"
 		}
 	}
 	return "just now"
+}
+
+// counted is "1 workload", or "2 workloads".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -30,3 +30,11 @@ func TestWhatServersSayDoesNotSteerTheTerminal(t *testing.T) {
 		t.Errorf("the server's name has lines of its own: %q", errOut.String())
 	}
 }
+
+func TestOneOfAThingIsNotMany(t *testing.T) {
+	for n, want := range []string{"0 workloads", "1 workload", "2 workloads"} {
+		if got := counted(n, "workload"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

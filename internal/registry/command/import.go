@@ -177,7 +177,7 @@ func (o *importOptions) publish(ctx context.Context, st store.Store, audit *slog
 		}
 		outcomes, err := st.Add(ctx, source, versions, o.update)
 		if err != nil {
-			record(audit, result.Registry, nil, fmt.Errorf("%d versions from %s %s: %w", len(some), some[0].Name, some[0].Version, err))
+			record(audit, result.Registry, nil, fmt.Errorf("%s %s and %d more: %w", some[0].Name, some[0].Version, len(some)-1, err))
 			return done, err
 		}
 		named := map[store.Outcome][]string{}
@@ -225,12 +225,12 @@ func (o *importOptions) show(path string, r imported) error {
 			return err
 		}
 	} else if o.dryRun {
-		fmt.Fprintf(o.env.Out, "%s holds %d server versions; they would go to registry %s.\n", path, r.Found, r.Registry)
+		fmt.Fprintf(o.env.Out, "server versions in %s that would go to registry %s: %d\n", path, r.Registry, r.Found)
 	} else {
 		fmt.Fprintf(o.env.Out, "registry %s: %d added, %d updated, %d unchanged.\n", r.Registry, r.Added, r.Updated, r.Unchanged)
 	}
 	if len(r.Differing) > 0 {
-		err := fmt.Errorf("%d versions are there with another content and were left as they are (--update replaces them): %s", len(r.Differing), strings.Join(r.Differing, ", "))
+		err := fmt.Errorf("%d of %d left as they were, being there with another content (--update replaces them): %s", len(r.Differing), r.Found, strings.Join(r.Differing, ", "))
 		if o.asJSON {
 			return &reported{err}
 		}
