@@ -212,6 +212,22 @@ func TestDialRefused(t *testing.T) {
 	}
 }
 
+func TestDialRefusedAtOneOfTwoAddresses(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("SKIPPED: no IPv6 here: ", err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = startGuest(t).Dial(t.Context(), "127.0.0.1:"+port)
+	if err == nil || !strings.Contains(err.Error(), "that port of another address, which --target-host can name") {
+		t.Errorf("%v does not say where it listens", err)
+	}
+}
+
 func TestTheGuestTellsWhatListens(t *testing.T) {
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -196,7 +198,12 @@ func handleDial(ctx context.Context, stream *yamux.Stream, req request, files *g
 // dialError names the address once and the cause in the kernel's words.
 func dialError(address string, err error) error {
 	if errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s in the container (connection refused)%s", address, Elsewhere(listening()))
+		ports := listening()
+		hint := Elsewhere(ports)
+		if _, port, err := net.SplitHostPort(address); err == nil && slices.ContainsFunc(ports, func(p int) bool { return strconv.Itoa(p) == port }) {
+			hint = ", but on that port of another address, which --target-host can name"
+		}
+		return fmt.Errorf("nothing listens on %s in the container (connection refused)%s", address, hint)
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
