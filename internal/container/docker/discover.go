@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -90,7 +91,7 @@ func open(ctx context.Context, c candidate, env func(string) string) (*Engine, e
 		return nil, err
 	}
 	e := &Engine{address: c.address, env: env}
-	opts := []client.Opt{client.WithHost(c.address), client.WithHTTPResponseHook(e.notice)}
+	opts := []client.Opt{client.WithHTTPClient(connecting()), client.WithHost(c.address), client.WithHTTPResponseHook(e.notice)}
 	if c.tlsDir != "" {
 		opts = append(opts, client.WithTLSClientConfig(pem(c.tlsDir, "ca"), pem(c.tlsDir, "cert"), pem(c.tlsDir, "key")))
 	}
@@ -112,6 +113,19 @@ func open(ctx context.Context, c candidate, env func(string) string) (*Engine, e
 	}
 	api.Close()
 	return nil, err
+}
+
+// connecting is an HTTP client that opens a connection for every request. An engine
+// that shuts down takes no more of them, but goes on serving those that are open: what
+// it was asked to begin so, it would leave half done. A mount that Docker makes to copy
+// files into a container stays, and the container can never be removed.
+func connecting() *http.Client {
+	var http1 http.Protocols // a transport made for HTTP/2 too looks as if it had TLS
+	http1.SetHTTP1(true)
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, Protocols: &http1, TLSHandshakeTimeout: answerTime},
+		CheckRedirect: client.CheckRedirect,
+	}
 }
 
 // pem is a file of a certificate directory; "" when it is not there, which the
