@@ -61,6 +61,7 @@ func NewStreamable(cfg StreamableConfig) gateway.Backend {
 type streamable struct {
 	cfg StreamableConfig
 	connections
+	leaving workers // end sessions whose clients left while they began
 }
 
 func (b *streamable) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
@@ -69,12 +70,46 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	opening, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	opened := make(chan error, 1)
+	go func() {
+		_, err := b.begin(opening, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case <-ctx.Done():
+		if !b.leaving.start(func() { b.leave(c, opened, cancel) }) {
+			cancel()
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// leave ends a session whose client left while it began. The server may have begun it
+// by then, and says only in its answer which it is: cut off at once, it would keep the
+// session for nobody.
+func (b *streamable) leave(c *streamableConn, opened <-chan error, cancel context.CancelFunc) {
+	defer cancel()
+	if b.track(c.ctx, c) != nil {
+		cancel()
+	}
+	patience := time.AfterFunc(partingTime, cancel)
+	defer patience.Stop()
+	if err := <-opened; err == nil { // else it is closed
+		_ = c.Close()
+	}
 }
 
 // Close ends every session.
 func (b *streamable) Close() error {
 	b.closeAll()
+	b.leaving.wait()
 	(&http.Client{Transport: b.cfg.Transport}).CloseIdleConnections()
 	return nil
 }
