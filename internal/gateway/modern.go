@@ -215,7 +215,7 @@ func (g *Gateway) subscription(p *post, x *Exchange) {
 	reply.start()
 	response := g.outcome(ctx, x)
 	if errors.Is(context.Cause(ctx), errStopping) {
-		response = mcp.NewResult(x.Request.ID, []byte(`{"resultType":"complete","_meta":{"`+mcp.MetaSubscription+`":`+x.Request.ID.String()+`}}`))
+		response = mcp.SubscriptionEnded(x.Request.ID)
 	}
 	reply.finish(statusOf(response), []*mcp.Message{response}, false)
 }

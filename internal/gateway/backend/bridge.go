@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,12 +36,6 @@ type modern interface {
 	Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error)
 	Close() error
 }
-
-// otherEra: the server refused in a way that a server of the other era does.
-type otherEra struct{ err error }
-
-func (e *otherEra) Error() string { return e.err.Error() }
-func (e *otherEra) Unwrap() error { return e.err }
 
 // bridge is the [gateway.Backend] of a server. A client is served in its own
 // era when the server speaks it, and through a translation when not:
@@ -130,18 +125,6 @@ func (b *bridge) withoutSessions(info json.RawMessage, client *gateway.Client, s
 func sessionless(conn gateway.Conn) bool {
 	c, ok := conn.(*streamableConn)
 	return ok && !c.hasSession()
-}
-
-// refusedByServer: it was the server that said no, and not the way to it, and
-// not for want of a credential.
-func refusedByServer(err error) bool {
-	var era *otherEra
-	var rpc *mcp.Error
-	var http *refusedError
-	if errors.As(err, &http) {
-		return (&refusal{status: http.status}).eraStatus()
-	}
-	return errors.As(err, &era) || errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone
 }
 
 // Do plays out a request of a client of the stateless era.
@@ -297,17 +280,14 @@ func (b *bridge) ask(ctx context.Context) (json.RawMessage, error) {
 	if answer.Error != nil {
 		return nil, &otherEra{answer.Error}
 	}
-	versions, found, err := mcp.Lookup(answer.Result, "supportedVersions")
-	var supported []mcp.Version
-	if err != nil || !found || json.Unmarshal(versions, &supported) != nil {
+	supported, ok := versionsIn(answer.Result, "supportedVersions")
+	if !ok {
 		return nil, &otherEra{gone("the server answered server/discover with something else")}
 	}
-	for _, v := range supported {
-		if v == mcp.LatestStateless {
-			return answer.Result, nil
-		}
+	if !slices.Contains(supported, mcp.LatestStateless) {
+		return nil, &otherEra{gone("the server speaks no version of the stateless era that we do")}
 	}
-	return nil, &otherEra{gone("the server speaks no version of the stateless era that we do")}
+	return answer.Result, nil
 }
 
 // Close ends everything.

@@ -115,7 +115,7 @@ func (c *modernClients) watch(ctx context.Context, key poolKey, x *gateway.Excha
 // own stream, or have only that, and nobody could tell what is about which request.
 func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange, logs bool) (*served, error) {
 	alone := logs
-	if isMultiRound(x.Request.Method) {
+	if mcp.IsMultiRound(x.Request.Method) {
 		_, mayShare, err := sharingOf(x.Client)
 		if err != nil {
 			return nil, err

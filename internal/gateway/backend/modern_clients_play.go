@@ -20,16 +20,6 @@ const (
 	cacheMembers   = `"ttlMs":0,"cacheScope":"private"`
 )
 
-// isMultiRound: only these requests may be answered with input_required (MCP
-// 2026-07-28, Multi Round-Trip Requests).
-func isMultiRound(method string) bool {
-	switch method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
-		return true
-	}
-	return false
-}
-
 // cacheable are the methods whose results must say how long they are good for
 // (MCP 2026-07-28, Caching).
 var cacheable = []string{
@@ -144,7 +134,7 @@ func (s *served) modernError(x *gateway.Exchange, answer *mcp.Message) (*mcp.Mes
 		e.Code = mcp.CodeInvalidParams
 		return &mcp.Message{ID: answer.ID, Error: &e}, nil
 	case mcp.CodeURLElicitationRequired:
-		if !isMultiRound(x.Request.Method) {
+		if !mcp.IsMultiRound(x.Request.Method) {
 			return nil, gone("the server asks for something at a URL, which it cannot in an answer to %s", printable(x.Request.Method))
 		}
 		if !canElicit(x.Client.Capabilities, "url") {
@@ -172,14 +162,10 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &elicitations); err != nil {
 		return nil, err
 	}
-	type input struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
 	if len(elicitations) == 0 {
 		return nil, gone("it names none")
 	}
-	requests := map[string]input{}
+	requests := map[string]mcp.InputRequest{}
 	for i, params := range elicitations[:min(len(elicitations), maxQuestions)] {
 		if mode, _, err := mcp.LookupString(params, "mode"); err != nil || mode != "url" {
 			return nil, gone("one has another mode than url")
@@ -187,9 +173,9 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 		if params, err = modernElicitation(params); err != nil {
 			return nil, err
 		}
-		requests[mcp.IntID(int64(i+1)).String()] = input{mcp.MethodElicitation, params}
+		requests[mcp.IntID(int64(i+1)).String()] = mcp.InputRequest{Method: mcp.MethodElicitation, Params: params}
 	}
-	return json.Marshal(map[string]any{"resultType": mcp.ResultInputRequired, "inputRequests": requests})
+	return mcp.InputRequired(requests, "")
 }
 
 // modernElicitation: the stateless era tells elicitations apart by their place.

@@ -60,8 +60,7 @@ func (t *inflight) endSubscription(m *mcp.Message) bool {
 	if f == nil {
 		return false
 	}
-	t.complete(f, mcp.NewResult(id, json.RawMessage(
-		`{"resultType":"`+mcp.ResultComplete+`","_meta":{"`+mcp.MetaSubscription+`":`+f.id.String()+`}}`)))
+	t.complete(f, mcp.SubscriptionEnded(f.id))
 	return true
 }
 

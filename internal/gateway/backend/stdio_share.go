@@ -19,18 +19,14 @@ type sharing struct {
 	capabilities string // canonical JSON
 }
 
-// questionCapabilities are the client capabilities that let a server ask (MCP,
-// Client Features). Whom would a shared process ask?
-var questionCapabilities = []string{"sampling", "elicitation", "roots"}
-
 // sharingOf says whether a session of client may share a process, and with
 // whom: clients of the same principal that declared the same version and
-// capabilities, none of which lets the server ask. Their names may differ; the
+// capabilities, none of which lets the server ask: whom would a shared process? Their names may differ; the
 // server is told the first one's. The error is an *mcp.Error for capabilities
 // that two readers could read differently.
 func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
-	for _, name := range questionCapabilities {
-		_, found, err := mcp.Lookup(client.Capabilities, name)
+	for _, question := range mcp.ServerMethods() {
+		_, found, err := mcp.Lookup(client.Capabilities, mcp.NeededCapability(question))
 		if err != nil {
 			return sharing{}, false, err
 		}
