@@ -227,7 +227,7 @@ func (l *listener) pass(method string, params json.RawMessage) {
 
 // Notify passes a notification that belongs to no request to those who want it.
 func (h *hub) Notify(m *mcp.Message) {
-	if (&filter{}).list(m.Method) == nil && m.Method != mcp.NotificationResourceUpdated {
+	if !isChange(m.Method) {
 		return // logs belong to requests, in this era
 	}
 	h.mu.Lock()

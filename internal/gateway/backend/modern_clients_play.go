@@ -199,18 +199,14 @@ type modernPeer struct {
 // Notify passes on what the stateless era has. A request that names no log level
 // gets no log messages (MCP 2026-07-28, Logging).
 func (p *modernPeer) Notify(m *mcp.Message) {
-	switch m.Method {
-	case mcp.NotificationMessage:
-		if !mcp.GetsLog(m, p.logLevel()) {
-			return
-		}
-	case mcp.NotificationElicitationCompleted:
-		return
-	case mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged, mcp.NotificationResourceUpdated:
-		p.session.hub.Notify(m) // these belong to subscriptions, wherever a server sends them
-		return
+	switch {
+	case m.Method == mcp.NotificationMessage && !mcp.GetsLog(m, p.logLevel()):
+	case m.Method == mcp.NotificationElicitationCompleted:
+	case isChange(m.Method):
+		p.session.hub.Notify(m) // it belongs to subscriptions, wherever a server sends it
+	default:
+		p.Peer.Notify(m)
 	}
-	p.Peer.Notify(m)
 }
 
 func (p *modernPeer) logLevel() string {
