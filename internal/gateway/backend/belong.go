@@ -42,24 +42,6 @@ func (f *flight) wait(ctx context.Context) (*mcp.Message, error) {
 	}
 }
 
-// noPeer is the peer of an exchange or a session that has none, such as the
-// owner's own first exchange: it hears nothing and answers nothing.
-type noPeer struct{}
-
-func (noPeer) Notify(*mcp.Message) {}
-
-func (noPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
-}
-
-// orNoPeer is p, or noPeer for nil.
-func orNoPeer(p gateway.Peer) gateway.Peer {
-	if p == nil {
-		return noPeer{}
-	}
-	return p
-}
-
 // cancelled is the notification that tells the server to stop working on f
 // (MCP, Cancellation).
 func (f *flight) cancelled() *mcp.Message {
@@ -252,7 +234,7 @@ func (t *inflight) settle(f *flight, err error) {
 // which also holds for text that is no JSON object or array at all, such as a
 // log line.
 func (t *inflight) unreadable(b []byte, err error) bool {
-	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+	if !isJSONText(b) {
 		return true
 	}
 	t.mu.Lock()

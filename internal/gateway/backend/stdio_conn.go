@@ -32,7 +32,7 @@ type stdioConn struct {
 
 func newStdioConn(b *stdio, client *gateway.Client, session gateway.Peer) *stdioConn {
 	c := &stdioConn{
-		backend: b, client: client, session: session,
+		backend: b, client: client, session: orNoPeer(session),
 		done: make(chan struct{}), moving: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ type stdioProcess struct {
 	log     *slog.Logger
 	early   *earlyOutput
 	common  *common      // nil for a process of one session
-	session gateway.Peer // that session's
+	session gateway.Peer // that session's, else nil
 
 	info    json.RawMessage // the InitializeResult; set by the handshake
 	version atomic.Pointer[mcp.Version]
@@ -319,35 +318,4 @@ func (p *stdioProcess) sendAnswer(ctx context.Context, m *mcp.Message) {
 	if err := p.send(ctx, m); err != nil && !p.over() {
 		p.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
 	}
-}
-
-// leash is the way back to a client for as long as it waits.
-type leash struct {
-	mu   sync.RWMutex
-	peer gateway.Peer
-}
-
-func (l *leash) Notify(m *mcp.Message) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.peer != nil {
-		l.peer.Notify(m)
-	}
-}
-
-func (l *leash) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-	l.mu.RLock()
-	peer := l.peer
-	l.mu.RUnlock()
-	if peer == nil {
-		return nil, fmt.Errorf("the client that %s is for no longer waits", printable(q.Method))
-	}
-	return peer.Ask(ctx, q)
-}
-
-// drop returns when nothing goes to the peer any more.
-func (l *leash) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.peer = nil
 }

@@ -122,7 +122,7 @@ func (b *stdio) enter(key sharing, client *gateway.Client) *common {
 
 func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Client) {
 	defer com.cancel()
-	p, err := b.start(ctx, client, unheard{}, com)
+	p, err := b.start(ctx, client, nil, com)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	com.process, com.err = p, err
@@ -230,20 +230,4 @@ func (b *stdio) evict() {
 	if oldest != nil {
 		oldest.process.end(errUnused)
 	}
-}
-
-// unheard is the Peer behind a shared process: what its server says that belongs
-// to no exchange is for no session in particular.
-type unheard struct{}
-
-func (unheard) Notify(*mcp.Message) {}
-
-func (unheard) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return nil, notDeclared(q)
-}
-
-// notDeclared answers a question that no client said it could be asked (MCP,
-// Lifecycle, Capability Negotiation).
-func notDeclared(q *mcp.Message) error {
-	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + printable(q.Method)}
 }
