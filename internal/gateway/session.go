@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -27,6 +28,7 @@ type session struct {
 	ended     chan struct{} // closed when the session is over
 	// answering counts the calls that are not answered yet.
 	answering tally
+	notices   atomic.Int64 // of the client, on their way to the server
 
 	mu      sync.Mutex
 	conn    Conn // nil until the server has answered initialize
@@ -38,7 +40,6 @@ type session struct {
 	cause    error // why it is over
 	seen     time.Time
 	calls    map[mcp.ID]*call // in flight, by the client's id
-	notices  int              // on their way to the server
 	asks     asks
 	// own carries what belongs to no exchange; while nothing carries it, attached
 	// is open and notifications wait in the backlog.
