@@ -106,7 +106,7 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	}
 	// The stream may be replaced by another before the answer comes; what has
 	// been asked on it is still asked.
-	return s.ask(ctx, m, func(q *mcp.Message) error { return s.send(&s.own, q, maxPending) }, nil)
+	return s.ask(ctx, m, s.sendOwn, nil)
 }
 
 // Hold is of [Holder].

@@ -61,7 +61,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	default:
 		g.name(s)
 		if err := g.enroll(s); err != nil {
-			status, response = http.StatusServiceUnavailable, mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
+			status, response = g.openStatus(err), mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		}
 	}
 	if !reply.finish(status, []*mcp.Message{response}, false) && !g.cfg.Stateless {
@@ -89,7 +89,7 @@ func (g *Gateway) openStatus(err error) int {
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case errors.Is(err, errStopping), errors.Is(err, errClientRoom):
+	case errors.Is(err, errStopping), errors.Is(err, errClientRoom), errors.Is(err, errFull):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone:
 		return http.StatusOK

@@ -22,8 +22,7 @@ func (g *Gateway) modern(p *post, k marks) {
 	m := p.messages[0]
 	switch {
 	case p.batch:
-		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
-			Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 		return
 	case m.Kind() == mcp.Response:
 		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
@@ -96,30 +95,16 @@ func introduced(r *http.Request, m *mcp.Message, k marks) (*Client, error) {
 	if m.Kind() == mcp.Notification && !found {
 		return client, checkMirrors(r, m)
 	}
-	if client.Capabilities, found, err = lookupObject(meta, mcp.MetaCapabilities); err == nil && !found && m.Kind() == mcp.Request {
+	if client.Capabilities, found, err = lookupObject(meta, mcp.MetaCapabilities, "_meta's "+mcp.MetaCapabilities); err == nil && !found && m.Kind() == mcp.Request {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaCapabilities}
 	}
 	if err == nil {
-		client.Info, _, err = lookupObject(meta, mcp.MetaClientInfo)
+		client.Info, _, err = lookupObject(meta, mcp.MetaClientInfo, "_meta's "+mcp.MetaClientInfo)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return client, checkMirrors(r, m)
-}
-
-// lookupObject reads a member of _meta that must be an object of bounded size.
-func lookupObject(meta []byte, key string) (raw []byte, found bool, err error) {
-	raw, found, err = mcp.Lookup(meta, key)
-	switch {
-	case err != nil || !found:
-		return nil, false, err
-	case raw[0] != '{':
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + key + " must be an object"}
-	case len(raw) > maxDeclarations:
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("_meta's %s is larger than %d bytes", key, maxDeclarations)}
-	}
-	return raw, true, nil
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body. Mcp-Param-* need

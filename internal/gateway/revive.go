@@ -94,9 +94,6 @@ func (g *Gateway) reviveStatus(err error) int {
 	if errors.As(err, &rpc) && rpc.Code == mcp.CodeSessionNotFound {
 		return http.StatusNotFound
 	}
-	if errors.Is(err, errFull) {
-		return http.StatusServiceUnavailable
-	}
 	if status := g.openStatus(err); status != http.StatusOK {
 		return status
 	}

@@ -299,7 +299,7 @@ func (s *session) attachOwn(st *stream, missed []pastEvent, prime bool) {
 // Notify sends a notification on the session's stream, or keeps it until there
 // is one.
 func (s *session) Notify(m *mcp.Message) {
-	if err := s.send(&s.own, m, maxPending); err != nil {
+	if err := s.sendOwn(m); err != nil {
 		s.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
 	}
 }

@@ -52,21 +52,10 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow application/json and text/event-stream")
 		return
 	}
-	b, l, ok := g.body(w, r)
-	if !ok {
+	if !g.parse(p) {
 		return
 	}
-	defer l.drop()
-	p.loan = l
-	var err error
-	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
-		id := mcp.ID{}
-		if !p.batch {
-			id = mcp.ParseID(b)
-		}
-		g.fail(w, http.StatusBadRequest, id, err)
-		return
-	}
+	defer p.loan.drop()
 	for _, m := range p.messages {
 		k, err := marksOf(r, m)
 		if err == nil && k.stateless() {
@@ -92,8 +81,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case p.batch && s.protocol() != mcp.V20250326:
-		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
-			Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 	case p.batch:
 		g.serveBatch(p, s)
 	case p.messages[0].Kind() == mcp.Request:
@@ -101,6 +89,27 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.accept(p, s)
 	}
+}
+
+// parse reads the messages of a POST. A fault has been answered when it is false; else
+// the caller drops the loan.
+func (g *Gateway) parse(p *post) bool {
+	b, l, ok := g.body(p.w, p.r)
+	if !ok {
+		return false
+	}
+	var err error
+	if p.messages, p.batch, err = mcp.ParseBatch(b); err == nil {
+		p.loan = l
+		return true
+	}
+	defer l.drop()
+	id := mcp.ID{}
+	if !p.batch {
+		id = mcp.ParseID(b)
+	}
+	g.fail(p.w, http.StatusBadRequest, id, err)
+	return false
 }
 
 // id is what an error about the whole POST carries.
@@ -146,9 +155,6 @@ func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error)
 
 // fail answers a POST with an error and that HTTP status.
 func (g *Gateway) fail(w http.ResponseWriter, status int, id mcp.ID, err error) {
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "5")
-	}
 	g.writeMessages(w, status, []*mcp.Message{mcp.ErrorResponse(id, mcp.CodeServerGone, err)}, false)
 }
 
