@@ -63,7 +63,7 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 	ctx, c.cancel = context.WithCancelCause(g.ctx)
 	x.Peer = c
 	l.keep()
-	g.workers.run(func() {
+	g.goroutines.run(func() {
 		defer l.drop()
 		defer close(c.done)
 		defer c.cancel(nil)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -21,9 +23,13 @@ func (g *Gateway) revive(ctx context.Context, id, principal string) (*session, e
 		return nil, errSessionOver
 	}
 	// Several may wait for it, so none of them can cancel it.
-	revived := g.reviving.DoChan(id, func() (any, error) { return g.takeUp(id, principal, t) })
+	return awaited(ctx, g.reviving.DoChan(id, func() (any, error) { return g.takeUp(id, principal, t) }))
+}
+
+// awaited is the session that others may wait for too.
+func awaited(ctx context.Context, made <-chan singleflight.Result) (*session, error) {
 	select {
-	case r := <-revived:
+	case r := <-made:
 		if r.Err != nil {
 			return nil, r.Err
 		}

@@ -39,7 +39,7 @@ type modern interface {
 
 // bridge is the [gateway.Backend] of a server. A client is served in its own
 // era when the server speaks it, and through a translation when not:
-// [sessionClient] and [modernClients] are the two. Which eras the server speaks
+// [sessionClients] and [modernClients] are the two. Which eras the server speaks
 // is found out when a client needs to know, by asking it (MCP 2026-07-28,
 // Versioning, Backward Compatibility).
 type bridge struct {

@@ -65,8 +65,7 @@ const (
 )
 
 func newModernClients(s sessions, log *slog.Logger) *modernClients {
-	c := &modernClients{sessions: s, log: log, stop: make(chan struct{}), pools: map[poolKey]*pool{}}
-	return c
+	return &modernClients{sessions: s, log: log, stop: make(chan struct{}), pools: map[poolKey]*pool{}}
 }
 
 // Do plays out a request of the stateless era in a session.
