@@ -221,13 +221,10 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 	if info, known, err := b.known(); known {
 		return info, err
 	}
-	// Several may wait for it, so none of them can cancel it.
-	asked := b.probe.DoChan("", func() (any, error) {
+	return together(ctx, &b.probe, "", patience, func(ctx context.Context) (json.RawMessage, error) {
 		if info, known, err := b.known(); known {
 			return info, err
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
 		info, err := b.ask(ctx)
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -238,15 +235,6 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 		}
 		return info, err
 	})
-	select {
-	case r := <-asked:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(json.RawMessage), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
