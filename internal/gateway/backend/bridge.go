@@ -77,15 +77,21 @@ const discoverTime = 10 * time.Second
 func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
 	b.params.log = log
-	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
-	b.clients.opened, b.sessionClients.turned = b.opened, b.turned
+	b.clients, b.sessionClients = newModernClients(b.begin, log), newSessionClients(m, log)
+	b.sessionClients.turned = b.turned
 	return b
+}
+
+// begin begins a session at the server, and notes what that says of it.
+func (b *bridge) begin(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	conn, err := b.sessions.Open(ctx, client, session)
+	b.opened(client.Version, conn, err)
+	return conn, err
 }
 
 // Open begins a session for a client of the session era.
 func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
-	conn, err := b.sessions.Open(ctx, client, session)
-	b.opened(client.Version, conn, err)
+	conn, err := b.begin(ctx, client, session)
 	if b.modern == nil || b.asIs {
 		return conn, err
 	}
@@ -96,8 +102,7 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 		return nil, err
 	}
 	// A server without sessions cannot ask its clients anything in this era; one
-	// that refuses initialize may be of the other.
-	// When it has refused, it may only just have been started.
+	// that refuses initialize may be of the other, and only just have been started.
 	patience := discoverTime
 	if err != nil {
 		patience = openTime
@@ -129,20 +134,21 @@ func sessionless(conn gateway.Conn) bool {
 
 // Do plays out a request of a client of the stateless era.
 func (b *bridge) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	switch method := x.Request.Method; {
-	case method != mcp.MethodToolsCall && method != mcp.MethodToolsList, b.comparesHeaders(ctx):
-	case method == mcp.MethodToolsCall:
+	method := x.Request.Method
+	if method != mcp.MethodToolsCall && method != mcp.MethodToolsList || b.comparesHeaders(ctx) {
+		return b.play(ctx, x)
+	}
+	if method == mcp.MethodToolsCall {
 		if err := b.params.check(ctx, x, b.play); err != nil {
 			return nil, err
 		}
-	default:
-		m, err := b.play(ctx, x)
-		if err != nil || m.Error != nil {
-			return m, err
-		}
-		return b.params.of(x.Client.Principal).pass(m)
+		return b.play(ctx, x)
 	}
-	return b.play(ctx, x)
+	m, err := b.play(ctx, x)
+	if err != nil || m.Error != nil {
+		return m, err
+	}
+	return b.params.of(x.Client.Principal).pass(m)
 }
 
 // comparesHeaders: the server speaks the stateless era over HTTP, and so compares the
@@ -174,29 +180,30 @@ func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 }
 
 func (b *bridge) playOnce(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	if b.modern != nil {
-		_, err := b.discover(ctx, discoverTime)
-		if err == nil {
-			m, err := b.modern.Do(ctx, x)
-			var era *otherEra
-			if !errors.As(err, &era) {
-				if err == nil && x.Request.Method == mcp.MethodDiscover {
-					b.introduced(m.Result)
-					return bothEras(m)
-				}
-				return m, err
-			}
-			b.forget() // it has changed
-			if x.Request.Method == mcp.MethodToolsCall {
-				// Its refusal says that it has not worked on the call; but no call is
-				// made twice on the word of a server.
-				return nil, gone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
-			}
-		} else if ctx.Err() != nil {
+	if b.modern == nil {
+		return b.clients.Do(ctx, x)
+	}
+	if _, err := b.discover(ctx, discoverTime); err != nil {
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		return b.clients.Do(ctx, x)
 	}
-	return b.clients.Do(ctx, x)
+	m, err := b.modern.Do(ctx, x)
+	if era := new(otherEra); errors.As(err, &era) {
+		b.forget() // it has changed
+		if x.Request.Method == mcp.MethodToolsCall {
+			// Its refusal says that it has not worked on the call; but no call is
+			// made twice on the word of a server.
+			return nil, gone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
+		}
+		return b.clients.Do(ctx, x)
+	}
+	if err == nil && x.Request.Method == mcp.MethodDiscover {
+		b.introduced(m.Result)
+		return bothEras(m)
+	}
+	return m, err
 }
 
 // bothEras adds the versions that the server does not speak and we do.

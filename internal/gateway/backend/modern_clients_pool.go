@@ -136,12 +136,11 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 	for _, s := range unused {
 		_ = s.Close()
 	}
-	conn, err := c.sessions.Open(ctx, &gateway.Client{
+	conn, err := c.begin(ctx, &gateway.Client{
 		Principal: client.Principal, Version: mcp.LatestSession,
 		// The connection outlives the request, whose body these are parts of.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)
-	c.opened(mcp.LatestSession, conn, err)
 	if err != nil {
 		return nil, err
 	}

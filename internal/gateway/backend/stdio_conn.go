@@ -85,7 +85,8 @@ func (c *stdioConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, 
 		return nil, err
 	}
 	defer c.backend.release(p)
-	return p.do(ctx, x)
+	answer, _, err := p.play(ctx, x)
+	return answer, err
 }
 
 // Notify passes a client's notification to the server.

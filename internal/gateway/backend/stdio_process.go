@@ -206,13 +206,8 @@ func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fa
 	return p.send(ctx, initializedNotification())
 }
 
-// do plays x out. ctx ends when the client cancels or goes away.
-func (p *stdioProcess) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	answer, _, err := p.play(ctx, x)
-	return answer, err
-}
-
-// play is do; sent reports whether the server may have got the request.
+// play plays x out. ctx ends when the client cancels or goes away. sent reports
+// whether the server may have got the request.
 func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
 	line := &leash{peer: x.Peer}
 	defer line.drop()
