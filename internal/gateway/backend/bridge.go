@@ -48,7 +48,6 @@ type bridge struct {
 	params   paramChecks
 	// asIs serves session clients in sessions only: --stateless.
 	asIs  bool
-	log   *slog.Logger
 	probe singleflight.Group
 	// turning finds out whether it keeps sessions now.
 	turning singleflight.Group
@@ -75,7 +74,7 @@ const eraTime = 10 * time.Minute
 const discoverTime = 10 * time.Second
 
 func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
-	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
+	b := &bridge{sessions: s, modern: m, asIs: asIs}
 	b.params.log = log
 	b.clients, b.sessionClients = newModernClients(b.begin, log), newSessionClients(m, log)
 	b.sessionClients.turned = b.turned

@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -58,4 +60,20 @@ func negotiated(server string, answer *mcp.Message) (mcp.Version, error) {
 		return "", gone("%s wants protocol version %q; versions spoken are %v", server, printable(v), mcp.SessionVersions())
 	}
 	return mcp.Version(v), nil
+}
+
+// openTime bounds a handshake, and the wait for whatever else a server that has only
+// just been started is asked first.
+const openTime = time.Minute
+
+// inTime bounds a handshake: a server that takes initialize and never answers it
+// must not keep a client that has set itself no limit.
+func inTime(ctx context.Context, server string, handshake func(context.Context) error) error {
+	bound, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	err := handshake(bound)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		return gone("%s did not answer %s within %s", server, mcp.MethodInitialize, openTime)
+	}
+	return err
 }

@@ -70,9 +70,6 @@ func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *ga
 	return nil
 }
 
-// openTime bounds the handshake of a shared session.
-const openTime = time.Minute
-
 func (c *modernClients) useShared(key poolKey) (*served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
