@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -39,10 +38,7 @@ func (s *session) ask(ctx context.Context, m *mcp.Message, put func(*mcp.Message
 	case <-ctx.Done():
 		// The question has lost its sense; the client may take it off its screen
 		// (MCP, Cancellation).
-		_ = put(&mcp.Message{
-			Method: mcp.NotificationCancelled,
-			Params: json.RawMessage(`{"requestId":` + id.String() + `,"reason":"the server no longer waits for the answer"}`),
-		})
+		_ = put(mcp.Cancelled(id, "the server no longer waits for the answer"))
 		return nil, context.Cause(ctx)
 	case <-s.ended:
 		return nil, errClientGone

@@ -120,11 +120,7 @@ func (s *session) cancel(m *mcp.Message) {
 	if s.shared {
 		return
 	}
-	raw, found, err := mcp.Lookup(m.Params, "requestId")
-	if err != nil || !found {
-		return
-	}
-	id, ok := mcp.AsID(raw)
+	id, ok := mcp.CancelledID(m)
 	if !ok {
 		return
 	}

@@ -45,10 +45,7 @@ func (f *flight) wait(ctx context.Context) (*mcp.Message, error) {
 // cancelled is the notification that tells the server to stop working on f
 // (MCP, Cancellation).
 func (f *flight) cancelled() *mcp.Message {
-	return &mcp.Message{
-		Method: mcp.NotificationCancelled,
-		Params: json.RawMessage(`{"requestId":` + f.id.String() + `,"reason":"the client cancelled the request"}`),
-	}
+	return mcp.Cancelled(f.id, "the client cancelled the request")
 }
 
 // inflight is the table of a connection's flights, by the id used toward the
@@ -66,8 +63,9 @@ type inflight struct {
 	// modern says that they are of the stateless era.
 	modern bool
 
+	last atomic.Int64 // flight's number
+
 	mu      sync.Mutex
-	last    int64
 	byID    map[mcp.ID]*flight
 	failure error // nothing can be sent any more
 	// doubt is until when the table is not all that the server may speak about,
@@ -91,10 +89,9 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &flight{own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), logs: logs, done: make(chan struct{})}
-	f.number, err = t.takeNumber()
-	if err != nil {
-		return nil, nil, err
+	f := &flight{
+		own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), logs: logs,
+		number: t.last.Add(1), done: make(chan struct{}),
 	}
 	f.id = mcp.IntID(f.number)
 	out := &mcp.Message{ID: f.id, Method: x.Request.Method, Params: x.Request.Params}
@@ -124,13 +121,6 @@ func (t *inflight) marks(x *gateway.Exchange) (token json.RawMessage, logs bool,
 		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
 	}
 	return token, logs, err
-}
-
-func (t *inflight) takeNumber() (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last++
-	return t.last, t.failure
 }
 
 // remove takes f out of the table; an answer that comes later is nobody's.

@@ -158,11 +158,7 @@ func (q *questions) forget(id mcp.ID) {
 // cancel handles the server's notifications/cancelled: the question it names is
 // taken back. It reports whether m named one.
 func (q *questions) cancel(m *mcp.Message) bool {
-	raw, found, err := mcp.Lookup(m.Params, "requestId")
-	if err != nil || !found {
-		return false
-	}
-	id, ok := mcp.AsID(raw)
+	id, ok := mcp.CancelledID(m)
 	if !ok {
 		return false
 	}
