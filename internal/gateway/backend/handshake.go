@@ -12,8 +12,7 @@ import (
 
 // initializeRequest is the request that opens a session for client (MCP,
 // Lifecycle, Initialization): in the client's own words where it has any.
-// fallbackInfo names a client that did not name itself.
-func initializeRequest(id mcp.ID, client *gateway.Client, fallbackInfo json.RawMessage) (*mcp.Message, error) {
+func initializeRequest(client *gateway.Client) (*mcp.Message, error) {
 	params := struct {
 		ProtocolVersion mcp.Version     `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
@@ -26,16 +25,13 @@ func initializeRequest(id mcp.ID, client *gateway.Client, fallbackInfo json.RawM
 		params.Capabilities = json.RawMessage(`{}`)
 	}
 	if len(params.ClientInfo) == 0 {
-		params.ClientInfo = fallbackInfo
-	}
-	if len(params.ClientInfo) == 0 {
-		params.ClientInfo = json.RawMessage(`{"name":"toolhaven","version":"1"}`)
+		params.ClientInfo = ourself().Info
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, fmt.Errorf("write the initialize request: %w", err)
 	}
-	return &mcp.Message{ID: id, Method: mcp.MethodInitialize, Params: raw}, nil
+	return &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodInitialize, Params: raw}, nil
 }
 
 // initializedNotification completes the handshake.

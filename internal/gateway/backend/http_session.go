@@ -59,12 +59,12 @@ func (s *httpSession) Done() <-chan struct{} { return s.done }
 
 // initialize begins the session (MCP, Lifecycle, Initialization); request plays
 // the exchange out.
-func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage, request func(*gateway.Exchange) (*mcp.Message, error)) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, request func(context.Context, *gateway.Exchange) (*mcp.Message, error)) error {
+	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}
-	answer, err := request(&gateway.Exchange{Client: client, Request: init, Peer: s.session})
+	answer, err := request(ctx, &gateway.Exchange{Client: client, Request: init, Peer: s.session})
 	if err != nil {
 		return err
 	}

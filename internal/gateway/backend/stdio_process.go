@@ -177,8 +177,8 @@ func (p *stdioProcess) diagnose(err error) error {
 
 // handshake initializes the server on behalf of client (MCP, Lifecycle,
 // Initialization).
-func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client) error {
+	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}

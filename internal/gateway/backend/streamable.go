@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -37,9 +36,6 @@ type StreamableConfig struct {
 	// Stateless forbids the standalone GET stream. Without it a server that
 	// does not offer the stream is found out.
 	Stateless bool
-	// ClientInfo (an Implementation object) is what a client is called that
-	// does not name itself; nil means a name of ours.
-	ClientInfo json.RawMessage
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -69,7 +65,11 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error {
+		return c.initialize(ctx, client, func(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+			return c.request(ctx, x, c.takeID)
+		})
+	})
 }
 
 // Close ends every session.
@@ -96,12 +96,6 @@ func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
 	c := &streamableConn{httpSession: newHTTPSession(r, session, b.cfg.Log), mark: b.mark(), deaf: b.cfg.Stateless}
 	c.push = c.send
 	return c
-}
-
-func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) {
-		return c.request(ctx, x, c.takeID)
-	})
 }
 
 // takeID reads the session's id off the response to initialize, before its body,
