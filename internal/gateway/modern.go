@@ -15,7 +15,8 @@ import (
 // 2026-07-28 (basic/transports/streamable-http), on the same path as the session
 // era's. Every POST stands alone: it says who the client is and what it can do,
 // and closing it cancels it. What a server asks meanwhile ends the POST with an
-// input_required result, and the call waits for the next one: modern_call.go, modern_again.go.
+// input_required result, and the call waits for the next one: modern_call.go,
+// modern_again.go.
 
 // modern answers one POST of the stateless era. It has one message.
 func (g *Gateway) modern(p *post, k marks) {

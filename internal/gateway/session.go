@@ -200,8 +200,8 @@ func (s *session) idleSince() (since time.Time, idle bool) {
 }
 
 // end ends the session: requests in flight are cancelled, and answered where the
-// stream is their only way, questions fail, the stream ends. The connection is returned for the caller to close; it is nil
-// when there is none or the session was over before.
+// stream is their only way, questions fail, the stream ends. The connection is returned
+// for the caller to close; it is nil when there is none or the session was over before.
 func (s *session) end(cause error) Conn {
 	s.mu.Lock()
 	if s.over {

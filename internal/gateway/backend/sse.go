@@ -75,8 +75,7 @@ type sseConn struct {
 
 // eventStream is an open stream whose endpoint event has been read.
 type eventStream struct {
-	body     io.Closer
-	events   *mcp.EventReader
+	*openStream
 	endpoint *url.URL
 }
 
@@ -126,7 +125,7 @@ func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
 		_ = resp.Body.Close()
 		return nil, gone("the server at %s answered with content type %q instead of an event stream; is this the URL of an SSE server?", r, printable(t))
 	}
-	s := &eventStream{body: resp.Body, events: mcp.NewEventReader(resp.Body, mcp.MaxEvent)}
+	s := &eventStream{openStream: newOpenStream(resp)}
 	for {
 		ev, err := s.events.Next()
 		if err != nil {

@@ -21,9 +21,9 @@ type sharing struct {
 
 // sharingOf says whether a session of client may share a process, and with
 // whom: clients of the same principal that declared the same version and
-// capabilities, none of which lets the server ask: whom would a shared process? Their names may differ; the
-// server is told the first one's. The error is an *mcp.Error for capabilities
-// that two readers could read differently.
+// capabilities, none of which lets the server ask, since whom would a shared process
+// ask? Their names may differ; the server is told the first one's. The error is an
+// *mcp.Error for capabilities that two readers could read differently.
 func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
 	for _, question := range mcp.ServerMethods() {
 		_, found, err := mcp.Lookup(client.Capabilities, mcp.NeededCapability(question))
