@@ -168,22 +168,6 @@ func mirrored(h http.Header) http.Header {
 	return out
 }
 
-// modernStatus is the HTTP status of an error of the stateless era that comes
-// before anything else (same page, Error Handling).
-func modernStatus(err error) int {
-	var rpc *mcp.Error
-	if !errors.As(err, &rpc) {
-		return http.StatusOK
-	}
-	switch rpc.Code {
-	case mcp.CodeMethodNotFound:
-		return http.StatusNotFound
-	case mcp.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion, mcp.CodeInvalidRequest, mcp.CodeParse:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
-}
-
 // subscription serves subscriptions/listen, which lives until its client closes
 // it, or we end: then with a result, so that the client knows that it is over.
 func (g *Gateway) subscription(p *post, x *Exchange) {
@@ -204,11 +188,4 @@ func (g *Gateway) subscription(p *post, x *Exchange) {
 		response = mcp.SubscriptionEnded(x.Request.ID)
 	}
 	reply.finish(statusOf(response), []*mcp.Message{response}, false)
-}
-
-func statusOf(response *mcp.Message) int {
-	if response.Error != nil {
-		return modernStatus(response.Error)
-	}
-	return http.StatusOK
 }

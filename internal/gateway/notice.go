@@ -62,18 +62,3 @@ func (s *session) tell(ctx context.Context, conn Conn, m *mcp.Message) error {
 	}
 	return err
 }
-
-// untakenStatus is the HTTP status for a notification that did not arrive: it
-// is ours to explain, or the way to the server failed.
-func (s *session) untakenStatus(err error) int {
-	var rpc *mcp.Error
-	switch {
-	case errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized):
-		return refusedStatus(err)
-	case errors.Is(err, errTooManyNotices):
-		return http.StatusServiceUnavailable
-	case errors.As(err, &rpc) && s.lostBy(rpc):
-		return http.StatusNotFound
-	}
-	return http.StatusBadGateway
-}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-
-	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // principalOf names who sent r; nothing authenticates yet.
@@ -91,17 +89,4 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 	}
 	g.log.Info("a session goes on that began before the gateway did")
 	return s, nil
-}
-
-// reviveStatus is the HTTP status for a session that could not be found or
-// revived.
-func (g *Gateway) reviveStatus(err error) int {
-	var rpc *mcp.Error
-	if errors.As(err, &rpc) && rpc.Code == mcp.CodeSessionNotFound {
-		return http.StatusNotFound
-	}
-	if status := g.openStatus(err); status != http.StatusOK {
-		return status
-	}
-	return http.StatusBadGateway
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -196,15 +195,4 @@ func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (
 	}
 	defer s.finish(key)
 	return g.outcome(ctx, &Exchange{Client: client, Request: m, Peer: peer, conn: conn}), nil
-}
-
-func refusedStatus(err error) int {
-	switch {
-	case errors.Is(err, errSessionOver):
-		return http.StatusNotFound
-	case errors.Is(err, errTooManyCalls):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusBadRequest
-	}
 }
