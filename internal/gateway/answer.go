@@ -47,6 +47,9 @@ func (g *Gateway) writeMessages(w http.ResponseWriter, status int, messages []*m
 		b = append(b, ']')
 	}
 	*buf = b
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
 	writeJSON(w, status, b)
 }
 

@@ -69,10 +69,7 @@ func (s *session) ask(ctx context.Context, m *mcp.Message, put func(*mcp.Message
 	case <-ctx.Done():
 		// The question has lost its sense; the client may take it off its screen
 		// (MCP, Cancellation).
-		_ = put(&mcp.Message{
-			Method: mcp.NotificationCancelled,
-			Params: json.RawMessage(`{"requestId":` + id.String() + `,"reason":"the server no longer waits for the answer"}`),
-		})
+		_ = put(mcp.Cancelled(id, "the server no longer waits for the answer"))
 		return nil, context.Cause(ctx)
 	case <-s.ended:
 		return nil, errClientGone
@@ -136,7 +133,7 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	}
 	// The stream may be replaced by another before the answer comes; what has
 	// been asked on it is still asked.
-	return s.ask(ctx, m, func(q *mcp.Message) error { return s.send(&s.own, q, maxPending) }, nil)
+	return s.ask(ctx, m, s.sendOwn, nil)
 }
 
 // Hold is of [Holder].

@@ -15,7 +15,7 @@ import (
 func TestBacklogsAreCountedByThemselves(t *testing.T) {
 	b, resumed := newFakeBackend(), make(chan struct{})
 	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
-		if !mayAsk(x.Request.Method) {
+		if !mcp.IsMultiRound(x.Request.Method) {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"x":"`+strings.Repeat("x", mib)+`"}`)), nil
 		}
 		asking, answered := context.WithCancel(context.WithoutCancel(ctx))

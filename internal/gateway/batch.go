@@ -8,6 +8,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
+var errNoBatches = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"}
+
 // serveBatch answers every request of a batch (MCP 2025-03-26,
 // basic/transports): all at the same time, in one answer.
 func (g *Gateway) serveBatch(p *post, s *session) {

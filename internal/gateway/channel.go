@@ -127,6 +127,9 @@ func (s *session) send(c *channel, m *mcp.Message, limit int) error {
 	return nil
 }
 
+// sendOwn puts what can be dropped on the session's own stream.
+func (s *session) sendOwn(m *mcp.Message) error { return s.send(&s.own, m, maxPending) }
+
 // remember gives an event its id and keeps it.
 func (s *session) remember(c *channel, event []byte) []byte {
 	c.last++

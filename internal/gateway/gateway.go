@@ -2,19 +2,24 @@
 // wire into an [Exchange], passes it through the stages, and plays it out on a
 // [Backend].
 //
-// A front is the part that knows a client's transport: streamable HTTP (MCP
-// 2025-11-25, basic/transports, also for 2025-06-18 and 2025-03-26) or HTTP+SSE
-// (MCP 2024-11-05). It keeps a session per client: the client's declarations,
-// one [Conn], the calls in flight, the questions that wait for an answer, and
-// the stream for what belongs to no call. A session belongs to the principal who
-// began it, and to who knows its id; nothing of it is reachable from another one.
-// The id is sealed ([Config.Key]) and says what it takes to continue the session,
-// so a gateway that starts anew does, as long as the server knows it: ticket.go.
+// A front is the part that knows a client's transport. Which era of the protocol a
+// message is of, its own marks say: era.go.
 //
-// A client that disconnects has not cancelled anything (MCP 2025-11-25,
-// basic/transports, "Disconnection"): its call goes on. The events of a session's
-// streams have ids, and the newest are kept, so that the client can come back for
-// the answer with Last-Event-ID: channel.go. Plain JSON that nobody takes is gone.
+// In the session era the fronts are streamable HTTP (MCP 2025-11-25, basic/transports,
+// also for 2025-06-18 and 2025-03-26) and HTTP+SSE (MCP 2024-11-05). They keep a session
+// per client: the client's declarations, one [Conn], the calls in flight, the questions
+// that wait for an answer, and the stream for what belongs to no call. A session belongs
+// to the principal who began it, and to who knows its id; nothing of it is reachable
+// from another one. The id is sealed ([Config.Key]) and says what it takes to continue
+// the session, so a gateway that starts anew does, as long as the server knows it:
+// ticket.go. A client that disconnects has not cancelled anything ("Disconnection"): its
+// call goes on. The events of a session's streams have ids, and the newest are kept, so
+// that the client can come back for the answer with Last-Event-ID: channel.go. Plain
+// JSON that nobody takes is gone.
+//
+// In the stateless era (MCP 2026-07-28) every POST stands alone, and closing it cancels
+// it: modern.go. All that is kept between two is a call that waits for its client to
+// answer what the server asks: modern_call.go.
 //
 // Every request is answered with the server's own response or with an error
 // that says what failed.
@@ -65,9 +70,10 @@ type Config struct {
 	// TrustProxyHeaders: every request comes through a reverse proxy of ours that
 	// sets X-Forwarded-Host and X-Forwarded-Prefix.
 	TrustProxyHeaders bool
-	// Key seals what clients keep for us, such as session ids (seal.KeySize bytes). A gateway with the same key and
-	// name continues the sessions of one before it, if their servers still know
-	// them; nil is a random key, with which sessions end with the gateway.
+	// Key seals what clients keep for us, such as session ids (seal.KeySize bytes). A
+	// gateway with the same key and name continues the sessions of one before it, if
+	// their servers still know them; nil is a random key, with which sessions end with
+	// the gateway.
 	Key []byte
 	// SessionTTL is how long a session lives without activity; 0 is
 	// DefaultSessionTTL.
@@ -124,19 +130,19 @@ type Gateway struct {
 	handler Handler      // the stages that look at exchanges, then the backend
 	buffers *buffers
 
-	sessions table
-	shared   shared
-	sealer   *seal.Sealer // of session ids and requestStates
-	used     usedOnce
-	parked   parkedCalls
-	inbound  memory  // for what clients send
-	outbound memory  // for what they have not read yet
-	backlogs memory  // for notifications that they have not come for yet
-	asked    memory  // for what they have not answered yet
-	declared memory  // for what they say of themselves
-	issuer   [8]byte // tells the ids that we gave from those before us
-	reviving singleflight.Group
-	workers  workers
+	sessions   table
+	shared     shared
+	sealer     *seal.Sealer // of session ids and requestStates
+	used       usedOnce
+	parked     parkedCalls
+	inbound    memory  // for what clients send
+	outbound   memory  // for what they have not read yet
+	backlogs   memory  // for notifications that they have not come for yet
+	asked      memory  // for what they have not answered yet
+	declared   memory  // for what they say of themselves
+	issuer     [8]byte // tells the ids that we gave from those before us
+	reviving   singleflight.Group
+	goroutines goroutines // for calls of the stateless era
 	// calls counts the exchanges under way; closers the connections that are
 	// being closed behind a client's back.
 	calls, closers tally
@@ -185,7 +191,7 @@ func New(cfg Config) (*Gateway, error) {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
 	g := &Gateway{
-		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), workers: newWorkers(),
+		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), goroutines: newGoroutines(),
 		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
 	}
 	g.inbound.max, g.outbound.max, g.backlogs.max = maxInbound, maxOutbound, maxBacklogs

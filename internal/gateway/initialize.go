@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -61,7 +60,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	default:
 		g.name(s)
 		if err := g.enroll(s); err != nil {
-			status, response = http.StatusServiceUnavailable, mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
+			status, response = g.openStatus(err), mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		}
 	}
 	if !reply.finish(status, []*mcp.Message{response}, false) && !g.cfg.Stateless {
@@ -80,22 +79,4 @@ func (g *Gateway) enroll(s *session) error {
 		return errFull
 	}
 	return nil
-}
-
-// openStatus is the HTTP status for a connection that could not be opened. The
-// server's own refusal is an answer like any other.
-func (g *Gateway) openStatus(err error) int {
-	var rpc *mcp.Error
-	switch {
-	case err == nil:
-		return http.StatusOK
-	case errors.Is(err, errStopping), errors.Is(err, errClientRoom):
-		return http.StatusServiceUnavailable
-	case errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone:
-		return http.StatusOK
-	}
-	if state, _ := g.cfg.Status(); state != "running" {
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusBadGateway
 }

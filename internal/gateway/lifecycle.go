@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,18 +134,29 @@ func declare(m *mcp.Message, principal string) (*Client, error) {
 
 // declaration returns a copy: the session must not hold on to the whole body.
 func declaration(params json.RawMessage, key string) (json.RawMessage, error) {
-	raw, found, err := mcp.Lookup(params, key)
-	switch {
-	case err != nil:
+	raw, found, err := lookupObject(params, key, key)
+	if err != nil {
 		return nil, err
-	case !found:
-		return json.RawMessage(`{}`), nil
-	case raw[0] != '{':
-		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: key + " must be an object"}
-	case len(raw) > maxDeclarations:
-		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("%s is larger than %d bytes", key, maxDeclarations)}
 	}
-	return append(json.RawMessage(nil), raw...), nil
+	if !found {
+		return json.RawMessage(`{}`), nil
+	}
+	return bytes.Clone(raw), nil
+}
+
+// lookupObject reads a declaration, which must be an object of bounded size; name is
+// what a person would call it.
+func lookupObject(raw json.RawMessage, key, name string) (object json.RawMessage, found bool, err error) {
+	object, found, err = mcp.Lookup(raw, key)
+	switch {
+	case err != nil || !found:
+		return nil, false, err
+	case object[0] != '{':
+		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: name + " must be an object"}
+	case len(object) > maxDeclarations:
+		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("%s is larger than %d bytes", name, maxDeclarations)}
+	}
+	return object, true, nil
 }
 
 // open opens the connection of s for client. Whoever calls it puts s into the

@@ -19,6 +19,7 @@ const (
 	maxBuried       = 20_000    // ended sessions of earlier gateways that are remembered
 	maxSessionID    = 2 << 10   // bytes of a session id
 	maxCalls        = 1_000     // requests in flight of one session
+	maxNotices      = 100       // and notifications on their way to the server, which most take at once
 	maxDeclarations = 64 << 10  // bytes of a client's capabilities and information
 	maxPending      = 4 << 20   // bytes that wait on a stream before notifications are dropped
 	maxUnread       = 32 << 20  // bytes that wait on a stream before the client is given up

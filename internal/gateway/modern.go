@@ -15,15 +15,15 @@ import (
 // 2026-07-28 (basic/transports/streamable-http), on the same path as the session
 // era's. Every POST stands alone: it says who the client is and what it can do,
 // and closing it cancels it. What a server asks meanwhile ends the POST with an
-// input_required result, and the call waits for the next one: modern_call.go, modern_again.go.
+// input_required result, and the call waits for the next one: modern_call.go,
+// modern_again.go.
 
 // modern answers one POST of the stateless era. It has one message.
 func (g *Gateway) modern(p *post, k marks) {
 	m := p.messages[0]
 	switch {
 	case p.batch:
-		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
-			Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 		return
 	case m.Kind() == mcp.Response:
 		g.fail(p.w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
@@ -96,30 +96,16 @@ func introduced(r *http.Request, m *mcp.Message, k marks) (*Client, error) {
 	if m.Kind() == mcp.Notification && !found {
 		return client, checkMirrors(r, m)
 	}
-	if client.Capabilities, found, err = lookupObject(meta, mcp.MetaCapabilities); err == nil && !found && m.Kind() == mcp.Request {
+	if client.Capabilities, found, err = lookupObject(meta, mcp.MetaCapabilities, "_meta's "+mcp.MetaCapabilities); err == nil && !found && m.Kind() == mcp.Request {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaCapabilities}
 	}
 	if err == nil {
-		client.Info, _, err = lookupObject(meta, mcp.MetaClientInfo)
+		client.Info, _, err = lookupObject(meta, mcp.MetaClientInfo, "_meta's "+mcp.MetaClientInfo)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return client, checkMirrors(r, m)
-}
-
-// lookupObject reads a member of _meta that must be an object of bounded size.
-func lookupObject(meta []byte, key string) (raw []byte, found bool, err error) {
-	raw, found, err = mcp.Lookup(meta, key)
-	switch {
-	case err != nil || !found:
-		return nil, false, err
-	case raw[0] != '{':
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "_meta's " + key + " must be an object"}
-	case len(raw) > maxDeclarations:
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("_meta's %s is larger than %d bytes", key, maxDeclarations)}
-	}
-	return raw, true, nil
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body. Mcp-Param-* need
@@ -182,22 +168,6 @@ func mirrored(h http.Header) http.Header {
 	return out
 }
 
-// modernStatus is the HTTP status of an error of the stateless era that comes
-// before anything else (same page, Error Handling).
-func modernStatus(err error) int {
-	var rpc *mcp.Error
-	if !errors.As(err, &rpc) {
-		return http.StatusOK
-	}
-	switch rpc.Code {
-	case mcp.CodeMethodNotFound:
-		return http.StatusNotFound
-	case mcp.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion, mcp.CodeInvalidRequest, mcp.CodeParse:
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
-}
-
 // subscription serves subscriptions/listen, which lives until its client closes
 // it, or we end: then with a result, so that the client knows that it is over.
 func (g *Gateway) subscription(p *post, x *Exchange) {
@@ -215,14 +185,7 @@ func (g *Gateway) subscription(p *post, x *Exchange) {
 	reply.start()
 	response := g.outcome(ctx, x)
 	if errors.Is(context.Cause(ctx), errStopping) {
-		response = mcp.NewResult(x.Request.ID, []byte(`{"resultType":"complete","_meta":{"`+mcp.MetaSubscription+`":`+x.Request.ID.String()+`}}`))
+		response = mcp.SubscriptionEnded(x.Request.ID)
 	}
 	reply.finish(statusOf(response), []*mcp.Message{response}, false)
-}
-
-func statusOf(response *mcp.Message) int {
-	if response.Error != nil {
-		return modernStatus(response.Error)
-	}
-	return http.StatusOK
 }

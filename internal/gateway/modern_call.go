@@ -64,7 +64,7 @@ func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
 	ctx, c.cancel = context.WithCancelCause(g.ctx)
 	x.Peer = c
 	l.keep()
-	g.workers.run(func() {
+	g.goroutines.run(func() {
 		defer l.drop()
 		defer close(c.done)
 		defer c.cancel(nil)
@@ -229,22 +229,14 @@ func (c *modernCall) OnLogLevel(f func(level string)) {
 	}
 }
 
-// questionMethods are what a result of the stateless era may ask, and the client
-// capability that each needs.
-var questionMethods = map[string]string{
-	mcp.MethodSampling:    "sampling",
-	mcp.MethodElicitation: "elicitation",
-	mcp.MethodRootsList:   "roots",
-}
-
 // Ask puts the server's question to the client with the next input_required
 // result.
 func (c *modernCall) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
-	capability, known := questionMethods[m.Method]
-	if !known {
+	capability := mcp.NeededCapability(m.Method)
+	if capability == "" {
 		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "clients of protocol version 2026-07-28 cannot be asked for " + short(m.Method)}
 	}
-	if !mayAsk(c.exchange.Request.Method) {
+	if !mcp.IsMultiRound(c.exchange.Request.Method) {
 		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "in protocol version 2026-07-28 " + short(c.exchange.Request.Method) + " cannot ask its client for anything"}
 	}
 	if _, declared, err := mcp.Lookup(c.exchange.Client.Capabilities, capability); err != nil || !declared {
@@ -277,15 +269,6 @@ func (c *modernCall) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, err
 	}
 }
 
-// mayAsk: only these have multi-round-trip results (MCP 2026-07-28, MRTR).
-func mayAsk(method string) bool {
-	switch method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
-		return true
-	}
-	return false
-}
-
 func (c *modernCall) put(q *question) (key string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,24 +297,12 @@ func (c *modernCall) park() (json.RawMessage, error) {
 	if len(c.open) == 0 {
 		return nil, nil
 	}
-	type input struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	requests := make(map[string]input, len(c.open))
+	requests := make(map[string]mcp.InputRequest, len(c.open))
 	for key, q := range c.open {
-		params := q.request.Params
-		if len(params) == 0 {
-			params = json.RawMessage(`{}`) // which readers in use insist on
-		}
-		requests[key] = input{q.request.Method, params}
+		requests[key] = mcp.InputRequest{Method: q.request.Method, Params: q.request.Params}
 	}
 	// An outcome that comes meanwhile is kept for the client as long.
 	c.g.parked.add(c, c.g.pace.parked)
 	c.round++
-	return json.Marshal(struct {
-		ResultType    string           `json:"resultType"`
-		InputRequests map[string]input `json:"inputRequests"`
-		RequestState  string           `json:"requestState"`
-	}{mcp.ResultInputRequired, requests, c.g.seal(c.exchange, state{Call: c.id, Round: c.round})})
+	return mcp.InputRequired(requests, c.g.seal(c.exchange, state{Call: c.id, Round: c.round}))
 }

@@ -138,12 +138,6 @@ func (t *parkedCalls) get(id string) *modernCall {
 	return t.calls[id]
 }
 
-func (t *parkedCalls) len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.calls)
-}
-
 func (t *parkedCalls) remove(c *modernCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -116,3 +116,9 @@ func TestNothingIsKeptOfACallThatMadeRoom(t *testing.T) {
 	<-b.conns // the fake keeps it too
 	eventually(t, "the call to be collected", func() bool { runtime.GC(); return call.Value() == nil })
 }
+
+func (t *parkedCalls) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.calls)
+}

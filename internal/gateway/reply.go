@@ -97,9 +97,6 @@ func (p *reply) finish(status int, responses []*mcp.Message, batch bool) (sent b
 		if p.announce != nil && responses[0].Error == nil {
 			p.w.Header().Set(mcp.HeaderSessionID, p.announce())
 		}
-		if status == http.StatusServiceUnavailable {
-			p.w.Header().Set("Retry-After", "5")
-		}
 		p.g.writeMessages(p.w, status, responses, batch)
 		return sent
 	}
@@ -152,7 +149,7 @@ func (p *reply) Notify(m *mcp.Message) {
 	if st := p.open(); st != nil {
 		err = p.put(st, m, maxPending)
 	} else if p.session.listens() {
-		err = p.session.send(&p.session.own, m, maxPending)
+		err = p.session.sendOwn(m)
 	}
 	if err != nil {
 		p.g.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
@@ -176,7 +173,7 @@ func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 		if !p.session.listens() {
 			return nil, errNoStream
 		}
-		return p.session.ask(ctx, m, func(q *mcp.Message) error { return p.session.send(&p.session.own, q, maxPending) }, nil)
+		return p.session.ask(ctx, m, p.session.sendOwn, nil)
 	}
 	gone := p.r.Context().Done()
 	if p.channel != nil {

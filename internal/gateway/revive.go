@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/mcp"
+	"golang.org/x/sync/singleflight"
 )
 
 // principalOf names who sent r; nothing authenticates yet.
@@ -21,9 +21,13 @@ func (g *Gateway) revive(ctx context.Context, id, principal string) (*session, e
 		return nil, errSessionOver
 	}
 	// Several may wait for it, so none of them can cancel it.
-	revived := g.reviving.DoChan(id, func() (any, error) { return g.takeUp(id, principal, t) })
+	return awaited(ctx, g.reviving.DoChan(id, func() (any, error) { return g.takeUp(id, principal, t) }))
+}
+
+// awaited is the session that others may wait for too.
+func awaited(ctx context.Context, made <-chan singleflight.Result) (*session, error) {
 	select {
-	case r := <-revived:
+	case r := <-made:
 		if r.Err != nil {
 			return nil, r.Err
 		}
@@ -85,20 +89,4 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 	}
 	g.log.Info("a session goes on that began before the gateway did")
 	return s, nil
-}
-
-// reviveStatus is the HTTP status for a session that could not be found or
-// revived.
-func (g *Gateway) reviveStatus(err error) int {
-	var rpc *mcp.Error
-	if errors.As(err, &rpc) && rpc.Code == mcp.CodeSessionNotFound {
-		return http.StatusNotFound
-	}
-	if errors.Is(err, errFull) {
-		return http.StatusServiceUnavailable
-	}
-	if status := g.openStatus(err); status != http.StatusOK {
-		return status
-	}
-	return http.StatusBadGateway
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -27,6 +28,7 @@ type session struct {
 	ended     chan struct{} // closed when the session is over
 	// answering counts the calls that are not answered yet.
 	answering tally
+	notices   atomic.Int64 // of the client, on their way to the server
 
 	mu      sync.Mutex
 	conn    Conn // nil until the server has answered initialize
@@ -38,7 +40,6 @@ type session struct {
 	cause    error // why it is over
 	seen     time.Time
 	calls    map[mcp.ID]*call // in flight, by the client's id
-	notices  int              // on their way to the server
 	asks     asks
 	// own carries what belongs to no exchange; while nothing carries it, attached
 	// is open and notifications wait in the backlog.
@@ -119,11 +120,7 @@ func (s *session) cancel(m *mcp.Message) {
 	if s.shared {
 		return
 	}
-	raw, found, err := mcp.Lookup(m.Params, "requestId")
-	if err != nil || !found {
-		return
-	}
-	id, ok := mcp.AsID(raw)
+	id, ok := mcp.CancelledID(m)
 	if !ok {
 		return
 	}
@@ -203,8 +200,8 @@ func (s *session) idleSince() (since time.Time, idle bool) {
 }
 
 // end ends the session: requests in flight are cancelled, and answered where the
-// stream is their only way, questions fail, the stream ends. The connection is returned for the caller to close; it is nil
-// when there is none or the session was over before.
+// stream is their only way, questions fail, the stream ends. The connection is returned
+// for the caller to close; it is nil when there is none or the session was over before.
 func (s *session) end(cause error) Conn {
 	s.mu.Lock()
 	if s.over {
@@ -298,7 +295,7 @@ func (s *session) attachOwn(st *stream, missed []pastEvent, prime bool) {
 // Notify sends a notification on the session's stream, or keeps it until there
 // is one.
 func (s *session) Notify(m *mcp.Message) {
-	if err := s.send(&s.own, m, maxPending); err != nil {
+	if err := s.sendOwn(m); err != nil {
 		s.log.Debug("notification dropped", "method", short(m.Method), "reason", err)
 	}
 }

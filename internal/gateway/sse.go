@@ -74,21 +74,11 @@ func (g *Gateway) subscribe(w http.ResponseWriter, r *http.Request) {
 
 // message takes a POST: 202, and the answers go to the stream.
 func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
-	b, l, ok := g.body(w, r)
-	if !ok {
+	p := &post{w: w, r: r}
+	if !g.parse(p) {
 		return
 	}
-	defer l.drop()
-	p := &post{w: w, r: r, loan: l}
-	var err error
-	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
-		id := mcp.ID{}
-		if !p.batch {
-			id = mcp.ParseID(b)
-		}
-		g.fail(w, http.StatusBadRequest, id, err)
-		return
-	}
+	defer p.loan.drop()
 	id := r.URL.Query().Get("session_id")
 	if id == "" {
 		g.fail(w, http.StatusBadRequest, p.id(), &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "session_id is missing; open a stream at " + pathSSE + " and POST where its first event says"})
@@ -100,7 +90,7 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p.batch && s.protocol() != mcp.V20250326 {
-		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 		return
 	}
 	requests, err := g.admit(p, s)

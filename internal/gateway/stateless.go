@@ -29,7 +29,7 @@ func (g *Gateway) anonymous(ctx context.Context, v mcp.Version) (*session, error
 		return s, nil
 	}
 	// Several may wait for it, so none of them can cancel it.
-	opened := g.shared.opening.DoChan(string(v), func() (any, error) {
+	return awaited(ctx, g.shared.opening.DoChan(string(v), func() (any, error) {
 		if s := g.shared.get(v); s != nil {
 			return s, nil
 		}
@@ -47,16 +47,7 @@ func (g *Gateway) anonymous(ctx context.Context, v mcp.Version) (*session, error
 			return nil, errStopping
 		}
 		return s, nil
-	})
-	select {
-	case r := <-opened:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(*session), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	}))
 }
 
 func (t *shared) get(v mcp.Version) *session {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -52,21 +51,10 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 		protocolFault(w, http.StatusNotAcceptable, "the Accept header must allow application/json and text/event-stream")
 		return
 	}
-	b, l, ok := g.body(w, r)
-	if !ok {
+	if !g.parse(p) {
 		return
 	}
-	defer l.drop()
-	p.loan = l
-	var err error
-	if p.messages, p.batch, err = mcp.ParseBatch(b); err != nil {
-		id := mcp.ID{}
-		if !p.batch {
-			id = mcp.ParseID(b)
-		}
-		g.fail(w, http.StatusBadRequest, id, err)
-		return
-	}
+	defer p.loan.drop()
 	for _, m := range p.messages {
 		k, err := marksOf(r, m)
 		if err == nil && k.stateless() {
@@ -92,8 +80,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case p.batch && s.protocol() != mcp.V20250326:
-		g.fail(w, http.StatusBadRequest, mcp.ID{}, &mcp.Error{Code: mcp.CodeInvalidRequest,
-			Message: "batches exist in protocol version 2025-03-26 only; send one message per POST"})
+		g.fail(w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 	case p.batch:
 		g.serveBatch(p, s)
 	case p.messages[0].Kind() == mcp.Request:
@@ -101,6 +88,27 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.accept(p, s)
 	}
+}
+
+// parse reads the messages of a POST. A fault has been answered when it is false; else
+// the caller drops the loan.
+func (g *Gateway) parse(p *post) bool {
+	b, l, ok := g.body(p.w, p.r)
+	if !ok {
+		return false
+	}
+	var err error
+	if p.messages, p.batch, err = mcp.ParseBatch(b); err == nil {
+		p.loan = l
+		return true
+	}
+	defer l.drop()
+	id := mcp.ID{}
+	if !p.batch {
+		id = mcp.ParseID(b)
+	}
+	g.fail(p.w, http.StatusBadRequest, id, err)
+	return false
 }
 
 // id is what an error about the whole POST carries.
@@ -146,9 +154,6 @@ func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error)
 
 // fail answers a POST with an error and that HTTP status.
 func (g *Gateway) fail(w http.ResponseWriter, status int, id mcp.ID, err error) {
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "5")
-	}
 	g.writeMessages(w, status, []*mcp.Message{mcp.ErrorResponse(id, mcp.CodeServerGone, err)}, false)
 }
 
@@ -190,61 +195,4 @@ func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (
 	}
 	defer s.finish(key)
 	return g.outcome(ctx, &Exchange{Client: client, Request: m, Peer: peer, conn: conn}), nil
-}
-
-func refusedStatus(err error) int {
-	switch {
-	case errors.Is(err, errSessionOver):
-		return http.StatusNotFound
-	case errors.Is(err, errTooManyCalls):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusBadRequest
-	}
-}
-
-// untakenStatus is the HTTP status for a notification that did not arrive: it
-// is ours to explain, or the way to the server failed.
-func (s *session) untakenStatus(err error) int {
-	var rpc *mcp.Error
-	switch {
-	case errors.Is(err, errSessionOver) || errors.Is(err, errUninitialized):
-		return refusedStatus(err)
-	case errors.Is(err, errTooManyNotices):
-		return http.StatusServiceUnavailable
-	case errors.As(err, &rpc) && s.lostBy(rpc):
-		return http.StatusNotFound
-	}
-	return http.StatusBadGateway
-}
-
-// accept takes notifications and responses: 202, or an error for one that did
-// not reach the server.
-func (g *Gateway) accept(p *post, s *session) {
-	for _, m := range p.messages {
-		if err := g.take(p, s, m); err != nil {
-			g.fail(p.w, s.untakenStatus(err), mcp.ID{}, err)
-			return
-		}
-	}
-	p.w.WriteHeader(http.StatusAccepted)
-}
-
-// take handles one notification or response of a client, of the POST p.
-func (g *Gateway) take(p *post, s *session, m *mcp.Message) error {
-	if m.Kind() == mcp.Response {
-		s.answer(m, p.loan)
-		return nil
-	}
-	if _, err := s.connection(); err != nil {
-		return err
-	}
-	switch m.Method {
-	case mcp.NotificationInitialized: // the backend said so when it opened
-		return nil
-	case mcp.NotificationCancelled:
-		s.cancel(m)
-		return nil
-	}
-	return s.tell(p.r.Context(), m)
 }

@@ -92,15 +92,13 @@ func (t *table) add(s *session) (evicted []*session, ok bool) {
 	return evicted, true
 }
 
-// remove takes s out and reports whether it was in.
-func (t *table) remove(s *session) bool {
+// remove takes s out, if it is in.
+func (t *table) remove(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sessions[s.id] != s {
-		return false
+	if t.sessions[s.id] == s {
+		t.take(s)
 	}
-	t.take(s)
-	return true
 }
 
 // close empties the table for good.

@@ -38,6 +38,24 @@ const (
 	MethodRootsList   = "roots/list"
 )
 
+// ServerMethods are the requests that servers make and that a client must have
+// declared to take.
+func ServerMethods() []string { return []string{MethodSampling, MethodElicitation, MethodRootsList} }
+
+// NeededCapability is what a client must have declared for a server to make a request
+// of that method, "" for one that no client takes (MCP, Client Features).
+func NeededCapability(method string) string {
+	switch method {
+	case MethodSampling:
+		return "sampling"
+	case MethodElicitation:
+		return "elicitation"
+	case MethodRootsList:
+		return "roots"
+	}
+	return ""
+}
+
 // Notifications.
 const (
 	NotificationInitialized          = "notifications/initialized"
@@ -66,11 +84,4 @@ const (
 	MetaServerInfo = MetaPrefix + "serverInfo"
 	// On every message of a subscription: the id of its listen request.
 	MetaSubscription = MetaPrefix + "subscriptionId"
-)
-
-// The values of resultType, which every result of the stateless era has (MCP
-// 2026-07-28, basic). A result without one is complete.
-const (
-	ResultComplete      = "complete"
-	ResultInputRequired = "input_required"
 )

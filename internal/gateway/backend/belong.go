@@ -42,31 +42,10 @@ func (f *flight) wait(ctx context.Context) (*mcp.Message, error) {
 	}
 }
 
-// noPeer is the peer of an exchange or a session that has none, such as the
-// owner's own first exchange: it hears nothing and answers nothing.
-type noPeer struct{}
-
-func (noPeer) Notify(*mcp.Message) {}
-
-func (noPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
-}
-
-// orNoPeer is p, or noPeer for nil.
-func orNoPeer(p gateway.Peer) gateway.Peer {
-	if p == nil {
-		return noPeer{}
-	}
-	return p
-}
-
 // cancelled is the notification that tells the server to stop working on f
 // (MCP, Cancellation).
 func (f *flight) cancelled() *mcp.Message {
-	return &mcp.Message{
-		Method: mcp.NotificationCancelled,
-		Params: json.RawMessage(`{"requestId":` + f.id.String() + `,"reason":"the client cancelled the request"}`),
-	}
+	return mcp.Cancelled(f.id, "the client cancelled the request")
 }
 
 // inflight is the table of a connection's flights, by the id used toward the
@@ -84,8 +63,9 @@ type inflight struct {
 	// modern says that they are of the stateless era.
 	modern bool
 
+	last atomic.Int64 // flight's number
+
 	mu      sync.Mutex
-	last    int64
 	byID    map[mcp.ID]*flight
 	failure error // nothing can be sent any more
 	// doubt is until when the table is not all that the server may speak about,
@@ -109,10 +89,9 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &flight{own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), logs: logs, done: make(chan struct{})}
-	f.number, err = t.takeNumber()
-	if err != nil {
-		return nil, nil, err
+	f := &flight{
+		own: x.Request.ID, method: x.Request.Method, peer: orNoPeer(x.Peer), logs: logs,
+		number: t.last.Add(1), done: make(chan struct{}),
 	}
 	f.id = mcp.IntID(f.number)
 	out := &mcp.Message{ID: f.id, Method: x.Request.Method, Params: x.Request.Params}
@@ -142,13 +121,6 @@ func (t *inflight) marks(x *gateway.Exchange) (token json.RawMessage, logs bool,
 		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
 	}
 	return token, logs, err
-}
-
-func (t *inflight) takeNumber() (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last++
-	return t.last, t.failure
 }
 
 // remove takes f out of the table; an answer that comes later is nobody's.
@@ -252,7 +224,7 @@ func (t *inflight) settle(f *flight, err error) {
 // which also holds for text that is no JSON object or array at all, such as a
 // log line.
 func (t *inflight) unreadable(b []byte, err error) bool {
-	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+	if !isJSONText(b) {
 		return true
 	}
 	t.mu.Lock()

@@ -229,8 +229,11 @@ func TestQuestionsAreBounded(t *testing.T) {
 	if m := <-sent; m.ID != mcp.IntID(0) || m.Error == nil || !strings.Contains(m.Error.Message, "in use") {
 		t.Errorf("got %+v", m)
 	}
-	if q.cancel(&mcp.Message{Params: json.RawMessage(`{"requestId":"unknown"}`)}) || q.cancel(&mcp.Message{}) {
-		t.Error("took back a question that is not there")
+	q.cancel(&mcp.Message{Params: json.RawMessage(`{"requestId":"unknown"}`)}) // takes nothing back
+	q.cancel(&mcp.Message{})
+	put(request(mcp.StringID("one too many still"), "m", ``), block)
+	if m := <-sent; m.ID != mcp.StringID("one too many still") || m.Error == nil {
+		t.Errorf("got %+v", m)
 	}
 	q.close() // takes all back, waits for them, and nothing is sent for them
 	put(request(mcp.StringID("late"), mcp.MethodPing, ``), block)

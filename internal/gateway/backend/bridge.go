@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,15 +37,9 @@ type modern interface {
 	Close() error
 }
 
-// otherEra: the server refused in a way that a server of the other era does.
-type otherEra struct{ err error }
-
-func (e *otherEra) Error() string { return e.err.Error() }
-func (e *otherEra) Unwrap() error { return e.err }
-
 // bridge is the [gateway.Backend] of a server. A client is served in its own
 // era when the server speaks it, and through a translation when not:
-// [sessionClient] and [modernClients] are the two. Which eras the server speaks
+// [sessionClients] and [modernClients] are the two. Which eras the server speaks
 // is found out when a client needs to know, by asking it (MCP 2026-07-28,
 // Versioning, Backward Compatibility).
 type bridge struct {
@@ -53,7 +48,6 @@ type bridge struct {
 	params   paramChecks
 	// asIs serves session clients in sessions only: --stateless.
 	asIs  bool
-	log   *slog.Logger
 	probe singleflight.Group
 	// turning finds out whether it keeps sessions now.
 	turning singleflight.Group
@@ -80,17 +74,23 @@ const eraTime = 10 * time.Minute
 const discoverTime = 10 * time.Second
 
 func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
-	b := &bridge{sessions: s, modern: m, asIs: asIs, log: log}
+	b := &bridge{sessions: s, modern: m, asIs: asIs}
 	b.params.log = log
-	b.clients, b.sessionClients = newModernClients(s, log), newSessionClients(m, log)
-	b.clients.opened, b.sessionClients.turned = b.opened, b.turned
+	b.clients, b.sessionClients = newModernClients(b.begin, log), newSessionClients(m, log)
+	b.sessionClients.turned = b.turned
 	return b
+}
+
+// begin begins a session at the server, and notes what that says of it.
+func (b *bridge) begin(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+	conn, err := b.sessions.Open(ctx, client, session)
+	b.opened(client.Version, conn, err)
+	return conn, err
 }
 
 // Open begins a session for a client of the session era.
 func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
-	conn, err := b.sessions.Open(ctx, client, session)
-	b.opened(client.Version, conn, err)
+	conn, err := b.begin(ctx, client, session)
 	if b.modern == nil || b.asIs {
 		return conn, err
 	}
@@ -101,8 +101,7 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 		return nil, err
 	}
 	// A server without sessions cannot ask its clients anything in this era; one
-	// that refuses initialize may be of the other.
-	// When it has refused, it may only just have been started.
+	// that refuses initialize may be of the other, and only just have been started.
 	patience := discoverTime
 	if err != nil {
 		patience = openTime
@@ -132,34 +131,23 @@ func sessionless(conn gateway.Conn) bool {
 	return ok && !c.hasSession()
 }
 
-// refusedByServer: it was the server that said no, and not the way to it, and
-// not for want of a credential.
-func refusedByServer(err error) bool {
-	var era *otherEra
-	var rpc *mcp.Error
-	var http *refusedError
-	if errors.As(err, &http) {
-		return (&refusal{status: http.status}).eraStatus()
-	}
-	return errors.As(err, &era) || errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone
-}
-
 // Do plays out a request of a client of the stateless era.
 func (b *bridge) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	switch method := x.Request.Method; {
-	case method != mcp.MethodToolsCall && method != mcp.MethodToolsList, b.comparesHeaders(ctx):
-	case method == mcp.MethodToolsCall:
+	method := x.Request.Method
+	if method != mcp.MethodToolsCall && method != mcp.MethodToolsList || b.comparesHeaders(ctx) {
+		return b.play(ctx, x)
+	}
+	if method == mcp.MethodToolsCall {
 		if err := b.params.check(ctx, x, b.play); err != nil {
 			return nil, err
 		}
-	default:
-		m, err := b.play(ctx, x)
-		if err != nil || m.Error != nil {
-			return m, err
-		}
-		return b.params.of(x.Client.Principal).pass(m)
+		return b.play(ctx, x)
 	}
-	return b.play(ctx, x)
+	m, err := b.play(ctx, x)
+	if err != nil || m.Error != nil {
+		return m, err
+	}
+	return b.params.of(x.Client.Principal).pass(m)
 }
 
 // comparesHeaders: the server speaks the stateless era over HTTP, and so compares the
@@ -191,29 +179,30 @@ func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 }
 
 func (b *bridge) playOnce(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	if b.modern != nil {
-		_, err := b.discover(ctx, discoverTime)
-		if err == nil {
-			m, err := b.modern.Do(ctx, x)
-			var era *otherEra
-			if !errors.As(err, &era) {
-				if err == nil && x.Request.Method == mcp.MethodDiscover {
-					b.introduced(m.Result)
-					return bothEras(m)
-				}
-				return m, err
-			}
-			b.forget() // it has changed
-			if x.Request.Method == mcp.MethodToolsCall {
-				// Its refusal says that it has not worked on the call; but no call is
-				// made twice on the word of a server.
-				return nil, gone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
-			}
-		} else if ctx.Err() != nil {
+	if b.modern == nil {
+		return b.clients.Do(ctx, x)
+	}
+	if _, err := b.discover(ctx, discoverTime); err != nil {
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		return b.clients.Do(ctx, x)
 	}
-	return b.clients.Do(ctx, x)
+	m, err := b.modern.Do(ctx, x)
+	if era := new(otherEra); errors.As(err, &era) {
+		b.forget() // it has changed
+		if x.Request.Method == mcp.MethodToolsCall {
+			// Its refusal says that it has not worked on the call; but no call is
+			// made twice on the word of a server.
+			return nil, gone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
+		}
+		return b.clients.Do(ctx, x)
+	}
+	if err == nil && x.Request.Method == mcp.MethodDiscover {
+		b.introduced(m.Result)
+		return bothEras(m)
+	}
+	return m, err
 }
 
 // bothEras adds the versions that the server does not speak and we do.
@@ -238,13 +227,10 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 	if info, known, err := b.known(); known {
 		return info, err
 	}
-	// Several may wait for it, so none of them can cancel it.
-	asked := b.probe.DoChan("", func() (any, error) {
+	return together(ctx, &b.probe, "", patience, func(ctx context.Context) (json.RawMessage, error) {
 		if info, known, err := b.known(); known {
 			return info, err
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
 		info, err := b.ask(ctx)
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -255,15 +241,6 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 		}
 		return info, err
 	})
-	select {
-	case r := <-asked:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(json.RawMessage), nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
@@ -297,17 +274,14 @@ func (b *bridge) ask(ctx context.Context) (json.RawMessage, error) {
 	if answer.Error != nil {
 		return nil, &otherEra{answer.Error}
 	}
-	versions, found, err := mcp.Lookup(answer.Result, "supportedVersions")
-	var supported []mcp.Version
-	if err != nil || !found || json.Unmarshal(versions, &supported) != nil {
+	supported, ok := versionsIn(answer.Result, "supportedVersions")
+	if !ok {
 		return nil, &otherEra{gone("the server answered server/discover with something else")}
 	}
-	for _, v := range supported {
-		if v == mcp.LatestStateless {
-			return answer.Result, nil
-		}
+	if !slices.Contains(supported, mcp.LatestStateless) {
+		return nil, &otherEra{gone("the server speaks no version of the stateless era that we do")}
 	}
-	return nil, &otherEra{gone("the server speaks no version of the stateless era that we do")}
+	return answer.Result, nil
 }
 
 // Close ends everything.

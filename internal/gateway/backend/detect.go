@@ -70,7 +70,7 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 func probeStreamable(ctx context.Context, r *remote) (*refusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()
-	init, err := initializeRequest(mcp.IntID(0), &gateway.Client{}, nil)
+	init, err := initializeRequest(&gateway.Client{})
 	if err != nil {
 		return nil, err
 	}

@@ -89,17 +89,21 @@ func (f *filter) list(change string) *bool {
 	return nil
 }
 
-// union is what either wants.
-func (f *filter) union(g filter) (out filter) {
-	for _, change := range listChanges {
-		*out.list(change) = *f.list(change) || *g.list(change)
-	}
-	out.ResourceSubscriptions = slices.Clone(f.ResourceSubscriptions)
-	for _, uri := range g.ResourceSubscriptions {
-		if !slices.Contains(out.ResourceSubscriptions, uri) {
-			out.ResourceSubscriptions = append(out.ResourceSubscriptions, uri)
+// isChange reports whether the notification is of what subscriptions are about.
+func isChange(method string) bool {
+	return slices.Contains(listChanges, method) || method == mcp.NotificationResourceUpdated
+}
+
+// union is what any of them wants, the resources in order.
+func union(all ...filter) (out filter) {
+	for _, f := range all {
+		for _, change := range listChanges {
+			*out.list(change) = *out.list(change) || *f.list(change)
 		}
+		out.ResourceSubscriptions = append(out.ResourceSubscriptions, f.ResourceSubscriptions...)
 	}
+	slices.Sort(out.ResourceSubscriptions)
+	out.ResourceSubscriptions = slices.Compact(out.ResourceSubscriptions)
 	return out
 }
 

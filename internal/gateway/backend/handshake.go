@@ -1,8 +1,10 @@
 package backend
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -10,8 +12,7 @@ import (
 
 // initializeRequest is the request that opens a session for client (MCP,
 // Lifecycle, Initialization): in the client's own words where it has any.
-// fallbackInfo names a client that did not name itself.
-func initializeRequest(id mcp.ID, client *gateway.Client, fallbackInfo json.RawMessage) (*mcp.Message, error) {
+func initializeRequest(client *gateway.Client) (*mcp.Message, error) {
 	params := struct {
 		ProtocolVersion mcp.Version     `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`
@@ -24,16 +25,13 @@ func initializeRequest(id mcp.ID, client *gateway.Client, fallbackInfo json.RawM
 		params.Capabilities = json.RawMessage(`{}`)
 	}
 	if len(params.ClientInfo) == 0 {
-		params.ClientInfo = fallbackInfo
-	}
-	if len(params.ClientInfo) == 0 {
-		params.ClientInfo = json.RawMessage(`{"name":"toolhaven","version":"1"}`)
+		params.ClientInfo = ourself().Info
 	}
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, fmt.Errorf("write the initialize request: %w", err)
 	}
-	return &mcp.Message{ID: id, Method: mcp.MethodInitialize, Params: raw}, nil
+	return &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodInitialize, Params: raw}, nil
 }
 
 // initializedNotification completes the handshake.
@@ -58,4 +56,20 @@ func negotiated(server string, answer *mcp.Message) (mcp.Version, error) {
 		return "", gone("%s wants protocol version %q; versions spoken are %v", server, printable(v), mcp.SessionVersions())
 	}
 	return mcp.Version(v), nil
+}
+
+// openTime bounds a handshake, and the wait for whatever else a server that has only
+// just been started is asked first.
+const openTime = time.Minute
+
+// inTime bounds a handshake: a server that takes initialize and never answers it
+// must not keep a client that has set itself no limit.
+func inTime(ctx context.Context, server string, handshake func(context.Context) error) error {
+	bound, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	err := handshake(bound)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		return gone("%s did not answer %s within %s", server, mcp.MethodInitialize, openTime)
+	}
+	return err
 }

@@ -58,26 +58,14 @@ func (s *httpSession) ServerInfo() json.RawMessage { return s.info }
 // Done is closed when the server no longer has the session.
 func (s *httpSession) Done() <-chan struct{} { return s.done }
 
-// inTime bounds a handshake: a server that takes initialize and never answers it
-// must not keep a client that has set itself no limit.
-func inTime(ctx context.Context, server string, handshake func(context.Context) error) error {
-	bound, cancel := context.WithTimeout(ctx, openTime)
-	defer cancel()
-	err := handshake(bound)
-	if err != nil && bound.Err() != nil && ctx.Err() == nil {
-		return gone("%s did not answer %s within %s", server, mcp.MethodInitialize, openTime)
-	}
-	return err
-}
-
 // initialize begins the session (MCP, Lifecycle, Initialization); request plays
 // the exchange out.
-func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage, request func(*gateway.Exchange) (*mcp.Message, error)) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, request func(context.Context, *gateway.Exchange) (*mcp.Message, error)) error {
+	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}
-	answer, err := request(&gateway.Exchange{Client: client, Request: init, Peer: s.session})
+	answer, err := request(ctx, &gateway.Exchange{Client: client, Request: init, Peer: s.session})
 	if err != nil {
 		return err
 	}

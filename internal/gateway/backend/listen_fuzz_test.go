@@ -54,7 +54,7 @@ func FuzzSubscriptionFilter(f *testing.F) {
 		if again, ok := read(v.text()); !ok || !again.equal(&v) {
 			t.Fatalf("%s is written as %s", one, v.text())
 		}
-		both, shared, twice := v.union(w), v.common(w), v.union(v)
+		both, shared, twice := union(v, w), v.common(w), union(v, v)
 		if !both.include(v) || !both.include(w) || !v.include(shared) || !w.include(shared) || !twice.include(v) || !v.include(twice) {
 			t.Fatalf("%s and %s: union %s, common %s", one, other, both.text(), shared.text())
 		}

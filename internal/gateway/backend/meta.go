@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -60,10 +59,8 @@ func withoutReserved(params json.RawMessage) (json.RawMessage, error) {
 }
 
 func isReserved(key string) bool {
-	switch {
-	case !strings.HasPrefix(key, mcp.MetaPrefix):
-		return false
-	case key == mcp.MetaVersion, key == mcp.MetaCapabilities, key == mcp.MetaClientInfo, key == mcp.MetaLogLevel:
+	switch key {
+	case mcp.MetaVersion, mcp.MetaCapabilities, mcp.MetaClientInfo, mcp.MetaLogLevel:
 		return true
 	}
 	return false // such as related-task, which the session era has too

@@ -18,10 +18,8 @@ import (
 // of ours: one for all clients that the server could not tell apart, and others
 // for requests during which the server might ask (see [modernClients.take]).
 type modernClients struct {
-	sessions sessions
+	begin    opener
 	log      *slog.Logger
-	// opened is told what came of every attempt to begin a session.
-	opened   func(mcp.Version, gateway.Conn, error)
 	opening  singleflight.Group
 	sweeping sync.WaitGroup
 	stop     chan struct{}
@@ -30,6 +28,9 @@ type modernClients struct {
 	closed bool
 	pools  map[poolKey]*pool
 }
+
+// opener is as sessions.Open.
+type opener func(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error)
 
 // served is one session at the server.
 type served struct {
@@ -69,9 +70,8 @@ const (
 	maxPools = 256
 )
 
-func newModernClients(s sessions, log *slog.Logger) *modernClients {
-	c := &modernClients{sessions: s, log: log, stop: make(chan struct{}), pools: map[poolKey]*pool{}}
-	return c
+func newModernClients(begin opener, log *slog.Logger) *modernClients {
+	return &modernClients{begin: begin, log: log, stop: make(chan struct{}), pools: map[poolKey]*pool{}}
 }
 
 // Do plays out a request of the stateless era in a session.
@@ -128,7 +128,7 @@ func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchan
 	if err != nil {
 		return nil, err
 	}
-	if logs || !mayShare && isMultiRound(x.Request.Method) {
+	if logs || !mayShare && mcp.IsMultiRound(x.Request.Method) {
 		return c.takeAlone(ctx, key, x.Client)
 	}
 	if !mayShare {

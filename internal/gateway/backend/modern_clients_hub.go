@@ -64,7 +64,7 @@ func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.
 	resources := l.filter.ResourceSubscriptions
 	l.filter.ResourceSubscriptions = nil
 	var watches []string
-	defer func() { h.unsubscribe(s, x.Client, watches) }()
+	defer func() { s.unsubscribe(x.Client, watches) }()
 	h.add(l)
 	defer h.remove(l)
 	for _, uri := range resources {
@@ -160,7 +160,7 @@ func (s *served) subscribe(ctx context.Context, client *gateway.Client, uri stri
 }
 
 // unsubscribe counts one less of each, and tells the server of the last.
-func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
+func (s *served) unsubscribe(client *gateway.Client, uris []string) {
 	if len(uris) == 0 {
 		return
 	}
@@ -178,7 +178,7 @@ func (h *hub) unsubscribe(s *served, client *gateway.Client, uris []string) {
 			continue
 		}
 		if err := s.tell(ctx, client, mcp.MethodResourcesUnsubscribe, uri); err != nil {
-			h.log.Debug("the server was not told that a resource is not watched any more", "error", err)
+			s.hub.log.Debug("the server was not told that a resource is not watched any more", "error", err)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (l *listener) pass(method string, params json.RawMessage) {
 
 // Notify passes a notification that belongs to no request to those who want it.
 func (h *hub) Notify(m *mcp.Message) {
-	if (&filter{}).list(m.Method) == nil && m.Method != mcp.NotificationResourceUpdated {
+	if !isChange(m.Method) {
 		return // logs belong to requests, in this era
 	}
 	h.mu.Lock()

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -19,16 +17,6 @@ const (
 	completeMember = `"resultType":"` + mcp.ResultComplete + `"`
 	cacheMembers   = `"ttlMs":0,"cacheScope":"private"`
 )
-
-// isMultiRound: only these requests may be answered with input_required (MCP
-// 2026-07-28, Multi Round-Trip Requests).
-func isMultiRound(method string) bool {
-	switch method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
-		return true
-	}
-	return false
-}
 
 // cacheable are the methods whose results must say how long they are good for
 // (MCP 2026-07-28, Caching).
@@ -151,7 +139,7 @@ func (s *served) modernError(x *gateway.Exchange, answer *mcp.Message) (*mcp.Mes
 		e.Code = mcp.CodeInvalidParams
 		return &mcp.Message{ID: answer.ID, Error: &e}, nil
 	case mcp.CodeURLElicitationRequired:
-		if !isMultiRound(x.Request.Method) {
+		if !mcp.IsMultiRound(x.Request.Method) {
 			return nil, gone("the server asks for something at a URL, which it cannot in an answer to %s", printable(x.Request.Method))
 		}
 		if !canElicit(x.Client.Capabilities, "url") {
@@ -179,14 +167,10 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(raw, &elicitations); err != nil {
 		return nil, err
 	}
-	type input struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
 	if len(elicitations) == 0 {
 		return nil, gone("it names none")
 	}
-	requests := map[string]input{}
+	requests := map[string]mcp.InputRequest{}
 	for i, params := range elicitations[:min(len(elicitations), maxQuestions)] {
 		if mode, _, err := mcp.LookupString(params, "mode"); err != nil || mode != "url" {
 			return nil, gone("one has another mode than url")
@@ -194,128 +178,12 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 		if params, err = modernElicitation(params); err != nil {
 			return nil, err
 		}
-		requests[mcp.IntID(int64(i+1)).String()] = input{mcp.MethodElicitation, params}
+		requests[mcp.IntID(int64(i+1)).String()] = mcp.InputRequest{Method: mcp.MethodElicitation, Params: params}
 	}
-	return json.Marshal(map[string]any{"resultType": mcp.ResultInputRequired, "inputRequests": requests})
+	return mcp.InputRequired(requests, "")
 }
 
 // modernElicitation: the stateless era tells elicitations apart by their place.
 func modernElicitation(params json.RawMessage) (json.RawMessage, error) {
 	return mcp.Without(params, func(key string) bool { return key == "elicitationId" })
-}
-
-// modernPeer is the way back to a client of the stateless era.
-type modernPeer struct {
-	gateway.Peer
-	session *served
-	client  *gateway.Client
-	call    context.Context // ends with the call
-	over    context.CancelFunc
-	telling sync.Mutex // held while the server is told of another log level
-
-	mu    sync.Mutex
-	level string // of log messages that the request asks for; "" for none
-}
-
-// Notify passes on what the stateless era has. A request that names no log level
-// gets no log messages (MCP 2026-07-28, Logging).
-func (p *modernPeer) Notify(m *mcp.Message) {
-	switch m.Method {
-	case mcp.NotificationMessage:
-		if !mcp.GetsLog(m, p.logLevel()) {
-			return
-		}
-	case mcp.NotificationElicitationCompleted:
-		return
-	case mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged, mcp.NotificationResourceUpdated:
-		p.session.hub.Notify(m) // these belong to subscriptions, wherever a server sends them
-		return
-	}
-	p.Peer.Notify(m)
-}
-
-func (p *modernPeer) logLevel() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.level
-}
-
-// levelTime bounds the wait for a server to take another log level in the middle of
-// a call: one that waits for an answer may not read anything else before it has it.
-const levelTime = 2 * time.Second
-
-// logFrom makes p the way back to a request that goes on with the call, and asks for
-// other log messages than the one before. It does nothing when the call is over.
-func (p *modernPeer) logFrom(level string) {
-	p.mu.Lock()
-	p.level = level
-	p.mu.Unlock()
-	if level == "" {
-		return
-	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
-	ctx, cancel := context.WithTimeout(p.call, levelTime)
-	defer cancel()
-	if ctx.Err() != nil {
-		return
-	}
-	// What the server asks meanwhile could be taken for something of this request.
-	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
-		p.session.unsure = true
-		p.session.hub.log.Debug("the server was not told of another log level", "error", err)
-	}
-}
-
-// end returns when the server is told nothing more for the call: its session may be
-// another's then.
-func (p *modernPeer) end() {
-	p.over()
-	p.telling.Lock()
-	defer p.telling.Unlock()
-}
-
-// Ask passes on a question.
-func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-	if q.Method == mcp.MethodElicitation {
-		mode, _, err := mcp.LookupString(q.Params, "mode")
-		if err != nil {
-			return nil, err
-		}
-		if !canElicit(p.client.Capabilities, mode) {
-			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the client did not declare that it can be asked in this mode"}
-		}
-		params, err := modernElicitation(q.Params)
-		if err != nil {
-			return nil, err
-		}
-		q = &mcp.Message{ID: q.ID, Method: q.Method, Params: params}
-	}
-	return p.Peer.Ask(ctx, q)
-}
-
-// logAt has the server log from a level on. peer may be nil.
-func (s *served) logAt(ctx context.Context, client *gateway.Client, level string, peer gateway.Peer) error {
-	if s.level == level {
-		return nil
-	}
-	_, declared, err := mcp.Lookup(s.capabilities, "logging")
-	if err != nil {
-		return gone("the server's capabilities cannot be read: %v", err)
-	}
-	if !declared {
-		return nil // it does not log to clients
-	}
-	answer, err := s.Do(ctx, &gateway.Exchange{
-		Client:  client,
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + level + `"}`)},
-		Peer:    peer,
-	})
-	if err != nil {
-		return err
-	}
-	if answer.Error == nil { // else it logs as it likes
-		s.level = level
-	}
-	return nil
 }

@@ -104,23 +104,14 @@ func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gat
 		if s, ok := c.useShared(key); ok {
 			return s, nil
 		}
-		opened := c.opening.DoChan(key.principal+"\x00"+key.capabilities, func() (any, error) {
-			// Several may wait for it, so none of them can cancel it.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
-			defer cancel()
+		if _, err := together(ctx, &c.opening, key.principal+"\x00"+key.capabilities, openTime, func(ctx context.Context) (any, error) {
 			if err := c.enter(key); err != nil {
 				return nil, err
 			}
 			defer c.leave(key)
 			return nil, c.renewShared(ctx, key, client)
-		})
-		select {
-		case r := <-opened:
-			if r.Err != nil {
-				return nil, r.Err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		}); err != nil {
+			return nil, err
 		}
 	}
 	return nil, gone("the server ends its sessions as soon as they have begun; try again later")
@@ -161,9 +152,6 @@ func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *ga
 	return nil
 }
 
-// openTime bounds the handshake of a shared session.
-const openTime = time.Minute
-
 func (c *modernClients) useShared(key poolKey) (*served, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,12 +172,11 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 		return nil, errStopped
 	}
 	peer := &aside{hub: p.hub}
-	conn, err := c.sessions.Open(ctx, &gateway.Client{
+	conn, err := c.begin(ctx, &gateway.Client{
 		Principal: client.Principal, Version: mcp.LatestSession,
 		// The connection outlives the request, whose body these are parts of.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)
-	c.opened(mcp.LatestSession, conn, err)
 	if err != nil {
 		return nil, err
 	}
@@ -221,20 +208,17 @@ func (c *modernClients) put(key poolKey, s *served) {
 	c.mu.Lock()
 	s.users--
 	s.since = time.Now()
-	p := c.pools[key]
-	if c.closed || p == nil || !s.alone || s.spent || !s.alive() || len(p.idle) >= maxIdle {
-		keep := !c.closed && p != nil && p.shared == s && s.alive()
-		over := s.users == 0 && !keep
-		c.mu.Unlock()
-		if over {
-			_ = s.Close()
+	keep := s.users > 0
+	if p := c.pools[key]; !keep && !c.closed && p != nil && s.alive() {
+		keep = p.shared == s
+		if s.alone && !s.spent && len(p.idle) < maxIdle {
+			p.idle, keep = append(p.idle, s), true
 		}
-		return
-	}
-	if s.users == 0 {
-		p.idle = append(p.idle, s)
 	}
 	c.mu.Unlock()
+	if !keep {
+		_ = s.Close()
+	}
 }
 
 // sweep closes sessions that nobody has used for a while.

@@ -94,8 +94,7 @@ func TestSessionsAreEndedAtTheSameTime(t *testing.T) {
 		<-hold
 		return nil, nil
 	}
-	c := newModernClients(s, testLog())
-	c.opened = func(mcp.Version, gateway.Conn, error) {}
+	c := newModernClients(s.Open, testLog())
 	var calls sync.WaitGroup
 	for range sessions {
 		calls.Go(func() {

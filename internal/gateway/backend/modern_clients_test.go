@@ -130,7 +130,7 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 		{name: "no such resource", method: "resources/read", members: `"uri":"a:b"`, err: &mcp.Error{Code: -32002, Message: "none", Data: json.RawMessage(`{"uri":"a:b"}`)}, wantErr: `-32602 none {"uri":"a:b"}`},
 		{name: "an error of its own", method: "tools/call", members: `"name":"a"`, err: &mcp.Error{Code: 7, Message: "no"}, wantErr: "7 no "},
 		{name: "something to do at a URL", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`),
-			want: `{"inputRequests":{"1":{"method":"elicitation/create","params":{"mode":"url","url":"https://x","message":"m"}}},"resultType":"input_required"}`},
+			want: `{"resultType":"input_required","inputRequests":{"1":{"method":"elicitation/create","params":{"mode":"url","url":"https://x","message":"m"}}}}`},
 		{name: "which the client did not say it can", method: "tools/call", members: `"name":"a"`, capabilities: `{"elicitation":{}}`, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`),
 			wantErr: `-32021 go there {"requiredCapabilities":{"elicitation":{"url":{}}}}`},
 		{name: "in an answer that cannot ask", method: "prompts/list", capabilities: canURL, err: atURL(`{"mode":"url","elicitationId":"e","url":"https://x","message":"m"}`), wantErr: "cannot in an answer to prompts/list"},

@@ -230,7 +230,7 @@ func (h *modernHTTP) refusal(x *gateway.Exchange, resp *http.Response) (*mcp.Mes
 		return nil, f.err()
 	case f.isAnswer(x.Request.ID):
 		return h.settle(x, f.rpc)
-	case f.meansOtherEra():
+	case isEraStatus(f.status):
 		return nil, &otherEra{f.err()}
 	default:
 		return nil, f.err()

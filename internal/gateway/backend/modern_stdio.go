@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync/atomic"
 
@@ -102,29 +101,6 @@ func (s modernStdio) settle(ctx context.Context, p *stdioProcess, x *gateway.Exc
 		}
 	}
 	return answer, nil
-}
-
-// provesModern: an answer to server/discover as only a server of the stateless
-// era gives it, be it an error (MCP 2026-07-28, Versioning, Backward
-// Compatibility).
-func provesModern(answer *mcp.Message) bool {
-	switch {
-	case answer == nil:
-		return false
-	case answer.Error != nil:
-		return isModernCode(answer.Error.Code) && !speaksOtherEra(answer.Error)
-	}
-	raw, found, err := mcp.Lookup(answer.Result, "supportedVersions")
-	var supported []mcp.Version
-	if err != nil || !found || json.Unmarshal(raw, &supported) != nil {
-		return false
-	}
-	for _, v := range supported {
-		if v.IsStateless() {
-			return true
-		}
-	}
-	return false
 }
 
 // dismiss deals with a process whose first words in this era it did not

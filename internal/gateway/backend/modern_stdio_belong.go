@@ -49,9 +49,8 @@ func (t *inflight) notifyModern(m *mcp.Message) bool {
 // reports whether there is one. The client gets the result that the same end has
 // on a transport with a stream of its own (Subscriptions).
 func (t *inflight) endSubscription(m *mcp.Message) bool {
-	raw, _, err := mcp.Lookup(m.Params, "requestId")
-	id, ok := mcp.AsID(raw)
-	if err != nil || !ok {
+	id, ok := mcp.CancelledID(m)
+	if !ok {
 		return false
 	}
 	t.mu.Lock()
@@ -60,8 +59,7 @@ func (t *inflight) endSubscription(m *mcp.Message) bool {
 	if f == nil {
 		return false
 	}
-	t.complete(f, mcp.NewResult(id, json.RawMessage(
-		`{"resultType":"`+mcp.ResultComplete+`","_meta":{"`+mcp.MetaSubscription+`":`+f.id.String()+`}}`)))
+	t.complete(f, mcp.SubscriptionEnded(f.id))
 	return true
 }
 

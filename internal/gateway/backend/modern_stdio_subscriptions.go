@@ -155,18 +155,20 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 	last := h.last
 	up := &upstream{subscriptions: h, newest: newest, acked: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{})}
 	template := newest
+	all := make([]filter, 0, len(h.members))
 	for s := range h.members {
-		up.covers = up.covers.union(s.wants)
+		all = append(all, s.wants)
 		if template == nil {
 			template = s
 		}
 	}
+	up.covers = union(all...)
 	h.mu.Unlock()
 	if old != nil {
 		h.process.abandon(old)
 	}
 	if last != nil {
-		h.waitFor(ctx, last.done)
+		h.waitFor(ctx, last.done, nil)
 	}
 	if template == nil {
 		return nil
@@ -205,16 +207,12 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 }
 
 // waitFor waits until one of the channels is closed, for at most settleTime.
-func (h *subscriptions) waitFor(ctx context.Context, one <-chan struct{}, other ...<-chan struct{}) {
+func (h *subscriptions) waitFor(ctx context.Context, one, other <-chan struct{}) {
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
-	var second <-chan struct{}
-	if len(other) > 0 {
-		second = other[0]
-	}
 	select {
 	case <-one:
-	case <-second:
+	case <-other:
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-h.process.closing:

@@ -55,9 +55,7 @@ func (c *paramChecks) check(ctx context.Context, x *gateway.Exchange, do func(co
 		return err
 	}
 	t := c.of(x.Client.Principal)
-	definitions, err := t.definitionsOf(ctx, name, false, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
-		defer cancel()
+	definitions, err := t.definitionsOf(ctx, name, false, func(ctx context.Context) error {
 		return t.list(func(params json.RawMessage) (*mcp.Message, error) {
 			if len(meta) > 0 {
 				var err error

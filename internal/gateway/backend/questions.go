@@ -155,25 +155,19 @@ func (q *questions) forget(id mcp.ID) {
 	delete(q.open, id)
 }
 
-// cancel handles the server's notifications/cancelled: the question it names is
-// taken back. It reports whether m named one.
-func (q *questions) cancel(m *mcp.Message) bool {
-	raw, found, err := mcp.Lookup(m.Params, "requestId")
-	if err != nil || !found {
-		return false
-	}
-	id, ok := mcp.AsID(raw)
+// cancel handles the server's notifications/cancelled: the question it names, if it
+// names one, is taken back.
+func (q *questions) cancel(m *mcp.Message) {
+	id, ok := mcp.CancelledID(m)
 	if !ok {
-		return false
+		return
 	}
 	q.mu.Lock()
 	cancel := q.open[id]
 	q.mu.Unlock()
-	if cancel == nil {
-		return false
+	if cancel != nil {
+		cancel()
 	}
-	cancel()
-	return true
 }
 
 // close takes all questions back and waits until none runs.

@@ -52,7 +52,7 @@ func (b *streamable) Resume(_ context.Context, _ *gateway.Client, handle []byte,
 	c.id, c.version, c.resumed = string(id), mcp.Version(version), true
 	// Ids of the process before us must not come again: the server may still be at
 	// work for it (MCP, Base Protocol, Requests).
-	c.flights.last = time.Now().UnixMicro()
+	c.flights.last.Store(time.Now().UnixMicro())
 	if c.info, err = json.Marshal(map[string]any{"protocolVersion": c.version}); err != nil {
 		return nil, err
 	}

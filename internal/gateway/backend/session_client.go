@@ -124,8 +124,8 @@ func (s *sessionClients) open(info json.RawMessage, client *gateway.Client, sess
 
 // declared is what of the server's capabilities decides here.
 type declared struct {
-	logging, subscribe     bool
-	tools, prompts, others bool // listChanged of each; others are the resources
+	logging, subscribe bool
+	lists              filter // whose changes it announces
 }
 
 // initializeResult is the answer to initialize, made of the answer to
@@ -147,9 +147,9 @@ func initializeResult(discovered json.RawMessage, version mcp.Version) (json.Raw
 		feature, name string
 	}{
 		{&d.subscribe, "resources", "subscribe"},
-		{&d.tools, "tools", "listChanged"},
-		{&d.prompts, "prompts", "listChanged"},
-		{&d.others, "resources", "listChanged"},
+		{&d.lists.ToolsListChanged, "tools", "listChanged"},
+		{&d.lists.PromptsListChanged, "prompts", "listChanged"},
+		{&d.lists.ResourcesListChanged, "resources", "listChanged"},
 	} {
 		raw, _, err := mcp.Lookup(capabilities, flag.feature, flag.name)
 		if err != nil {

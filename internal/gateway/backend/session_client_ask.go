@@ -26,14 +26,13 @@ const (
 // first, puts that to the client and sends the request again (MCP 2026-07-28,
 // Multi Round-Trip Requests).
 func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	method, mayAsk := x.Request.Method, false
+	method := x.Request.Method
 	base, err := c.introduction.into(x.Request.Params, c.logLevel())
 	if err != nil {
 		return nil, err
 	}
-	switch method {
-	case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
-		mayAsk = true
+	mayAsk := mcp.IsMultiRound(method)
+	if mayAsk {
 		// A client of this era was asked nothing in this way.
 		base, err = mcp.Without(base, func(key string) bool { return key == "inputResponses" || key == "requestState" })
 		if err != nil {
@@ -227,20 +226,13 @@ func unanswered(q question, why error) error {
 // prepare checks that the client declared that it can be asked q, and makes q
 // what the session era has.
 func (c *sessionConn) prepare(q *question) error {
-	var path []string
-	switch q.method {
-	case mcp.MethodSampling:
-		path = []string{"sampling"}
-	case mcp.MethodRootsList:
-		path = []string{"roots"}
-	case mcp.MethodElicitation:
-		path = []string{"elicitation"}
-	default:
+	capability := mcp.NeededCapability(q.method)
+	if capability == "" {
 		return gone("the server asks for %q, which no client is asked for", printable(q.method))
 	}
 	undeclared := unanswered(*q, gone("it did not declare that it can be asked"))
-	capability, found, err := mcp.Lookup(c.client.Capabilities, path...)
-	if err != nil || !found || capability[0] != '{' {
+	declared, found, err := mcp.Lookup(c.client.Capabilities, capability)
+	if err != nil || !found || declared[0] != '{' {
 		return undeclared
 	}
 	if q.method != mcp.MethodElicitation {

@@ -38,16 +38,10 @@ type room struct {
 
 	mu      sync.Mutex
 	running bool
-	members map[*sessionConn]*interest
-	version int // of what is wanted
+	members map[*sessionConn]*filter // what each wants to hear
+	version int                      // of what is wanted
 	outcome listenOutcome
 	changed chan struct{} // closed when outcome changes
-}
-
-// interest is what one session wants to hear.
-type interest struct {
-	lists     bool
-	resources map[string]struct{}
 }
 
 // listenOutcome says what became of one version of what is wanted.
@@ -60,7 +54,7 @@ type listenOutcome struct {
 func newRoom(s *sessionClients, principal string) *room {
 	r := &room{
 		clients: s, principal: principal, kick: make(chan struct{}, 1), adding: make(chan struct{}, 1),
-		members: map[*sessionConn]*interest{}, changed: make(chan struct{}),
+		members: map[*sessionConn]*filter{}, changed: make(chan struct{}),
 	}
 	if _, stdio := s.modern.(modernStdio); !stdio {
 		r.tools = newToolHeaders(s.log)
@@ -75,7 +69,7 @@ func (r *room) close() {
 }
 
 // change changes what c wants and returns the version that has the change.
-func (r *room) change(c *sessionConn, f func(*interest) error) (int, error) {
+func (r *room) change(c *sessionConn, f func(*filter) error) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in := r.members[c]
@@ -83,7 +77,7 @@ func (r *room) change(c *sessionConn, f func(*interest) error) (int, error) {
 		if c.ctx.Err() != nil {
 			return 0, errLeft
 		}
-		in = &interest{resources: map[string]struct{}{}}
+		in = &filter{}
 		r.members[c] = in
 	}
 	if err := f(in); err != nil {
@@ -116,16 +110,16 @@ func (r *room) remove(c *sessionConn) {
 func (r *room) hasResources(c *sessionConn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.members[c] != nil && len(r.members[c].resources) > 0
+	return r.members[c] != nil && len(r.members[c].ResourceSubscriptions) > 0
 }
 
 // listen adds the lists that the server says it announces changes of. It waits
 // until the server has acknowledged that, but not long.
 func (r *room) listen(c *sessionConn) {
-	if d := c.declared; !d.tools && !d.prompts && !d.others {
+	if c.declared.lists.empty() {
 		return
 	}
-	version, err := r.change(c, func(in *interest) error { in.lists = true; return nil })
+	version, err := r.change(c, func(in *filter) error { *in = union(*in, c.declared.lists); return nil })
 	if err != nil {
 		return
 	}
@@ -144,13 +138,15 @@ func (r *room) subscribe(ctx context.Context, c *sessionConn, uri string) error 
 	}
 	defer func() { <-r.adding }()
 	added := false
-	version, err := r.change(c, func(in *interest) error {
-		_, there := in.resources[uri]
-		added = !there
-		if added && (len(in.resources) >= maxSubscriptions || r.watched() >= maxWatched) {
+	version, err := r.change(c, func(in *filter) error {
+		if slices.Contains(in.ResourceSubscriptions, uri) {
+			return nil
+		}
+		if len(in.ResourceSubscriptions) >= maxSubscriptions || r.watched() >= maxWatched {
 			return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resources are watched already"}
 		}
-		in.resources[uri] = struct{}{}
+		added = true
+		in.ResourceSubscriptions = append(in.ResourceSubscriptions, uri)
 		return nil
 	})
 	if err != nil {
@@ -172,7 +168,7 @@ func (r *room) subscribe(ctx context.Context, c *sessionConn, uri string) error 
 // watched is called with mu held.
 func (r *room) watched() (n int) {
 	for _, in := range r.members {
-		n += len(in.resources)
+		n += len(in.ResourceSubscriptions)
 	}
 	return n
 }
@@ -181,7 +177,7 @@ func (r *room) unsubscribe(c *sessionConn, uri string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in := r.members[c]; in != nil {
-		delete(in.resources, uri)
+		in.ResourceSubscriptions = slices.DeleteFunc(in.ResourceSubscriptions, func(other string) bool { return other == uri })
 		r.changedLocked()
 	}
 }
@@ -217,17 +213,11 @@ func (r *room) settle(version int, honoured filter, err error) {
 func (r *room) wanted() (f filter, version int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for c, in := range r.members {
-		f.ToolsListChanged = f.ToolsListChanged || in.lists && c.declared.tools
-		f.PromptsListChanged = f.PromptsListChanged || in.lists && c.declared.prompts
-		f.ResourcesListChanged = f.ResourcesListChanged || in.lists && c.declared.others
-		for uri := range in.resources {
-			f.ResourceSubscriptions = append(f.ResourceSubscriptions, uri)
-		}
+	all := make([]filter, 0, len(r.members))
+	for _, in := range r.members {
+		all = append(all, *in)
 	}
-	slices.Sort(f.ResourceSubscriptions)
-	f.ResourceSubscriptions = slices.Compact(f.ResourceSubscriptions)
-	return f, r.version
+	return union(all...), r.version
 }
 
 // run keeps the one subscription as it is wanted. A new one stands before the

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -43,4 +44,32 @@ func (c *sessionConn) send(ctx context.Context, m *mcp.Message, peer gateway.Pee
 func (c *sessionConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer gateway.Peer) (*mcp.Message, error) {
 	answer, err := c.clients.modern.Do(ctx, &gateway.Exchange{Client: c.client, Request: m, Headers: headers, Peer: orNoPeer(peer)})
 	return answer, c.lostBy(ctx, err)
+}
+
+// headersFor is the headers of a tools/call. The tools are asked for when the one
+// that is called is not known, or afresh.
+func (t *toolHeaders) headersFor(ctx context.Context, c *sessionConn, params json.RawMessage, afresh bool) (http.Header, error) {
+	name, found, err := mcp.LookupString(params, "name")
+	if err != nil || !found {
+		return nil, err
+	}
+	definitions, err := t.definitionsOf(ctx, name, afresh, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.room.ctx, cancel)()
+		return t.list(func(params json.RawMessage) (*mcp.Message, error) {
+			params, err := c.introduction.into(params, "")
+			if err != nil {
+				return nil, err
+			}
+			return c.clients.modern.Do(ctx, &gateway.Exchange{
+				Client: c.client, Peer: noPeer{},
+				Request: &mcp.Message{ID: c.clients.newID(), Method: mcp.MethodToolsList, Params: params},
+			})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mirror(definitions, params)
 }

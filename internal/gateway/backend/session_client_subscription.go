@@ -95,34 +95,16 @@ func (s *subscription) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, err
 
 // tell passes a change to the sessions that want to hear of it.
 func (r *room) tell(m *mcp.Message) {
-	var wants func(*sessionConn, *interest) bool
-	switch m.Method {
-	case mcp.NotificationToolsChanged:
-		if r.tools != nil {
-			r.tools.forget()
-		}
-		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.tools }
-	case mcp.NotificationPromptsChanged:
-		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.prompts }
-	case mcp.NotificationResourcesChanged:
-		wants = func(c *sessionConn, in *interest) bool { return in.lists && c.declared.others }
-	case mcp.NotificationResourceUpdated:
-		concerns := updates(m)
-		wants = func(_ *sessionConn, in *interest) bool {
-			for uri := range in.resources {
-				if concerns(uri) {
-					return true
-				}
-			}
-			return false
-		}
-	default:
+	if !isChange(m.Method) {
 		return
+	}
+	if m.Method == mcp.NotificationToolsChanged && r.tools != nil {
+		r.tools.forget()
 	}
 	r.mu.Lock()
 	var to []*sessionConn
 	for c, in := range r.members {
-		if wants(c, in) {
+		if in.concern(m) {
 			to = append(to, c)
 		}
 	}

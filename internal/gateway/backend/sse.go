@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +25,6 @@ type SSEConfig struct {
 	// Transport carries the requests, and the credentials if there are any; nil
 	// means a plain one.
 	Transport http.RoundTripper
-	// ClientInfo (an Implementation object) is what a client is called that
-	// does not name itself; nil means a name of ours.
-	ClientInfo json.RawMessage
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -61,7 +57,7 @@ func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.
 	if err != nil {
 		return nil, err
 	}
-	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+	return b.begin(ctx, c, c.httpSession, func(ctx context.Context) error { return c.initialize(ctx, client, c.Do) })
 }
 
 // Close ends every stream.
@@ -79,8 +75,7 @@ type sseConn struct {
 
 // eventStream is an open stream whose endpoint event has been read.
 type eventStream struct {
-	body     io.Closer
-	events   *mcp.EventReader
+	*openStream
 	endpoint *url.URL
 }
 
@@ -130,7 +125,7 @@ func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
 		_ = resp.Body.Close()
 		return nil, gone("the server at %s answered with content type %q instead of an event stream; is this the URL of an SSE server?", r, printable(t))
 	}
-	s := &eventStream{body: resp.Body, events: mcp.NewEventReader(resp.Body, mcp.MaxEvent)}
+	s := &eventStream{openStream: newOpenStream(resp)}
 	for {
 		ev, err := s.events.Next()
 		if err != nil {
@@ -185,10 +180,6 @@ func dialSSE(ctx context.Context, r *remote, session gateway.Peer, log *slog.Log
 	c.endpoint = stream.endpoint
 	c.work.start(func() { c.read(stream) })
 	return c, nil
-}
-
-func (c *sseConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) { return c.Do(ctx, x) })
 }
 
 // Do plays out one exchange. Its answer may come before the POST returns, which

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"sync"
@@ -43,9 +42,6 @@ type StdioConfig struct {
 	// ModernLinger is how long a process for clients of the stateless era stays
 	// after its last exchange; 0 means one minute.
 	ModernLinger time.Duration
-	// ClientInfo (an Implementation object) is what a client is called that
-	// does not name itself; nil means a name of ours.
-	ClientInfo json.RawMessage
 	// Babble is how long a process may be silent that has written something to
 	// its standard output, but no message yet; then it is taken for a program
 	// that does not speak MCP there, and is ended with [ErrBabble]. 0 means 15
@@ -202,7 +198,7 @@ func (b *stdio) start(ctx context.Context, client *gateway.Client, session gatew
 	if p.isModern() {
 		return p, nil
 	}
-	err = inTime(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client, b.cfg.ClientInfo) })
+	err = inTime(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client) })
 	if err != nil {
 		p.end(err)
 		return nil, err

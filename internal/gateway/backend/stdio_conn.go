@@ -32,7 +32,7 @@ type stdioConn struct {
 
 func newStdioConn(b *stdio, client *gateway.Client, session gateway.Peer) *stdioConn {
 	c := &stdioConn{
-		backend: b, client: client, session: session,
+		backend: b, client: client, session: orNoPeer(session),
 		done: make(chan struct{}), moving: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -85,7 +85,8 @@ func (c *stdioConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, 
 		return nil, err
 	}
 	defer c.backend.release(p)
-	return p.do(ctx, x)
+	answer, _, err := p.play(ctx, x)
+	return answer, err
 }
 
 // Notify passes a client's notification to the server.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ type stdioProcess struct {
 	log     *slog.Logger
 	early   *earlyOutput
 	common  *common      // nil for a process of one session
-	session gateway.Peer // that session's
+	session gateway.Peer // that session's, else nil
 
 	info    json.RawMessage // the InitializeResult; set by the handshake
 	version atomic.Pointer[mcp.Version]
@@ -180,8 +179,8 @@ func (p *stdioProcess) diagnose(err error) error {
 
 // handshake initializes the server on behalf of client (MCP, Lifecycle,
 // Initialization).
-func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
-	init, err := initializeRequest(mcp.IntID(0), client, fallbackInfo)
+func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client) error {
+	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}
@@ -209,13 +208,8 @@ func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client, fa
 	return p.send(ctx, initializedNotification())
 }
 
-// do plays x out. ctx ends when the client cancels or goes away.
-func (p *stdioProcess) do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
-	answer, _, err := p.play(ctx, x)
-	return answer, err
-}
-
-// play is do; sent reports whether the server may have got the request.
+// play plays x out. ctx ends when the client cancels or goes away. sent reports
+// whether the server may have got the request.
 func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
 	line := &leash{peer: x.Peer}
 	defer line.drop()
@@ -325,35 +319,4 @@ func (p *stdioProcess) sendAnswer(ctx context.Context, m *mcp.Message) {
 	if err := p.send(ctx, m); err != nil && !p.over() {
 		p.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
 	}
-}
-
-// leash is the way back to a client for as long as it waits.
-type leash struct {
-	mu   sync.RWMutex
-	peer gateway.Peer
-}
-
-func (l *leash) Notify(m *mcp.Message) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.peer != nil {
-		l.peer.Notify(m)
-	}
-}
-
-func (l *leash) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-	l.mu.RLock()
-	peer := l.peer
-	l.mu.RUnlock()
-	if peer == nil {
-		return nil, fmt.Errorf("the client that %s is for no longer waits", printable(q.Method))
-	}
-	return peer.Ask(ctx, q)
-}
-
-// drop returns when nothing goes to the peer any more.
-func (l *leash) drop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.peer = nil
 }

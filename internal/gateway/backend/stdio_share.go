@@ -19,18 +19,14 @@ type sharing struct {
 	capabilities string // canonical JSON
 }
 
-// questionCapabilities are the client capabilities that let a server ask (MCP,
-// Client Features). Whom would a shared process ask?
-var questionCapabilities = []string{"sampling", "elicitation", "roots"}
-
 // sharingOf says whether a session of client may share a process, and with
 // whom: clients of the same principal that declared the same version and
-// capabilities, none of which lets the server ask. Their names may differ; the
-// server is told the first one's. The error is an *mcp.Error for capabilities
-// that two readers could read differently.
+// capabilities, none of which lets the server ask, since whom would a shared process
+// ask? Their names may differ; the server is told the first one's. The error is an
+// *mcp.Error for capabilities that two readers could read differently.
 func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
-	for _, name := range questionCapabilities {
-		_, found, err := mcp.Lookup(client.Capabilities, name)
+	for _, question := range mcp.ServerMethods() {
+		_, found, err := mcp.Lookup(client.Capabilities, mcp.NeededCapability(question))
 		if err != nil {
 			return sharing{}, false, err
 		}
@@ -126,7 +122,7 @@ func (b *stdio) enter(key sharing, client *gateway.Client) *common {
 
 func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Client) {
 	defer com.cancel()
-	p, err := b.start(ctx, client, unheard{}, com)
+	p, err := b.start(ctx, client, nil, com)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	com.process, com.err = p, err
@@ -234,20 +230,4 @@ func (b *stdio) evict() {
 	if oldest != nil {
 		oldest.process.end(errUnused)
 	}
-}
-
-// unheard is the Peer behind a shared process: what its server says that belongs
-// to no exchange is for no session in particular.
-type unheard struct{}
-
-func (unheard) Notify(*mcp.Message) {}
-
-func (unheard) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return nil, notDeclared(q)
-}
-
-// notDeclared answers a question that no client said it could be asked (MCP,
-// Lifecycle, Capability Negotiation).
-func notDeclared(q *mcp.Message) error {
-	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + printable(q.Method)}
 }

@@ -130,7 +130,7 @@ func (c *streamableConn) continued(ctx context.Context, f *flight, broken error,
 			return nil, err
 		}
 		state.attempts++
-		if s, err := c.resume(ctx, f, state); s != nil || isFinal(err) {
+		if s, again, err := c.resume(ctx, f, state); !again {
 			return s, err
 		}
 	}
@@ -138,37 +138,22 @@ func (c *streamableConn) continued(ctx context.Context, f *flight, broken error,
 }
 
 // resume continues f's stream by GET with Last-Event-ID (MCP 2025-11-25,
-// Streamable HTTP, Resumability and Redelivery).
-func (c *streamableConn) resume(ctx context.Context, f *flight, state *streamState) (*openStream, error) {
+// Streamable HTTP, Resumability and Redelivery). again: it failed, and another attempt
+// may not.
+func (c *streamableConn) resume(ctx context.Context, f *flight, state *streamState) (s *openStream, again bool, err error) {
 	resp, err := c.get(ctx, c.header(), state.lastID)
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream {
-		return newOpenStream(resp), nil
+		return newOpenStream(resp), false, nil
 	}
-	method := f.method
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
-		return nil, final(gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, method))
+		return nil, false, gone("the server at %s ended the stream without answering %s and does not continue it", c.remote, f.method)
 	}
-	err = c.refusedHere(c.refused(resp, "to continue the answer to "+method))
-	if isTransient(resp.StatusCode) {
-		return nil, err
-	}
-	return nil, final(err)
-}
-
-// finalError marks an error that another attempt will not change.
-type finalError struct{ error }
-
-func (e finalError) Unwrap() error { return e.error }
-
-func final(err error) error { return finalError{err} }
-
-func isFinal(err error) bool {
-	var f finalError
-	return errors.As(err, &f)
+	err = c.refusedHere(c.refused(resp, "to continue the answer to "+f.method))
+	return nil, isTransient(resp.StatusCode), err
 }
 
 func isTransient(status int) bool {

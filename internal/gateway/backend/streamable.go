@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -37,9 +36,6 @@ type StreamableConfig struct {
 	// Stateless forbids the standalone GET stream. Without it a server that
 	// does not offer the stream is found out.
 	Stateless bool
-	// ClientInfo (an Implementation object) is what a client is called that
-	// does not name itself; nil means a name of ours.
-	ClientInfo json.RawMessage
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -73,7 +69,7 @@ func (b *streamable) Open(ctx context.Context, client *gateway.Client, session g
 	opening, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	opened := make(chan error, 1)
 	go func() {
-		_, err := b.begin(opening, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client, b.cfg.ClientInfo) })
+		_, err := b.begin(opening, c, c.httpSession, func(ctx context.Context) error { return c.handshake(ctx, client) })
 		opened <- err
 	}()
 	select {
@@ -134,10 +130,10 @@ func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
 	return c
 }
 
-func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client, fallbackInfo json.RawMessage) error {
+func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client) error {
 	began := time.Now()
 	defer func() { c.took = time.Since(began) }()
-	return c.initialize(ctx, client, fallbackInfo, func(x *gateway.Exchange) (*mcp.Message, error) {
+	return c.initialize(ctx, client, func(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
 		return c.request(ctx, x, c.takeID)
 	})
 }

@@ -25,22 +25,14 @@ func (b *bridge) turned(ctx context.Context, client *gateway.Client) bool {
 	if _, err := b.discover(ctx, discoverTime); err == nil || !refusedByServer(err) {
 		return false
 	}
-	taken := b.turning.DoChan("", func() (any, error) {
-		// Several may wait for it, so none of them can cancel it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTime)
-		defer cancel()
+	_, err := together(ctx, &b.turning, "", openTime, func(ctx context.Context) (any, error) {
 		conn, err := b.sessions.Open(ctx, client, noPeer{})
 		if err != nil {
 			return nil, err
 		}
 		return nil, conn.Close()
 	})
-	select {
-	case r := <-taken:
-		return r.Err == nil
-	case <-ctx.Done():
-		return false
-	}
+	return err == nil
 }
 
 // lostBy ends the session when err, with which the server refused a request, means
@@ -59,10 +51,10 @@ func (r *room) lostBy(err error) {
 	r.mu.Lock()
 	members := slices.Collect(maps.Keys(r.members))
 	r.mu.Unlock()
-	for i, c := range members {
-		if i == 0 && !errors.Is(c.lostBy(r.ctx, err), errTurned) {
-			return
-		}
+	if len(members) == 0 || !errors.Is(members[0].lostBy(r.ctx, err), errTurned) {
+		return
+	}
+	for _, c := range members {
 		c.stop(errTurned)
 	}
 }

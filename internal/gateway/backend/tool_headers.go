@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -50,37 +48,9 @@ func (t *toolHeaders) forget() {
 	t.serial++
 }
 
-// headersFor is the headers of a tools/call. The tools are asked for when the one
-// that is called is not known, or afresh.
-func (t *toolHeaders) headersFor(ctx context.Context, c *sessionConn, params json.RawMessage, afresh bool) (http.Header, error) {
-	name, found, err := mcp.LookupString(params, "name")
-	if err != nil || !found {
-		return nil, err
-	}
-	definitions, err := t.definitionsOf(ctx, name, afresh, func() error {
-		ctx, cancel := context.WithTimeout(c.room.ctx, listTime)
-		defer cancel()
-		return t.list(func(params json.RawMessage) (*mcp.Message, error) {
-			params, err := c.introduction.into(params, "")
-			if err != nil {
-				return nil, err
-			}
-			return c.clients.modern.Do(ctx, &gateway.Exchange{
-				Client: c.client, Peer: noPeer{},
-				Request: &mcp.Message{ID: c.clients.newID(), Method: mcp.MethodToolsList, Params: params},
-			})
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return mirror(definitions, params)
-}
-
 // definitionsOf is what the tool wants in headers. list reads all tools: it is
-// called when this one is not known, or afresh, and must not end with ctx, since
-// several may wait for it.
-func (t *toolHeaders) definitionsOf(ctx context.Context, name string, afresh bool, list func() error) ([]paramHeader, error) {
+// called when this one is not known, or afresh.
+func (t *toolHeaders) definitionsOf(ctx context.Context, name string, afresh bool, list func(context.Context) error) ([]paramHeader, error) {
 	t.mu.Lock()
 	definitions, known := t.known[name]
 	recent := time.Since(t.listed) < relistTime
@@ -88,15 +58,13 @@ func (t *toolHeaders) definitionsOf(ctx context.Context, name string, afresh boo
 	if !afresh && (known || recent) {
 		return definitions, nil
 	}
-	listed := t.listing.DoChan("", func() (any, error) { return nil, list() })
-	select {
-	case r := <-listed:
-		if r.Err != nil {
-			// The server says what is missing, if it is.
-			t.log.Debug("the tools cannot be listed, so none of their arguments is known to belong into headers", "error", r.Err)
-		}
-	case <-ctx.Done():
+	_, err := together(ctx, &t.listing, "", listTime, func(ctx context.Context) (any, error) { return nil, list(ctx) })
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		// The server says what is missing, if it is.
+		t.log.Debug("the tools cannot be listed, so none of their arguments is known to belong into headers", "error", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
