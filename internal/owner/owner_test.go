@@ -53,8 +53,8 @@ func newRemoteServer(t *testing.T) *remoteServer {
 	return r
 }
 
-// patience bounds every wait of a test for something that must happen.
-const patience = time.Minute
+// waitTime bounds every wait of a test for something that must happen.
+const waitTime = time.Minute
 
 func freePort(t *testing.T) int {
 	t.Helper()
@@ -106,7 +106,7 @@ func start(t *testing.T, url string, change func(*Config, *workload.Spec)) *runn
 		cancel()
 		select {
 		case <-r.ended:
-		case <-time.After(patience):
+		case <-time.After(waitTime):
 			t.Error("the owner did not end")
 		}
 	})
@@ -120,7 +120,7 @@ func (r *running) waitReady(t *testing.T) {
 	case err := <-r.ended:
 		r.ended <- err
 		t.Fatalf("ended before it was ready: %v", err)
-	case <-time.After(patience):
+	case <-time.After(waitTime):
 		t.Fatal("never ready")
 	}
 }
@@ -131,7 +131,7 @@ func (r *running) end(t *testing.T) error {
 	case err := <-r.ended:
 		r.ended <- err
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitTime):
 		t.Fatal("the owner did not end")
 		return nil
 	}
@@ -205,7 +205,7 @@ func TestAStopWhileItStartsIsNoFailure(t *testing.T) {
 	})
 	select {
 	case <-asked:
-	case <-time.After(patience):
+	case <-time.After(waitTime):
 		t.Fatal("the server was never asked")
 	}
 	o, err := r.store.Owner("r")
@@ -275,7 +275,7 @@ func TestALostRemoteServerDegradesAndRecoversWithoutARestart(t *testing.T) {
 
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTime)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never %s", what)

@@ -217,7 +217,7 @@ func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
 	resp.Body.Close()
 	select {
 	case <-found:
-	case <-time.After(patience):
+	case <-time.After(waitTime):
 		t.Fatal("never found")
 	}
 }
