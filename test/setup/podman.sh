@@ -71,6 +71,7 @@ if ! ours "$state" podman >/dev/null; then
 	# shellcheck disable=SC2016 # the inner shell expands
 	as_root env CONTAINERS_CONF="$dir/containers.conf" CONTAINERS_REGISTRIES_CONF="$dir/registries.conf" \
 		sh -c 'dir=$1
+			cd "$dir" || exit # conmon writes a file "oom" where it is
 			setsid podman --root "$dir/root" --runroot "$dir/run" --tmpdir "$dir/tmp" --network-config-dir "$dir/networks" \
 				--cgroup-manager cgroupfs --events-backend file system service -t 0 "unix://$dir/podman.sock" \
 				>"$dir/log" 2>&1 </dev/null &
