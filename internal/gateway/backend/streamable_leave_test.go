@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -35,12 +36,9 @@ func beginning(t *testing.T) (srv string, s *script, begun, answer chan struct{}
 	})).URL, s, begun, answer
 }
 
-// A session that a server has begun when its client leaves is ended there, though only
-// the answer, which comes later, says which it is.
-func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
-	noLeaks(t)
-	url, s, begun, answer := beginning(t)
-	b := closeAfter(t, streamableBackend(url))
+// leaves is a client that leaves when the server has begun its session, and what it gets.
+func leaves(t *testing.T, b gateway.Backend, begun <-chan struct{}) error {
+	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	opened := make(chan error, 1)
 	go func() {
@@ -49,7 +47,16 @@ func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
 	}()
 	<-begun
 	leave()
-	if err := <-opened; !errors.Is(err, context.Canceled) {
+	return <-opened
+}
+
+// A session that a server has begun when its client leaves is ended there, though only
+// the answer, which comes later, says which it is.
+func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
+	noLeaks(t)
+	url, s, begun, answer := beginning(t)
+	b := closeAfter(t, streamableBackend(url))
+	if err := leaves(t, b, begun); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves gets %v", err)
 	}
 	close(answer)
@@ -64,15 +71,7 @@ func TestTheEndDoesNotWaitForASessionThatBegins(t *testing.T) {
 	noLeaks(t)
 	url, _, begun, _ := beginning(t)
 	b := streamableBackend(url)
-	ctx, leave := context.WithCancel(t.Context())
-	opened := make(chan error, 1)
-	go func() {
-		_, err := b.Open(ctx, fullClient(), newPeer())
-		opened <- err
-	}()
-	<-begun
-	leave()
-	<-opened
+	_ = leaves(t, b, begun)
 	began := time.Now()
 	if err := b.Close(); err != nil {
 		t.Error(err)
