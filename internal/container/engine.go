@@ -163,7 +163,10 @@ type Port struct {
 
 // ExitStatus is how a container ended.
 type ExitStatus struct {
-	Code      int
+	Code int
+	// OOMKilled says that memory ran out. An engine that does not say so (one
+	// exit in 60 of Docker 20.10, whose monitor may find the cgroup gone) leaves
+	// it open: the code is 137 all the same.
 	OOMKilled bool
 }
 

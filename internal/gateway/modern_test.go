@@ -203,7 +203,7 @@ func TestACallThatAsksIsAnsweredByInputRequired(t *testing.T) {
 		headers []string
 	}{
 		"used already":           {again("4", "add", second.RequestState, `{"2":{"roots":[]}}`), nil},
-		"altered":                {again("4", "add", third.RequestState[:20]+"A"+third.RequestState[21:], `{"2":{"roots":[]}}`), nil},
+		"altered":                {again("4", "add", altered(third.RequestState), `{"2":{"roots":[]}}`), nil},
 		"of another tool's call": {again("4", "sub", third.RequestState, `{"2":{"roots":[]}}`), modernHeaders("tools/call", "sub")},
 		"of other arguments":     {strings.Replace(again("4", "add", third.RequestState, `{"2":{"roots":[]}}`), `"a":1`, `"a":2`, 1), nil},
 		"an answer of no object": {again("4", "add", "", `{"2":[]}`), nil},
@@ -219,6 +219,15 @@ func TestACallThatAsksIsAnsweredByInputRequired(t *testing.T) {
 	if diff := cmp.Diff(`{"jsonrpc":"2.0","id":5,"result":{"answers":[{"action":"accept"},{"roots":[]}]}}`, last.body); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// altered is text with another letter in its midst, which differs in every case.
+func altered(text string) string {
+	letter := "A"
+	if text[20] == 'A' {
+		letter = "B"
+	}
+	return text[:20] + letter + text[21:]
 }
 
 func TestWhoCannotBeAskedIsNot(t *testing.T) {

@@ -155,6 +155,20 @@ func (s *suite) limits(t *testing.T) {
 	if n, err := strconv.Atoi(strings.TrimSpace(started)); err != nil || n < 1 || n >= 20 {
 		t.Errorf("with a limit of 20 processes the probe started %q more", started)
 	}
+	// Podman's monitor does not see the kernel's reason on cgroup v1, and Docker's
+	// misses it now and then (container.ExitStatus), but not every time.
+	told := info(t, s.engine).Name == "Podman"
+	for tries := 0; tries == 0 || !told && tries < 5; tries++ {
+		told = s.outOfMemory(t).OOMKilled || told
+	}
+	if !told {
+		t.Error("the engine never said that memory ran out")
+	}
+}
+
+// outOfMemory is how a container ends that wants more than it may have.
+func (s *suite) outOfMemory(t *testing.T) container.ExitStatus {
+	t.Helper()
 	id := s.create(t, func(c *container.Config) { c.Memory = 32 << 20 }, "eat", "256")
 	streams := s.start(t, id)
 	go io.Copy(io.Discard, streams.Stderr)
@@ -164,11 +178,10 @@ func (s *suite) limits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	status, err := s.engine.Wait(ctx, id)
-	// Podman's monitor does not see the kernel's reason on cgroup v1.
-	reason := status.OOMKilled || info(t, s.engine).Name == "Podman"
-	if err != nil || !reason || status.Code != 137 {
+	if err != nil || status.Code != 137 {
 		t.Errorf("exit %+v, %v", status, err)
 	}
+	return status
 }
 
 // otherAddresses are this machine's IPv4 addresses but for the loopback.
