@@ -2,9 +2,11 @@
 // result for everything: what failed with its output, every skip with its
 // reason, and one closing line.
 //
-//	report -- STAGE 1's go test arguments -- STAGE 2's ... [-- ...]
+//	report -- STAGE 1's go test arguments --again STAGE 2's ... [-- ...]
 //
-// It exits non-zero when a stage does, or when nothing was tested.
+// It exits non-zero when a stage does, or when nothing was tested. Of a stage
+// that begins with --again, tests that failed, three at most and none for a data
+// race or a panic, are run once more, and named aloud if they pass then.
 package main
 
 import (
@@ -25,16 +27,18 @@ func main() {
 	defer stop()
 	stages := stages(os.Args[1:])
 	if len(stages) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report -- GO TEST ARGUMENTS [-- GO TEST ARGUMENTS ...]")
+		fmt.Fprintln(os.Stderr, "usage: report {--|--again} GO TEST ARGUMENTS [{--|--again} GO TEST ARGUMENTS ...]")
 		os.Exit(2)
 	}
 	sum := newSummary(os.Stdout)
 	failed := false
-	for _, args := range stages {
-		fmt.Printf("== go test %s\n", strings.Join(args, " "))
-		if err := run(ctx, args, sum); err != nil {
-			fmt.Printf("go test %s: %v\n", strings.Join(args, " "), err)
-			failed = true
+	for _, stage := range stages {
+		line := "go test " + strings.Join(stage.args, " ")
+		fmt.Println("== " + line)
+		sum.begin()
+		if err := run(ctx, stage.args, sum); err != nil {
+			fmt.Printf("%s: %v\n", line, err)
+			failed = failed || !stage.again || !sum.again(stage.args, func(args []string, sum *summary) error { return run(ctx, args, sum) })
 		}
 	}
 	if !sum.close() || failed {
@@ -42,14 +46,22 @@ func main() {
 	}
 }
 
-// stages splits the arguments at "--".
-func stages(args []string) [][]string {
-	var all [][]string
+// stage is one run of go test.
+type stage struct {
+	args  []string
+	again bool // what fails may be run once more
+}
+
+// stages splits the arguments at "--" and "--again".
+func stages(args []string) []stage {
+	var all []stage
 	for _, arg := range args {
-		if arg == "--" {
-			all = append(all, nil)
-		} else if len(all) > 0 {
-			all[len(all)-1] = append(all[len(all)-1], arg)
+		switch {
+		case arg == "--" || arg == "--again":
+			all = append(all, stage{again: arg == "--again"})
+		case len(all) > 0:
+			last := &all[len(all)-1]
+			last.args = append(last.args, arg)
 		}
 	}
 	return all

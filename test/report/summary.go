@@ -23,13 +23,25 @@ type summary struct {
 	output  map[string]*strings.Builder // by package and test, until it passes
 	parents map[string]bool
 	skips   []string
+	// failures are the functions of the stage that failed, by package and name,
+	// and failing its packages.
+	failures map[string]*failure
+	failing  []string
+	chance   []string // what failed and passed when it was run again
 	// lines are go test's own closing lines, one for each package.
 	lines                   []string
 	passed, failed, skipped int
 }
 
 func newSummary(out io.Writer) *summary {
-	return &summary{out: out, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
+	s := &summary{out: out, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
+	s.begin()
+	return s
+}
+
+// begin a stage.
+func (s *summary) begin() {
+	s.failures, s.failing = map[string]*failure{}, nil
 }
 
 func key(pkg, test string) string { return pkg + "\x00" + test }
@@ -71,6 +83,7 @@ func (s *summary) end(k string, e event) {
 	switch {
 	case e.Action == "fail":
 		fmt.Fprint(s.out, output)
+		s.fail(e, output, inner)
 		if inner {
 			s.failed++
 		}
@@ -88,6 +101,7 @@ func (s *summary) endPackage(e event, output string) {
 		return
 	case "fail":
 		fmt.Fprint(s.out, output)
+		s.failing = append(s.failing, e.Package)
 		s.lines = append(s.lines, fmt.Sprintf("FAIL\t%s\t%.3fs", e.Package, e.Elapsed))
 	default:
 		s.lines = append(s.lines, fmt.Sprintf("ok  \t%s\t%.3fs", e.Package, e.Elapsed))
@@ -121,6 +135,12 @@ func (s *summary) close() bool {
 		fmt.Fprintf(s.out, "\n!! %d TESTS DID NOT RUN\n", len(s.skips))
 		for _, skip := range s.skips {
 			fmt.Fprintln(s.out, "!! "+skip)
+		}
+	}
+	if len(s.chance) > 0 {
+		fmt.Fprintf(s.out, "\n!! %d TESTS FAILED, AND PASSED WHEN RUN AGAIN (their output is above)\n", len(s.chance))
+		for _, test := range s.chance {
+			fmt.Fprintln(s.out, "!! "+test)
 		}
 	}
 	failedPackages := 0

@@ -69,3 +69,74 @@ func TestARunThatTestedNothingIsNotWell(t *testing.T) {
 		t.Errorf("well:\n%s", out)
 	}
 }
+
+// aStage is a stage of two packages in which q.B/x fails, saying output.
+func aStage(t *testing.T, output string) (*summary, *strings.Builder) {
+	t.Helper()
+	var out strings.Builder
+	s := newSummary(&out)
+	s.read(strings.NewReader(strings.Join([]string{
+		`{"Action":"pass","Package":"p","Test":"A"}`,
+		`{"Action":"pass","Package":"p"}`,
+		`{"Action":"run","Package":"q","Test":"B"}`,
+		`{"Action":"run","Package":"q","Test":"B/x"}`,
+		`{"Action":"output","Package":"q","Test":"B/x","Output":"` + output + `\n"}`,
+		`{"Action":"fail","Package":"q","Test":"B/x"}`,
+		`{"Action":"fail","Package":"q","Test":"B"}`,
+		`{"Action":"fail","Package":"q"}`,
+	}, "\n")))
+	return s, &out
+}
+
+func TestWhatFailedIsRunOnceMoreAndNamed(t *testing.T) {
+	s, out := aStage(t, "b_test.go:1: the reason")
+	var ran []string
+	well := s.again([]string{"-race", "-timeout=1m", "p", "q"}, func(args []string, sum *summary) error {
+		ran = append(ran, strings.Join(args, " "))
+		sum.add(event{Action: "pass", Package: "q", Test: "B"})
+		return nil
+	})
+	if !well || !s.close() || len(ran) != 1 || ran[0] != "-race -timeout=1m -count=1 -run=^B$ q" {
+		t.Errorf("well %v, ran %q", well, ran)
+	}
+	for _, want := range []string{"the reason", "1 TESTS FAILED, AND PASSED WHEN RUN AGAIN", "!! q B\n", "2 passed, 0 failed"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing says %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestWhatFailsAgainHasFailed(t *testing.T) {
+	s, out := aStage(t, "b_test.go:1: the reason")
+	well := s.again([]string{"q"}, func(args []string, sum *summary) error {
+		sum.add(event{Action: "fail", Package: "q", Test: "B"})
+		return nil
+	})
+	if well || s.close() || !strings.Contains(out.String(), "1 passed, 1 failed") {
+		t.Errorf("well %v:\n%s", well, out)
+	}
+}
+
+func TestWhatIsNoChanceIsNotRunAgain(t *testing.T) {
+	for name, prepare := range map[string]func() *summary{
+		"a data race": func() *summary { s, _ := aStage(t, "WARNING: DATA RACE"); return s },
+		"a panic":     func() *summary { s, _ := aStage(t, "panic: oh"); return s },
+		"a package without a failing test": func() *summary {
+			s, _ := aStage(t, "b")
+			s.add(event{Action: "fail", Package: "r"})
+			return s
+		},
+		"four tests": func() *summary {
+			s, _ := aStage(t, "b")
+			for _, test := range []string{"C", "D", "E"} {
+				s.add(event{Action: "fail", Package: "q", Test: test})
+			}
+			return s
+		},
+	} {
+		s := prepare()
+		if s.again([]string{"q"}, func([]string, *summary) error { t.Errorf("%s: run again", name); return nil }) || s.close() {
+			t.Errorf("%s: well", name)
+		}
+	}
+}
