@@ -109,7 +109,7 @@ func walk(ctx context.Context, c client, url, key string) ([]step, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.argv[0], append(c.argv[1:len(c.argv):len(c.argv)], url, c.transport, c.version, key)...)
-	cmd.Env = append(os.Environ(), "CLIENTS_DIR="+cache("clients"), "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "CLIENTS_DIR="+cache("clients"), "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
