@@ -302,7 +302,7 @@ func (o *owner) listen(ctx context.Context) (net.Listener, error) {
 		if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
 			holder = "workload " + strconv.Quote(w)
 		}
-		return nil, fmt.Errorf("port %d is in use by %s; free it, or choose another with --proxy-port", o.spec.Proxy.Port, holder)
+		return nil, fmt.Errorf("port %d is in use by %s; free it, or run the workload anew with another --proxy-port", o.spec.Proxy.Port, holder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
