@@ -54,6 +54,10 @@ func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdic
 		rejection *Rejection
 	}
 	done := v.flights.DoChan(string(key[:]), func() (any, error) {
+		// Who looked for an acceptance just before it came asks nobody again.
+		if hit := v.hit(key); hit != nil {
+			return outcome{hit, nil}, nil
+		}
 		results := make(chan outcome, 1)
 		started := v.tasks.run(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, decideTimeout)
@@ -61,6 +65,9 @@ func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdic
 			got, rejection := d.ask(ctx)
 			if rejection != nil && !rejection.Unavailable {
 				v.refused.Set(key, remembered{rejection, v.now().Add(refusalFor)})
+			}
+			if rejection == nil { // before the next decision can begin
+				v.accepted.Set(key, got)
 			}
 			results <- outcome{got, rejection}
 		})
@@ -127,7 +134,7 @@ func (d *decision) ask(ctx context.Context) (*verdict, *Rejection) {
 			p := d.v.providers[d.candidates[asked]]
 			go d.answer(ctx, asked, p, answers)
 			asked++
-			wait := patience
+			wait := d.v.patience
 			if p.slow.Load() {
 				wait = 0
 			}
@@ -143,7 +150,7 @@ func (d *decision) answer(ctx context.Context, turn int, p *provider, answers ch
 	a := answer{turn: turn}
 	a.verdict, a.refusals = d.askOne(ctx, p)
 	// One that another forestalled has shown nothing.
-	if slow := time.Since(begun) > patience; slow || ctx.Err() == nil {
+	if slow := time.Since(begun) > d.v.patience; slow || ctx.Err() == nil {
 		p.slow.Store(slow)
 	}
 	answers <- a

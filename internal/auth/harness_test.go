@@ -257,10 +257,24 @@ func hmacToken(header, payload string, secret []byte) string {
 	return input + "." + b64(string(mac.Sum(nil)))
 }
 
-// clock can be moved.
-type clock struct{ offset atomic.Int64 }
+// clock can be moved. One of stopped moves by nothing else, so that no busy machine
+// can bring about what takes time.
+type clock struct {
+	start  time.Time // zero: it runs
+	offset atomic.Int64
+}
 
-func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }
+// stopped is a clock that says the time at which it was made.
+func stopped() *clock { return &clock{start: time.Now()} }
+
+func (c *clock) now() time.Time {
+	start := c.start
+	if start.IsZero() {
+		start = time.Now()
+	}
+	return start.Add(time.Duration(c.offset.Load()))
+}
+
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
 func newValidator(t testing.TB, providers ...Provider) *Validator {

@@ -15,8 +15,9 @@ func TestJWTsAreJudgedAsDecided(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.RS256, "k1")
 	p.publish(s)
-	v := newValidator(t, p.provider("main"))
-	now := time.Now()
+	c := stopped()
+	v := newValidatorWith(t, Options{Now: c.now}, p.provider("main"))
+	now := c.now()
 	many := make([]string, 10_000)
 	for i := range many {
 		many[i] = "x"
@@ -330,9 +331,9 @@ func TestATokenIsNotAcceptedFromTheCacheBeyondItsEnd(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
-	c := &clock{}
+	c := stopped()
 	v := newValidatorWith(t, Options{Now: c.now, Leeway: -1}, p.provider("main"))
-	token := s.sign(t, "", p.claims(map[string]any{"exp": time.Now().Add(30 * time.Second).Unix()}))
+	token := s.sign(t, "", p.claims(map[string]any{"exp": c.now().Add(30 * time.Second).Unix()}))
 	if _, err := v.Validate(t.Context(), token); err != nil {
 		t.Fatal(reasons(err))
 	}

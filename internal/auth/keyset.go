@@ -183,8 +183,8 @@ func (s *keySet) work(ctx context.Context, f *fetching) {
 		return
 	}
 	s.failures = 0
-	s.observe("fetched")
 	s.held.Store(hold(before, keys, s.now()))
+	s.observe("fetched") // whoever hears of the keys finds them
 }
 
 // hold makes keys ready to be used after those before.

@@ -48,7 +48,7 @@ func TestAKeyReplacedUnderItsIDIsNoticed(t *testing.T) {
 	p := newIssuer(t)
 	old, next := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k1")
 	p.publish(old)
-	c := &clock{}
+	c := stopped()
 	v := newValidatorWith(t, Options{Now: c.now}, p.provider("main"))
 	if _, err := v.Validate(t.Context(), old.fresh(t, p, c)()); err != nil {
 		t.Fatal(reasons(err))
@@ -65,7 +65,7 @@ func TestForgedTokensCauseFewFetches(t *testing.T) {
 	p := newIssuer(t)
 	s, forger := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k1")
 	p.publish(s)
-	c := &clock{}
+	c := stopped()
 	v := newValidatorWith(t, Options{Now: c.now}, p.provider("main"))
 	good := s.fresh(t, p, c)
 	if _, err := v.Validate(t.Context(), good()); err != nil {
@@ -116,7 +116,7 @@ func TestForgedTokensCauseFewFetches(t *testing.T) {
 func TestOneUnknownKeyIDIsNotFetchedForAgainAndAgain(t *testing.T) {
 	p := newIssuer(t)
 	p.publish(newSigner(t, jose.ES256, "k1"))
-	c := &clock{}
+	c := stopped()
 	v := newValidatorWith(t, Options{Now: c.now}, p.provider("main"))
 	token := newSigner(t, jose.ES256, "gone").fresh(t, p, c)
 	eventually(t, "the first fetch", func() bool { return p.fetches.Load() == 1 })
@@ -136,7 +136,7 @@ func TestAFloodOfUnknownKeyIDsDelaysNobodyElse(t *testing.T) {
 	s, forger := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "x")
 	p.publish(s)
 	q.publish(s)
-	c := &clock{}
+	c := stopped()
 	v := newValidator(t, p.provider("p"), q.provider("q"))
 	goodP, goodQ := s.fresh(t, p, c), s.fresh(t, q, c)
 	for _, token := range []string{goodP(), goodQ()} {
@@ -181,7 +181,7 @@ func TestAnOutageServesKnownKeysForADay(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
-	c := &clock{}
+	c := stopped()
 	var log testLog
 	v := newValidatorWith(t, Options{Now: c.now, Log: log.logger()}, p.provider("main"))
 	token := s.fresh(t, p, c)

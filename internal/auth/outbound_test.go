@@ -48,13 +48,13 @@ func swapMount(t testing.TB, dir string, content map[string]string) {
 	}
 }
 
-// gzipBomb is a little that becomes 256 MiB. Making it takes longer than a request
-// may on a busy machine, so it is made once, before.
+// gzipBomb is a little that becomes 32 times what an answer may be. Making it may take
+// longer than a request on a busy machine, so it is made once, before.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	zeros := make([]byte, 1<<20)
-	for range 256 {
+	zeros := make([]byte, maxResponse)
+	for range 32 {
 		_, _ = z.Write(zeros)
 	}
 	_ = z.Close()
@@ -151,10 +151,10 @@ func TestAKeySetThatDripsIsNotWaitedFor(t *testing.T) {
 		}
 	})
 	v := newValidator(t, p.provider("main"))
-	start := time.Now()
-	_, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil)))
-	if took := time.Since(start); err == nil || took > keysWait+2*time.Second || !strings.Contains(reasons(err), "in time") {
-		t.Errorf("after %s: %s", took, reasons(err))
+	// The words are those of the wait: the request itself is given up later, with
+	// others.
+	if _, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil))); err == nil || !strings.Contains(reasons(err), errKeysSlow.Error()) {
+		t.Error(reasons(err))
 	}
 }
 
@@ -187,6 +187,7 @@ func TestTheTokenFileGoesToTheConfiguredOriginOnly(t *testing.T) {
 	if _, err := v.Validate(t.Context(), s.sign(t, "", p.claims(nil))); err == nil || elsewhere.fetches.Load() != fetched {
 		t.Errorf("a redirect was followed: %s", reasons(err))
 	}
+	v.Close() // or it would ask again, with what the file says then
 	// To its own origin it goes, and the file is read anew for each fetch.
 	p.serve(jwksPath, func(w http.ResponseWriter, _ *http.Request) {
 		json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: p.published()})
@@ -284,8 +285,12 @@ func TestAuthoritiesAreReadAgainWhenTheyChange(t *testing.T) {
 	if err := ask(); err != nil {
 		t.Errorf("after the swap: %s", reasons(err))
 	}
-	// Overwritten in place, and with other times only.
+	// Overwritten in place, and with other times only. A file of the same size that
+	// is written twice within a tick of the kernel's clock has one time.
 	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), first.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "ca.crt"), time.Now(), time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	use(first)

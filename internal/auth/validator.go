@@ -75,6 +75,7 @@ type Validator struct {
 	providers []*provider
 	observe   func(provider, outcome string)
 	now       func() time.Time
+	patience  time.Duration // see limits.go
 	tasks     *tasks
 	flights   singleflight.Group
 
@@ -92,7 +93,7 @@ type remembered struct {
 // the background, until Close.
 func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 	opt.setDefaults()
-	v := &Validator{observe: opt.Observe, now: opt.Now, tasks: newTasks()}
+	v := &Validator{observe: opt.Observe, now: opt.Now, patience: patience, tasks: newTasks()}
 	var errs []error
 	names := map[string]bool{}
 	for i, p := range providers {
@@ -159,6 +160,16 @@ func (v *Validator) Validate(ctx context.Context, token string) (*Identity, erro
 // known finds a token that was accepted a moment ago. A JWT's acceptance is void
 // when its provider's keys have changed.
 func (v *Validator) known(key digest) *Identity {
+	hit := v.hit(key)
+	if hit == nil {
+		return nil
+	}
+	v.observe(hit.provider.Name, "accepted")
+	return hit.identity
+}
+
+// hit is the acceptance in the cache, if it still holds.
+func (v *Validator) hit(key digest) *verdict {
 	hit, ok := v.accepted.GetIfPresent(key)
 	if !ok {
 		return nil
@@ -167,6 +178,5 @@ func (v *Validator) known(key digest) *Identity {
 		v.accepted.Invalidate(key)
 		return nil
 	}
-	v.observe(hit.provider.Name, "accepted")
-	return hit.identity
+	return hit
 }

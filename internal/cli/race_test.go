@@ -24,7 +24,7 @@ func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
 	stopsIt := func(name, how string, after time.Duration, args ...string) {
 		t.Helper()
 		starting := startProgram(t, args...)
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(longEnough); ; time.Sleep(time.Millisecond) {
 			// The moment at which a stop can first find the workload.
 			if _, err := store.Get(name); err == nil {
 				break

@@ -264,7 +264,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			s.SetDeadline(time.Now().Add(10 * time.Second))
+			s.SetDeadline(time.Now().Add(patience))
 			if _, err := io.WriteString(s, tt.line+"\n"); err != nil {
 				t.Fatal(err)
 			}

@@ -393,16 +393,22 @@ func TestListenersEndWithTheLine(t *testing.T) {
 
 func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 	g := startGuest(t)
-	p := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
-	readWord(t, p)
-	within(t, 2*stopGrace, "stop", func() {
+	timely(t, func() error {
+		p := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+		readWord(t, p)
+		began := time.Now()
 		if err := p.Stop(short(t, 50*time.Millisecond)); err != nil {
 			t.Error(err)
 		}
+		took := time.Since(began)
+		if err := p.Wait(); err == nil || err.Error() != "killed by signal 9" {
+			t.Errorf("ended with %v", err)
+		}
+		if took >= 2*stopGrace {
+			return fmt.Errorf("it took %s", took)
+		}
+		return nil
 	})
-	if err := p.Wait(); err == nil || err.Error() != "killed by signal 9" {
-		t.Errorf("ended with %v", err)
-	}
 }
 
 func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
@@ -410,13 +416,14 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 	tests := []struct{ name, script string }{
 		{"child in its group", `sleep 1000 & echo $!`},
 		{"grandchild whose parent has ended", `sh -c 'sleep 1000 & echo $!'`},
-		{"daemon in a session of its own", `setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.3`},
-		{"daemon that ignores everything", `setsid sh -c 'trap "" TERM HUP INT; echo $$; sleep 1000; :' & sleep 0.3`},
+		{"daemon in a session of its own", `setsid sh -c 'echo $$; exec sleep 1000' & read x; :`},
+		{"daemon that ignores everything", `setsid sh -c 'trap "" TERM HUP INT; echo $$; sleep 1000; :' & read x; :`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := g.spawn(t, "sh", "-c", tt.script)
 			pid := readWord(t, p)
+			p.Stdin().Close() // it may end
 			if err := p.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -462,7 +469,7 @@ func TestProcessesCannotReachTheLine(t *testing.T) {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	})
 	for _, fd := range []string{"0", "1"} {
-		got, _ := g.output(t, "sh", "-c", "LC_ALL=C cat /proc/$PPID/fd/"+fd+" 2>&1 >/dev/null </dev/null & sleep 0.5; kill $! 2>/dev/null; wait")
+		got, _ := g.output(t, "sh", "-c", "LC_ALL=C timeout 60 cat /proc/$PPID/fd/"+fd+" 2>&1 >/dev/null </dev/null; :")
 		if !strings.Contains(got, "Permission denied") {
 			t.Errorf("opening file %s of the guest: %q", fd, got)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
@@ -57,7 +59,11 @@ func testOwner(name string) int {
 	if err != nil {
 		return 1
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort() // none that the system gives to another when it is free
+	if err != nil {
+		return 1
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return 1
 	}

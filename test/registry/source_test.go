@@ -67,6 +67,18 @@ func metric(t *testing.T, s *instance, line string) error {
 	return nil
 }
 
+// fails waits until the metrics tell a failure of a source, the first or a later one.
+func fails(t *testing.T, s *instance, source string) {
+	t.Helper()
+	line := fmt.Sprintf(`thv_registry_source_failures{source=%q} `, source)
+	eventually(t, "the failure is told", func() error {
+		if metric(t, s, line+"0\n") == nil {
+			return fmt.Errorf("no failure")
+		}
+		return metric(t, s, line)
+	})
+}
+
 func TestAFileIsWatchedAndItsLastGoodStateKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "servers.json")
@@ -82,7 +94,7 @@ func TestAFileIsWatchedAndItsLastGoodStateKept(t *testing.T) {
 	}
 
 	write(t, path, registryFile("a.b/one")[:60]) // half written
-	eventually(t, "the failure is told", func() error { return metric(t, s, `thv_registry_source_failures{source="f"} 1`) })
+	fails(t, s, "f")
 	lists(t, s, "a.b/one 1.0.0", "a.b/three 1.0.0")
 	s.said(t, 0, path)
 	write(t, path, registryFile("a.b/four"))
@@ -153,12 +165,7 @@ registries:
 		mustDo(t, writer.do("POST", publish, server("a.b/last", "1.0.0")), http.StatusOK)
 		lists(t, second, "a.b/last 1.0.0", "a.b/one 0.1.0")
 		first.stop()
-		eventually(t, "the failure is told", func() error {
-			if metric(t, second, `thv_registry_source_failures{source="upstream"} 0`) == nil {
-				return fmt.Errorf("no failure")
-			}
-			return nil
-		})
+		fails(t, second, "upstream")
 		lists(t, second, "a.b/last 1.0.0", "a.b/one 0.1.0")
 	})
 	if strings.Contains(second.log.String(), "eyJ") {

@@ -25,7 +25,7 @@ import (
 // afterwards, what is listed was published, and nobody without a token gets in.
 func TestOutagesUnderLoad(t *testing.T) {
 	db := postgres.Start(t)
-	p := idp.Start(t, idp.Options{})
+	p := idp.Start(t, idp.Options{TokenLifetime: time.Hour}) // longer than the test
 	config := oauthConfig(t, "", p) + fmt.Sprintf("database:\n  postgres: {url: %q}\n", db.Database(t))
 	replicas := []*instance{serve(t, config), serve(t, config)}
 	token := p.Token(t, resource, "mcp-registry:read", "mcp-registry:write")

@@ -153,13 +153,23 @@ func (w *wire) segment(port uint16, flags byte) []byte {
 // silence stands for no answer.
 const silence = 0xff
 
+const (
+	// patience bounds waits for what must come.
+	patience = time.Minute
+	// atOnce is for what must not: what is not dropped comes at once.
+	atOnce = 500 * time.Millisecond
+)
+
 // want sends a segment and compares the flags of what is answered.
 func (w *wire) want(t *testing.T, what string, segment []byte, flags byte) {
 	t.Helper()
 	caller := binary.BigEndian.Uint16(segment[20:])
 	w.send(t, segment)
-	// What is dropped is dropped at once.
-	answer := w.receive(t, unix.IPPROTO_TCP, 500*time.Millisecond, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == caller })
+	within := patience
+	if flags == silence {
+		within = atOnce
+	}
+	answer := w.receive(t, unix.IPPROTO_TCP, within, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == caller })
 	got := byte(silence)
 	if answer != nil {
 		got = answer[33] &^ 0xc0 // but for congestion
@@ -174,7 +184,11 @@ func (w *wire) heard(t *testing.T, at net.PacketConn, want bool) {
 	t.Helper()
 	for range 2 { // the first is no excuse for the second
 		w.send(t, udp(5353, udpPort, "unasked"))
-		at.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		within := patience
+		if !want {
+			within = atOnce
+		}
+		at.SetReadDeadline(time.Now().Add(within))
 		_, _, err := at.ReadFrom(make([]byte, 100))
 		if got := err == nil; got != want {
 			t.Errorf("a datagram from outside was heard: %t, want %t (%v)", got, want, err)
@@ -187,13 +201,13 @@ func (w *wire) outgoing(t *testing.T) {
 	t.Helper()
 	connected := make(chan error, 1)
 	go func() {
-		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(outside, 443).String(), 5*time.Second)
+		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(outside, 443).String(), patience)
 		if err == nil {
 			c.Close()
 		}
 		connected <- err
 	}()
-	syn := w.receive(t, unix.IPPROTO_TCP, 5*time.Second, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 443 })
+	syn := w.receive(t, unix.IPPROTO_TCP, patience, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 443 })
 	if syn == nil {
 		t.Fatal("nobody calls")
 	}
@@ -210,7 +224,7 @@ func (w *wire) outgoing(t *testing.T) {
 	if _, err := c.Write([]byte("question")); err != nil {
 		t.Fatal(err)
 	}
-	question := w.receive(t, unix.IPPROTO_UDP, 5*time.Second, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 53 })
+	question := w.receive(t, unix.IPPROTO_UDP, patience, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 53 })
 	if question == nil {
 		t.Fatal("nobody asks")
 	}
@@ -226,7 +240,7 @@ func (w *wire) outgoing(t *testing.T) {
 func (w *wire) loopback(t *testing.T) {
 	t.Helper()
 	for _, host := range []string{"127.0.0.1", inside.String(), "::1"} {
-		c, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(shutPort)), 5*time.Second)
+		c, err := net.DialTimeout("tcp", net.JoinHostPort(host, fmt.Sprint(shutPort)), patience)
 		if err != nil {
 			t.Errorf("from inside: %v", err)
 			continue

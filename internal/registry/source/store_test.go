@@ -109,7 +109,7 @@ func TestTwoProcessesOnOneDatabase(t *testing.T) {
 func TestADeadProcessIsSucceeded(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "registry.db")
 	st := openStore(t, db)
-	if ok, err := st.Acquire(t.Context(), "files", "the dead", 700*time.Millisecond); !ok || err != nil {
+	if ok, err := st.Acquire(t.Context(), "files", "the dead", 5*time.Second); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	dying := store.Sync{Source: "files", Phase: "syncing", LastAttempt: time.Now().UTC().Truncate(time.Microsecond)}

@@ -126,9 +126,12 @@ func TestAFileIsFollowed(t *testing.T) {
 
 	t.Run("a change is seen", func(t *testing.T) {
 		writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "changed"), server("io.example/b", "2.0.0", "new")))
-		eventually(t, "both are there", func() bool { return len(m.list("files")) == 2 })
-		state := m.sync("files")
-		if state.Phase != "complete" || state.Servers != 2 || state.Versions != 2 || state.Error != "" || state.LastSuccess.IsZero() {
+		var state store.Sync
+		eventually(t, "both are there", func() bool { // it may be looked at once more
+			state = m.sync("files")
+			return len(m.list("files")) == 2 && state.Phase == "complete" && state.Servers == 2
+		})
+		if state.Servers != 2 || state.Versions != 2 || state.Error != "" || state.LastSuccess.IsZero() {
 			t.Errorf("got %+v", state)
 		}
 	})

@@ -3,7 +3,7 @@ package postgres
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

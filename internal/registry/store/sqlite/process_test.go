@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolhaven/toolhaven/internal/registry/store"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
 // The test program is also the other process of these tests.
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 const increments = 50
