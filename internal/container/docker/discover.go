@@ -20,7 +20,7 @@ import (
 )
 
 // answerTime bounds one look at one address.
-const answerTime = 5 * time.Second
+const answerTime = 10 * time.Second
 
 // Attempt is one look for an engine.
 type Attempt struct {

@@ -100,7 +100,7 @@ func (s *suite) publish(t *testing.T) {
 	if len(c.HostPorts) != 1 || c.HostPorts[0].HostIP != "127.0.0.1" || c.HostPorts[0].ContainerPort != 8080 {
 		t.Fatalf("published: %+v", c.HostPorts)
 	}
-	client := &http.Client{Timeout: 10 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", c.HostPorts[0].HostPort))
 	if err != nil {
 		t.Fatal(err)
