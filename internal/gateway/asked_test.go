@@ -72,6 +72,13 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 			t.Errorf("the server heard %v", err)
 		}
 	}
+	// What it is told of is not there to be withdrawn any more.
+	answered := func(t *testing.T, heard chan error) {
+		t.Helper()
+		if err := receive(t, "the answer", heard); err != nil {
+			t.Errorf("the server heard %v", err)
+		}
+	}
 	given := func(t *testing.T, g *Gateway, left int64) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%d questions to be left", left), func() bool { return g.asked.used.Load()/size == left })
@@ -96,6 +103,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 			t.Errorf("a large answer: %d %.200s", a.status, a.body)
 		}
 		c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
+		answered(t, heard)
 		given(t, g, 1)
 		withdraw <- struct{}{} // of two
 		withdraw <- struct{}{}
@@ -140,8 +148,12 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		if a := post("5", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}}`, first.RequestState)); a.code(t) != 0 {
 			t.Errorf("the answered one got %.200s", a.body)
 		}
+		answered(t, heard)
 		given(t, g, 1)
 		g.parked.makeRoom() // the second has waited longest
+		if err := receive(t, "its end", heard); !errors.Is(err, errAbandoned) {
+			t.Errorf("the server heard %v", err)
+		}
 		given(t, g, 0)
 		post("6", size, "").inputRequired(t)
 		given(t, g, 1)

@@ -345,7 +345,8 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	e := c.startWork(steps, progress(1))
 	primed := e.nextID()
-	e.leave(g.find(c.session, ""))
+	s := g.find(c.session, "")
+	e.leave(s)
 	failed := make(chan error, 1)
 	steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
 	if err := receive(t, "the failure", failed); err != errClientGone {
@@ -354,11 +355,14 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	// It may still come back for the outcome, and be asked then.
 	again := c.resume(primed)
 	again.wantProgress(1)
+	s.mu.Lock()
+	before := s.asks.last // none, where it was known already that the client is gone
+	s.mu.Unlock()
 	go func() {
 		steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
 	}()
 	q := again.message()
-	for q.ID == mcp.IntID(1) { // the question that nobody waits for any more
+	for q.ID == mcp.IntID(before) { // the question that nobody waits for any more
 		q = again.message()
 	}
 	c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)

@@ -359,8 +359,20 @@ func TestSDKClientsHearThatToolsHaveChanged(t *testing.T) {
 		s := r.connect(newClient(func(o *sdk.ClientOptions) {
 			o.ToolListChangedHandler = func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }
 		}))
-		text(t, s, &sdk.CallToolParams{Name: "grow"})
-		take(t, "the change", changed)
+		// What a server says before it has accepted the stream to be heard on is lost,
+		// and a client that listens is not kept waiting for that for long.
+		heard := false
+		for end := time.Now().Add(patience); !heard; {
+			text(t, s, &sdk.CallToolParams{Name: "grow"})
+			select {
+			case <-changed:
+				heard = true
+			case <-time.After(time.Second):
+				if time.Now().After(end) {
+					t.Fatal("the change was not heard of")
+				}
+			}
+		}
 		if got := text(t, s, &sdk.CallToolParams{Name: "grown"}); got != "yes" {
 			t.Errorf("got %s", got)
 		}
@@ -406,6 +418,9 @@ func TestSDKClientsComeBackAfterTheServerLostItsSessions(t *testing.T) {
 			}
 			if got := result.Content[0].(*sdk.TextContent).Text; got != `{}` || time.Now().After(ended) {
 				t.Fatalf("the lost session answers %q", got)
+			}
+			if r.front.version == "2026-07-28" {
+				break // the gateway had found out before, and begun another
 			}
 		}
 		if got := text(t, r.connect(client), &sdk.CallToolParams{Name: "echo"}); got != `{}` {

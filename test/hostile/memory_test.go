@@ -11,7 +11,7 @@ import (
 
 // maxHeap bounds what the whole test process has in use, both sides and the race
 // detector's share included: a gateway alone stays far below.
-const maxHeap = 400 << 20
+const maxHeap = 512 << 20
 
 // memory watches the heap in use.
 type memory struct {

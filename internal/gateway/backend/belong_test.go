@@ -272,7 +272,7 @@ func TestAServerIsToldOfEveryQuestionThatHasNoRoom(t *testing.T) {
 				t.Fatalf("told %s", m.Encode())
 			}
 			refused[m.ID] = true
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("told of %d only", len(refused))
 		}
 	}

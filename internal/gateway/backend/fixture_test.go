@@ -258,7 +258,7 @@ func streamableHandler(o *sdk.StreamableHTTPOptions) func(*sdk.Server) http.Hand
 }
 
 func streamableBackend(url string) gateway.Backend {
-	return NewStreamable(StreamableConfig{URL: url, Log: testLog()})
+	return NewStreamable(StreamableConfig{URL: url, Log: testLog(), listen: patience})
 }
 
 func sseBackend(url string) gateway.Backend { return NewSSE(SSEConfig{URL: url, Log: testLog()}) }

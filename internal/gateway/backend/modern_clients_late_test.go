@@ -110,16 +110,22 @@ func logAt(t *testing.T, level string, p gateway.Peer) *gateway.Exchange {
 // same, and none that follows.
 func TestLogsOnTheSessionsStreamReachTheirRequest(t *testing.T) {
 	var pings atomic.Int32
+	var hears atomic.Pointer[peer]
 	s := newOwnStreams(func(s *ownStream, w http.ResponseWriter, m *mcp.Message) {
 		if m.Method == mcp.MethodPing { // so it comes after the answer
 			pings.Add(1)
 			s.say(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":"late"}`)})
+			// Which of two connections is read first is up to the machine.
+			for end := time.Now().Add(patience); len(hears.Load().notes) == 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
 		}
 		reply(w, m.ID, `{}`)
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
 	for range 3 {
 		p := newPeer()
+		hears.Store(p)
 		if _, err := b.Do(testContext(t), logAt(t, "info", p)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +177,7 @@ func TestAQuestionAtAServerThatTakesLong(t *testing.T) {
 		reply(w, m.ID, `{"content":[]}`)
 	})
 	s.slow = 2 * listenTime
-	b := closeAfter(t, streamableBackend(serve(t, s).URL))
+	b := closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL}))
 	p := newPeer()
 	p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 		return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept","content":{}}`)), nil

@@ -24,7 +24,7 @@ func TestKindsOfClientsThatAreDoneMakeRoom(t *testing.T) {
 		}
 	}
 	// Whose sessions made room was served longest ago.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for n, c := range s.sessions() {
 		for n < 10 && !isClosed(c.done) {
 			if time.Now().After(deadline) {
@@ -75,7 +75,7 @@ func (c *closesSlowly) Close() error {
 	c.of.mu.Unlock()
 	select {
 	case <-c.of.all:
-	case <-time.After(3 * time.Second):
+	case <-time.After(15 * time.Second):
 		c.of.mu.Lock()
 		c.of.alone = true
 		c.of.mu.Unlock()

@@ -452,7 +452,7 @@ func next(t *testing.T, p heardPeer) *mcp.Message {
 	select {
 	case m := <-p.came:
 		return m
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing came")
 		return nil
 	}

@@ -213,6 +213,9 @@ func (c *sessionConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	if c.ctx.Err() != nil { // AfterFunc alone may come after the answer
+		return nil, context.Cause(c.ctx)
+	}
 	var err error
 	switch x.Request.Method {
 	case mcp.MethodPing:

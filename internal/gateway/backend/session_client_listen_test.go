@@ -131,9 +131,7 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 	}
 	conns[0].Listen()
 	conns[1].Listen()
-	if opened, open := h.count(); opened != 1 || open != 1 {
-		t.Errorf("%d opened, %d open", opened, open)
-	}
+	eventually(t, "a subscription", func() bool { opened, open := h.count(); return opened == 1 && open == 1 })
 	if diff := cmp.Diff([]filter{{ToolsListChanged: true, ResourcesListChanged: true}}, h.opened); diff != "" {
 		t.Error(diff)
 	}
@@ -205,6 +203,7 @@ func TestSessionClientsOfOthersShareNothing(t *testing.T) {
 		client.Principal = name
 		enterSession(t, clients, everything, client, newPeer()).Listen()
 	}
+	eventually(t, "two subscriptions", func() bool { _, open := h.count(); return open == 2 })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var who []string

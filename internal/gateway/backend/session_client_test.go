@@ -309,6 +309,22 @@ func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
 	}
 }
 
+func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
+	o := says(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","prompts":[]}`})
+	c := sessionAt(t, o, everything, fullClient(), nil)
+	_ = c.Close()
+	for range 100 {
+		for _, method := range []string{mcp.MethodPromptsList, mcp.MethodPing} {
+			if m, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), method, `{}`), nil)); !errors.Is(err, errLeft) {
+				t.Fatalf("%s: %v, %v", method, m, err)
+			}
+		}
+	}
+	if asked := len(o.of(mcp.MethodPromptsList)); asked != 0 {
+		t.Errorf("the server was asked %d times", asked)
+	}
+}
+
 func TestSessionClientMirrorsArguments(t *testing.T) {
 	schema := func(header string) string {
 		return `{"name":"where","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"},

@@ -88,7 +88,8 @@ func TestStdioCarries(t *testing.T) {
 		}
 	})
 	t.Run("list changes", func(t *testing.T) {
-		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "grow", `{}`), newPeer()))); got != "grown" {
+		// It comes while the call is in flight, or when it is over.
+		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
 			t.Fatal(got)
 		}
 		session.next(t, mcp.NotificationToolsChanged)

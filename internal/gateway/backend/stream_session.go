@@ -19,7 +19,7 @@ func (c *streamableConn) Listen() {
 	if settled == nil {
 		return
 	}
-	timer := time.NewTimer(min(max(listenTime, 2*c.took), partingTime))
+	timer := time.NewTimer(max(c.listen, min(2*c.took, partingTime)))
 	defer timer.Stop()
 	select {
 	case <-settled:

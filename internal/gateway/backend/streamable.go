@@ -38,6 +38,9 @@ type StreamableConfig struct {
 	Stateless bool
 	// Log may be nil.
 	Log *slog.Logger
+	// listen is how long Listen waits at least; 0 means listenTime. Tests that rely on
+	// the stream make it longer than a machine can be busy.
+	listen time.Duration
 }
 
 // NewStreamable is the backend for servers of the streamable HTTP transport
@@ -50,6 +53,9 @@ func NewStreamable(cfg StreamableConfig) gateway.Backend {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.listen <= 0 {
+		cfg.listen = listenTime
 	}
 	return newBridge(&streamable{cfg: cfg}, newModernHTTP(cfg), cfg.Stateless, cfg.Log)
 }
@@ -117,6 +123,7 @@ type streamableConn struct {
 	mark    []byte // the server's
 	resumed bool   // the session was there before the connection
 	deaf    bool   // there is no standalone stream
+	listen  time.Duration
 	// settled is closed when it is known whether the standalone stream is there;
 	// nil until somebody listens. Guarded by mu.
 	settled chan struct{}
@@ -125,7 +132,7 @@ type streamableConn struct {
 }
 
 func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
-	c := &streamableConn{httpSession: newHTTPSession(r, session, b.cfg.Log), mark: b.mark(), deaf: b.cfg.Stateless}
+	c := &streamableConn{httpSession: newHTTPSession(r, session, b.cfg.Log), mark: b.mark(), deaf: b.cfg.Stateless, listen: b.cfg.listen}
 	c.push = c.send
 	return c
 }

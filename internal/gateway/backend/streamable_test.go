@@ -309,7 +309,7 @@ func TestHangingStreamDoesNotHoldUp(t *testing.T) {
 	noLeaks(t)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
+	conn := open(t, closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL})), newPeer())
 	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
 		t.Fatal(err)
 	}
