@@ -44,7 +44,7 @@ func (a *aside) read(p gateway.Peer) {
 // when all that was to come is here and needs only be read.
 const (
 	catchUpTime = time.Second
-	readTime    = 5 * time.Millisecond
+	readTime    = 20 * time.Millisecond
 )
 
 // catchUp returns when what the server had said on the session's own stream by the time
