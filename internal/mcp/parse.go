@@ -16,11 +16,10 @@ import (
 // a key twice, a key in another spelling, a key that is not part of a message,
 // text that is not UTF-8, and nesting deeper than [MaxDepth].
 //
-// The rules beyond JSON-RPC's own: an id is a string or an integer written
-// without fraction or exponent, and null only where an error answers a message
-// whose id could not be read. The id is kept in one spelling, so ids that mean
-// the same compare equal. Members that an error object has beside code, message
-// and data are dropped and do not travel.
+// The rules beyond JSON-RPC's own: an id is a string or an integer, and null only
+// where an error answers a message whose id could not be read. The id is kept in
+// one spelling, so ids that mean the same compare equal. Members that an error
+// object has beside code, message and data are dropped and do not travel.
 //
 // Params, Result and Error.Data are parts of b: b must not be changed while the
 // message lives. The error is an *[Error]; with [ParseID] a caller finds the id
@@ -92,28 +91,6 @@ func ParseBatch(b []byte) (messages []*Message, batch bool, err error) {
 		return nil, true, first
 	}
 	return messages, true, nil
-}
-
-// ParseID finds the id that the answer to a message refused by [Parse] should
-// carry. It is zero when the message is no JSON object or has no single,
-// readable id (JSON-RPC 2.0 section 5: the answer then has id null).
-func ParseID(b []byte) ID {
-	it, err := openObject(b, skipSpace(b, 0), 0)
-	if err != nil || !utf8.Valid(b) {
-		return ID{}
-	}
-	var id ID
-	found := 0
-	for it.next() {
-		if key, _ := unquote(it.key); key == "id" {
-			found++
-			id, _ = parseID(it.value)
-		}
-	}
-	if it.err != nil || found != 1 {
-		return ID{}
-	}
-	return id
 }
 
 // AsID reads the value of an id, or of a progress token, which has the same
@@ -247,15 +224,11 @@ func parseID(raw []byte) (ID, error) {
 		}
 		return StringID(s), nil
 	case c == '-' || isDigit(c):
-		for _, d := range raw[1:] {
-			if !isDigit(d) {
-				return ID{}, invalid("the id %s is not an integer", shown(string(raw)))
-			}
+		text, ok := integer(string(raw))
+		if !ok {
+			return ID{}, invalid("the id %s is not an integer", shown(string(raw)))
 		}
-		if string(raw) == "-0" {
-			return IntID(0), nil
-		}
-		return ID{string(raw)}, nil
+		return ID{text}, nil
 	default:
 		return ID{}, invalid("the id must be a string or an integer")
 	}

@@ -285,7 +285,7 @@ func (c *sseConn) readEvents(s *eventStream) error {
 // answer that has come and gone.
 func (c *sseConn) handle(data []byte) error {
 	m, err := mcp.Parse(data)
-	if err != nil && c.flights.unreadable(data, err) {
+	if err != nil && c.flights.unreadable(data, err, nil) {
 		c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
 		return nil
 	}

@@ -68,6 +68,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"stream of an unreadable answer", func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 			write(200, asEvents, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{},\"Result\":{}}\n\n", m.ID))(w, nil, nil)
 		}, "cannot be understood"},
+		{"stream of an answer that cannot be read to its end", write(200, asEvents, "data: {\"result\":{\"ratio\":NaN},\"id\":2}\n\n"), "cannot be understood"},
 		{"connection cut", func(http.ResponseWriter, *http.Request, *mcp.Message) { panic(http.ErrAbortHandler) }, "cannot be reached"},
 		{"connection cut in the body", func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 			w.Header().Set("Content-Type", asJSON)
