@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,8 +82,18 @@ type inflight struct {
 	told int64
 }
 
+// maxFirstID bounds the id of a table's first request. It leaves as many again
+// before the end of the 31 bits that some servers have for a number, and is far from
+// the 2^53 that every JSON reader takes exactly (RFC 8259 section 6).
+const maxFirstID = 1 << 30
+
+// newInflight makes a table whose ids begin anywhere. A server that mixes up its
+// sessions does not find the same id in another, where its answer would be somebody
+// else's; and one in which a session goes on that another process of ours began has
+// not seen them (MCP, Base protocol, Requests: an id must not be used before).
 func newInflight(shared bool) *inflight {
 	t := &inflight{byID: map[mcp.ID]*flight{}}
+	t.last.Store(rand.Int64N(maxFirstID))
 	t.shared.Store(shared)
 	return t
 }
