@@ -14,7 +14,8 @@ import (
 // Parse reads one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP,
 // Base protocol, Messages) and refuses what two readers could read differently:
 // a key twice, a key in another spelling, a key that is not part of a message,
-// text that is not UTF-8, and nesting deeper than [MaxDepth].
+// text that is not UTF-8, and nesting deeper than [MaxDepth]. So it does with the key
+// of params that says what a request is for: a tool's name, a resource's URI.
 //
 // The rules beyond JSON-RPC's own: an id is a string or an integer, and null only
 // where an error answers a message whose id could not be read. The id is kept in
@@ -37,7 +38,7 @@ func Parse(b []byte) (*Message, error) {
 		return nil, parseError(err)
 	}
 	var env envelope
-	for it.next() {
+	for it.begin() && it.is(env.read(b, &it)) {
 		// A fault of the envelope is remembered, not returned: bad JSON further
 		// on is the graver fault.
 		if err := env.set(it.key, it.value); err != nil && env.fault == nil {
@@ -106,7 +107,16 @@ func AsID(raw json.RawMessage) (id ID, ok bool) {
 // envelope collects the raw members of one message. A nil slice means absent.
 type envelope struct {
 	jsonrpc, id, method, params, result, err []byte
+	targets                                  targets // in params
 	fault                                    error
+}
+
+// read passes the value of a member.
+func (e *envelope) read(b []byte, it *items) []byte {
+	if isParams(it.key) {
+		return e.targets.read(b, &it.scanner)
+	}
+	return it.scanner.Value()
 }
 
 func (e *envelope) set(rawKey, value []byte) error {
@@ -174,6 +184,9 @@ func (e *envelope) call() (*Message, error) {
 	}
 	if e.params != nil && e.params[0] != '{' && e.params[0] != '[' {
 		return nil, invalid("params must be an object")
+	}
+	if err := e.targets.fault(m.Method); err != nil {
+		return nil, err
 	}
 	if e.id == nil {
 		return m, nil
