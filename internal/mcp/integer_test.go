@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"encoding/json"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -27,4 +29,27 @@ func TestOneNumberIsOneID(t *testing.T) {
 			t.Errorf("%.30s: took %s", in, spent)
 		}
 	}
+}
+
+// FuzzIntegerIDs holds the ids that are numbers to exact arithmetic.
+func FuzzIntegerIDs(f *testing.F) {
+	for _, seed := range []string{"1", "-1.50e1", "100.0E-2", "0.001e3", "1e31", "1e32", "9007199254740993.0"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) > 40 || len(in) == 0 || in[0] == '"' {
+			return
+		}
+		id, ok := AsID([]byte(in))
+		if at := strings.IndexAny(in, "eE"); at >= 0 && len(in)-at > 4 {
+			return // big has no bound on the work for it
+		}
+		number, isNumber := new(big.Rat).SetString(in)
+		switch {
+		case ok && (!isNumber || !number.IsInt() || id.String() != number.Num().String()):
+			t.Errorf("%q is taken for %s", in, id)
+		case !ok && json.Valid([]byte(in)) && isNumber && number.IsInt() && len(number.Num().String()) <= maxIntegerDigits && in == strings.TrimSpace(in):
+			t.Errorf("%q is refused", in)
+		}
+	})
 }
