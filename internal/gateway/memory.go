@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,7 @@ func (m *memory) has(n int) bool { return m.used.Load()+int64(n) <= m.max }
 // loan for something small.
 type loan struct {
 	of      *memory
+	session *memory // that it is counted in as well, nil for none
 	bytes   int
 	holders atomic.Int32
 }
@@ -73,6 +75,19 @@ func (m *memory) loan(n int) *loan {
 	return l
 }
 
+// in counts l in what a session has taken as well, or reports that it has as much
+// already. It is called before the loan has another holder.
+func (l *loan) in(session *memory) bool {
+	if l == nil {
+		return true
+	}
+	if !session.take(l.bytes) {
+		return false
+	}
+	l.session = session
+	return true
+}
+
 // keep adds a holder. What was given back already is nil.
 func (l *loan) keep() *loan {
 	if l == nil {
@@ -90,14 +105,19 @@ func (l *loan) keep() *loan {
 }
 
 func (l *loan) drop() {
-	if l != nil && l.holders.Add(-1) == 0 {
-		l.of.give(l.bytes)
+	if l == nil || l.holders.Add(-1) > 0 {
+		return
+	}
+	l.of.give(l.bytes)
+	if l.session != nil {
+		l.session.give(l.bytes)
 	}
 }
 
 // Why something has no room. It is nobody's fault, and passes.
 var (
 	errBodyRoom   = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large requests at the moment; send this one again in a few seconds"}
+	errShareRoom  = &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("the large requests of this session that the server has not answered fill %d MiB; wait for its answers, or cancel some, and send this one again", maxSessionInbound>>20)}
 	errClientRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "too many sessions are open whose clients declare capabilities or information of more than 4 KiB; declare less, or try again later"}
 	errAskRoom    = &mcp.Error{Code: mcp.CodeInternal, Message: "too many large questions wait for their clients to answer them; try again later"}
 	errAnswerRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "the gateway holds too many large messages that clients have not read yet; this one was dropped"}

@@ -119,6 +119,61 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
+// A server that does not read holds what one client sends it, and leaves room for the
+// others.
+func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
+	const size, fit = 7 * mib, maxSessionInbound / (7 * mib)
+	for name, mode := range map[string]func(*Config){"streamable HTTP": nil, "HTTP+SSE": sseMode} {
+		t.Run(name, func(t *testing.T) {
+			b := newFakeBackend()
+			do, entered, release, _ := held()
+			b.do = do
+			g, srv := serve(t, b, mode, nil)
+			begin := func() (post func(id, method string, size int) <-chan *answer) {
+				c, path := newWire(t, srv), "/mcp"
+				if mode == nil {
+					c.initialize(mcp.V20251125)
+				} else {
+					var e *events
+					e, path = c.subscribe()
+					c.send("POST", path, initBody)
+					e.message()
+				}
+				return func(id, method string, size int) <-chan *answer {
+					done := make(chan *answer, 1)
+					go func() { done <- c.send("POST", path, padded(id, method, size, "")) }()
+					return done
+				}
+			}
+			ok := func(what string, answered <-chan *answer) {
+				t.Helper()
+				if a := receive(t, what, answered); a.status != 200 && a.status != 202 {
+					t.Errorf("%s: %d %.200s", what, a.status, a.body)
+				}
+			}
+			greedy, other := begin(), begin()
+			var all []<-chan *answer
+			for n := range fit {
+				all = append(all, greedy(fmt.Sprint(n), "hold", size))
+				receive(t, "the call", entered)
+			}
+			if a := receive(t, "one more", greedy("100", "hold", size)); !refusedForRoom(a, errShareRoom) || !strings.Contains(a.body, `"id":100`) {
+				t.Errorf("one more: %d %.200s", a.status, a.body)
+			}
+			ok("a small one", greedy("101", "x", 10))
+			ok("a large one of another session", other("1", "x", size))
+			close(release)
+			for _, answered := range all {
+				ok("what was taken", answered)
+			}
+			if mode == nil { // else nobody reads the stream here
+				eventually(t, "the bytes", g.owesNothing)
+				ok("a large one afterwards", greedy("102", "x", size))
+			}
+		})
+	}
+}
+
 func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	g.inbound.max = mib

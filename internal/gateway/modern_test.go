@@ -52,6 +52,7 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 		// MCP 2026-07-28, basic/transports/streamable-http, Standard Headers.
 		{name: "a proper one", body: list, headers: modernHeaders("tools/list", ""), status: 200, id: "7"},
 		{name: "with a name", body: call, headers: modernHeaders("tools/call", "add"), status: 200, id: "7"},
+		{name: "with two names", body: req("7", "tools/call", `{"name":"add","Name":"drop",`+modernMeta("")+`}`), headers: modernHeaders("tools/call", "add"), status: 400, code: -32602, id: "7"},
 		{name: "with an encoded name", body: call, headers: modernHeaders("tools/call", "=?base64?YWRk?="), status: 200, id: "7"},
 		{name: "unknown parameter headers are passed on", body: call, headers: modernHeaders("tools/call", "add", "Mcp-Param-Who: me"), status: 200, id: "7"},
 		{name: "an old session id is ignored", body: list, headers: modernHeaders("tools/list", "", "Mcp-Session-Id: x"), status: 200, id: "7"},

@@ -25,6 +25,7 @@ type session struct {
 	log       *slog.Logger
 	pace      *pace
 	asked     *memory       // of the gateway, for asks
+	inbound   memory        // its share of the gateway's
 	ended     chan struct{} // closed when the session is over
 	// answering counts the calls that are not answered yet.
 	answering tally
@@ -67,7 +68,7 @@ func (g *Gateway) newSession(id string) *session {
 	return &session{
 		id: id, log: g.log, pace: &g.pace, ended: make(chan struct{}),
 		seen: time.Now(), calls: map[mcp.ID]*call{}, attached: make(chan struct{}),
-		asked: &g.asked, backlog: backlog{memory: &g.backlogs},
+		asked: &g.asked, backlog: backlog{memory: &g.backlogs}, inbound: memory{max: maxSessionInbound},
 	}
 }
 

@@ -93,6 +93,10 @@ func (g *Gateway) message(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
 		return
 	}
+	if !p.loan.in(&s.inbound) {
+		g.fail(w, http.StatusServiceUnavailable, p.id(), errShareRoom)
+		return
+	}
 	requests, err := g.admit(p, s)
 	switch {
 	case errors.Is(err, errStopping):

@@ -81,6 +81,8 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p.batch && s.protocol() != mcp.V20250326:
 		g.fail(w, http.StatusBadRequest, mcp.ID{}, errNoBatches)
+	case !s.shared && !p.loan.in(&s.inbound):
+		g.fail(w, http.StatusServiceUnavailable, p.id(), errShareRoom)
 	case p.batch:
 		g.serveBatch(p, s)
 	case p.messages[0].Kind() == mcp.Request:

@@ -56,6 +56,7 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 		{name: "no JSON-RPC", method: "POST", path: "/mcp", body: `{"id":9,"method":"ping"}`, status: 400, code: -32600, id: "9"},
 		{name: "a key twice", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","id":9,"method":"ping","method":"pong"}`, status: 400, code: -32600, id: "9"},
 		{name: "a key in another case", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","id":9,"Method":"ping"}`, status: 400, code: -32600, id: "9"},
+		{name: "two tools", method: "POST", path: "/mcp", body: req("9", "tools/call", `{"name":"echo","Name":"pid"}`), status: 400, code: -32602, id: "9"},
 		{name: "an id of null", method: "POST", path: "/mcp", body: req("null", "ping", "{}"), status: 400, code: -32600},
 		{name: "a batch", method: "POST", path: "/mcp", body: "[" + ping + "]", status: 400, code: -32600},
 		{name: "initialize in a batch", method: "POST", path: "/mcp", body: "[" + initBody + "]", status: 400, code: -32600},

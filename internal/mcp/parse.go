@@ -14,13 +14,13 @@ import (
 // Parse reads one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP,
 // Base protocol, Messages) and refuses what two readers could read differently:
 // a key twice, a key in another spelling, a key that is not part of a message,
-// text that is not UTF-8, and nesting deeper than [MaxDepth].
+// text that is not UTF-8, and nesting deeper than [MaxDepth]. So it does with the key
+// of params that says what a request is for: a tool's name, a resource's URI.
 //
-// The rules beyond JSON-RPC's own: an id is a string or an integer written
-// without fraction or exponent, and null only where an error answers a message
-// whose id could not be read. The id is kept in one spelling, so ids that mean
-// the same compare equal. Members that an error object has beside code, message
-// and data are dropped and do not travel.
+// The rules beyond JSON-RPC's own: an id is a string or an integer, and null only
+// where an error answers a message whose id could not be read. The id is kept in
+// one spelling, so ids that mean the same compare equal. Members that an error
+// object has beside code, message and data are dropped and do not travel.
 //
 // Params, Result and Error.Data are parts of b: b must not be changed while the
 // message lives. The error is an *[Error]; with [ParseID] a caller finds the id
@@ -38,7 +38,7 @@ func Parse(b []byte) (*Message, error) {
 		return nil, parseError(err)
 	}
 	var env envelope
-	for it.next() {
+	for it.begin() && it.is(env.read(b, &it)) {
 		// A fault of the envelope is remembered, not returned: bad JSON further
 		// on is the graver fault.
 		if err := env.set(it.key, it.value); err != nil && env.fault == nil {
@@ -94,28 +94,6 @@ func ParseBatch(b []byte) (messages []*Message, batch bool, err error) {
 	return messages, true, nil
 }
 
-// ParseID finds the id that the answer to a message refused by [Parse] should
-// carry. It is zero when the message is no JSON object or has no single,
-// readable id (JSON-RPC 2.0 section 5: the answer then has id null).
-func ParseID(b []byte) ID {
-	it, err := openObject(b, skipSpace(b, 0), 0)
-	if err != nil || !utf8.Valid(b) {
-		return ID{}
-	}
-	var id ID
-	found := 0
-	for it.next() {
-		if key, _ := unquote(it.key); key == "id" {
-			found++
-			id, _ = parseID(it.value)
-		}
-	}
-	if it.err != nil || found != 1 {
-		return ID{}
-	}
-	return id
-}
-
 // AsID reads the value of an id, or of a progress token, which has the same
 // form (MCP, Progress). ok is false for anything but a string or an integer.
 func AsID(raw json.RawMessage) (id ID, ok bool) {
@@ -129,7 +107,16 @@ func AsID(raw json.RawMessage) (id ID, ok bool) {
 // envelope collects the raw members of one message. A nil slice means absent.
 type envelope struct {
 	jsonrpc, id, method, params, result, err []byte
+	targets                                  targets // in params
 	fault                                    error
+}
+
+// read passes the value of a member.
+func (e *envelope) read(b []byte, it *items) []byte {
+	if isParams(it.key) {
+		return e.targets.read(b, &it.scanner)
+	}
+	return it.scanner.Value()
 }
 
 func (e *envelope) set(rawKey, value []byte) error {
@@ -198,6 +185,9 @@ func (e *envelope) call() (*Message, error) {
 	if e.params != nil && e.params[0] != '{' && e.params[0] != '[' {
 		return nil, invalid("params must be an object")
 	}
+	if err := e.targets.fault(m.Method); err != nil {
+		return nil, err
+	}
 	if e.id == nil {
 		return m, nil
 	}
@@ -247,15 +237,11 @@ func parseID(raw []byte) (ID, error) {
 		}
 		return StringID(s), nil
 	case c == '-' || isDigit(c):
-		for _, d := range raw[1:] {
-			if !isDigit(d) {
-				return ID{}, invalid("the id %s is not an integer", shown(string(raw)))
-			}
+		text, ok := integer(string(raw))
+		if !ok {
+			return ID{}, invalid("the id %s is not an integer", shown(string(raw)))
 		}
-		if string(raw) == "-0" {
-			return IntID(0), nil
-		}
-		return ID{string(raw)}, nil
+		return ID{text}, nil
 	default:
 		return ID{}, invalid("the id must be a string or an integer")
 	}

@@ -37,6 +37,12 @@ func TestParseReadsEveryKindOfMessage(t *testing.T) {
 			&Message{ID: IntID(1), Error: &Error{Code: 1, Message: "m"}}, Response},
 		{"escaped key and values", `{"\u006asonrpc":"2\u002e0","id":"\u0061","method":"p\u0069ng"}`,
 			&Message{ID: StringID("a"), Method: "ping"}, Request},
+		{"other members twice, in params and below", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","URI":1,"arguments":{"name":1,"Name":2,"name":3}}}`,
+			&Message{ID: IntID(1), Method: "tools/call", Params: json.RawMessage(`{"name":"a","URI":1,"arguments":{"name":1,"Name":2,"name":3}}`)}, Request},
+		{"a name twice where it names nothing", `{"jsonrpc":"2.0","id":1,"method":"x/y","params":{"name":1,"Name":2,"name":3}}`,
+			&Message{ID: IntID(1), Method: "x/y", Params: json.RawMessage(`{"name":1,"Name":2,"name":3}`)}, Request},
+		{"a key with an escape that is no params", `{"jsonrpc":"2.0","r\u0065sult":{"name":1,"name":2},"id":1}`,
+			&Message{ID: IntID(1), Result: json.RawMessage(`{"name":1,"name":2}`)}, Response},
 		{"minus zero is zero", `{"jsonrpc":"2.0","id":-0,"method":"m"}`, &Message{ID: IntID(0), Method: "m"}, Request},
 		{"an id larger than any machine word", `{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m"}`,
 			&Message{ID: ID{"123456789012345678901234567890"}, Method: "m"}, Request},
@@ -89,8 +95,9 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown key", `{"jsonrpc":"2.0","id":1,"method":"a","meta":{}}`, CodeInvalidRequest},
 		{"empty key", `{"jsonrpc":"2.0","id":1,"method":"a","":{}}`, CodeInvalidRequest},
 		{"request with id null", `{"jsonrpc":"2.0","id":null,"method":"a"}`, CodeInvalidRequest},
-		{"fraction", `{"jsonrpc":"2.0","id":1.0,"method":"a"}`, CodeInvalidRequest},
-		{"exponent", `{"jsonrpc":"2.0","id":1e2,"method":"a"}`, CodeInvalidRequest},
+		{"fraction", `{"jsonrpc":"2.0","id":1.5,"method":"a"}`, CodeInvalidRequest},
+		{"exponent", `{"jsonrpc":"2.0","id":1e-2,"method":"a"}`, CodeInvalidRequest},
+		{"exponent beyond all reason", `{"jsonrpc":"2.0","id":1e999999999999999999999,"method":"a"}`, CodeInvalidRequest},
 		{"id true", `{"jsonrpc":"2.0","id":true,"method":"a"}`, CodeInvalidRequest},
 		{"half a surrogate pair", `{"jsonrpc":"2.0","id":"\ud800","method":"a"}`, CodeInvalidRequest},
 		{"empty method", `{"jsonrpc":"2.0","id":1,"method":""}`, CodeInvalidRequest},
@@ -109,6 +116,18 @@ func TestParseRefuses(t *testing.T) {
 		{"error without message", `{"jsonrpc":"2.0","id":1,"error":{"code":1}}`, CodeInvalidRequest},
 		{"error code twice", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2,"message":"m"}}`, CodeInvalidRequest},
 		{"error code in another case", `{"jsonrpc":"2.0","id":1,"error":{"code":1,"Code":2,"message":"m"}}`, CodeInvalidRequest},
+		{"tool in another case", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","Name":"pid"}}`, CodeInvalidParams},
+		{"tool in another case alone", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"NAME":"echo"}}`, CodeInvalidParams},
+		{"tool twice", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"name":"b"}}`, CodeInvalidParams},
+		{"tool twice, before the method", `{"params":{"name":"a","name":"b"},"jsonrpc":"2.0","id":1,"method":"tools/call"}`, CodeInvalidParams},
+		{"tool twice, all escaped", `{"jsonrpc":"2.0","id":1,"method":"tools/call","p\u0061rams":{"name":"a","n\u0061me":"b"}}`, CodeInvalidParams},
+		{"tool with a trailing NUL", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name\u0000":"b"}}`, CodeInvalidParams},
+		{"tool with a leading NUL", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","\u0000name":"b"}}`, CodeInvalidParams},
+		{"prompt in another case", `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"a","nAme":"b"}}`, CodeInvalidParams},
+		{"URI twice", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:b","uri":"a:c"}}`, CodeInvalidParams},
+		{"URI in another case", `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:b","URI":"a:c"}}`, CodeInvalidParams},
+		{"URI in another case, to unsubscribe", `{"jsonrpc":"2.0","id":1,"method":"resources/unsubscribe","params":{"uRi":"a:b"}}`, CodeInvalidParams},
+		{"task twice, with the Kelvin sign and a long s", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"a","ta\u017f\u212aId":"b"}}`, CodeInvalidParams},
 		{"bad envelope and bad JSON: JSON counts", `{"Method":1,`, CodeParse},
 	}
 	for _, tt := range tests {
@@ -125,26 +144,6 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("message of %d bytes echoes hostile input", len(rpc.Message))
 			}
 		})
-	}
-}
-
-func TestParseIDFindsTheIDOfARefusedMessage(t *testing.T) {
-	tests := []struct {
-		in   string
-		want ID
-	}{
-		{`{"jsonrpc":"2.0","id":5,"method":""}`, IntID(5)},
-		{`{"ID":1,"id":"a","Method":"x"}`, StringID("a")},
-		{`{"id":1,"id":2,"method":"m"}`, ID{}},
-		{`{"id":1.5,"method":"m"}`, ID{}},
-		{`{"id":1,"method":`, ID{}},
-		{`[{"id":1}]`, ID{}},
-		{``, ID{}},
-	}
-	for _, tt := range tests {
-		if got := ParseID([]byte(tt.in)); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.in, got, tt.want)
-		}
 	}
 }
 
@@ -306,6 +305,19 @@ func BenchmarkParse(b *testing.B) {
 
 func BenchmarkParseLarge(b *testing.B) {
 	large := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("lorem ipsum ", 1<<16) + `"}]}}`)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(large)))
+	for b.Loop() {
+		if _, err := Parse(large); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkParseLargeCall is a tools/call with many arguments.
+func BenchmarkParseLargeCall(b *testing.B) {
+	large := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"rows":[` +
+		strings.TrimSuffix(strings.Repeat(`{"name":"lorem","value":1.25,"tags":["a","b"]},`, 1<<14), ",") + `]},"name":"insert"}}`)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(large)))
 	for b.Loop() {

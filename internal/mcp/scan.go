@@ -65,17 +65,26 @@ func open(b []byte, i, depth int, opening byte) (it items, err error) {
 	return it, it.scanner.Err()
 }
 
-func (it *items) next() bool {
+func (it *items) next() bool { return it.begin() && it.is(it.scanner.Value()) }
+
+// begin is the first half of next: it goes to the value of the next item.
+func (it *items) begin() bool {
 	s := &it.scanner
 	if s.Next(&it.walk) {
 		it.key, it.start = s.Key(), s.At()
-		it.value, it.end = s.Value(), s.At()
-		if it.value != nil {
-			return true
-		}
+		return true
 	}
 	it.i, it.err = s.At(), s.Err()
 	return false
+}
+
+// is is the other half: value is what the scanner has passed, nil after a fault.
+func (it *items) is(value []byte) bool {
+	it.value, it.end = value, it.scanner.At()
+	if value == nil {
+		it.i, it.err = it.scanner.At(), it.scanner.Err()
+	}
+	return value != nil
 }
 
 // unquote decodes the JSON string b, quotes included, that the scanner has

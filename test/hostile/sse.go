@@ -235,7 +235,7 @@ type PostFault struct {
 // message.
 func PostFaults() map[string]PostFault {
 	out := map[string]PostFault{
-		"answers in the body": {Want: Endless, Post: func(w http.ResponseWriter, _ *http.Request, c *Call, _ *events) {
+		"answers in the body": {Want: Good, Post: func(w http.ResponseWriter, _ *http.Request, c *Call, _ *events) {
 			w.Header().Set("Content-Type", mcp.TypeJSON)
 			_, _ = io.WriteString(w, c.Good())
 		}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type flight struct {
 	err    error
 	// onEnd is called when f has ended, unless it was by deliverTo. It does not wait.
 	onEnd func()
+	read  bool // the server has shown that it could read it
 }
 
 // wait returns the server's answer with the client's id, or why there is none.
@@ -73,10 +75,25 @@ type inflight struct {
 	doubt, logDoubt time.Time
 	// unasked: the server has logged when no request asked it to.
 	unasked bool
+
+	lost lostAnswers
+	// told is the number that the first request after the last notification to the
+	// server had or will have; 0 when one of those was answered since.
+	told int64
 }
 
+// maxFirstID bounds the id of a table's first request. It leaves as many again
+// before the end of the 31 bits that some servers have for a number, and is far from
+// the 2^53 that every JSON reader takes exactly (RFC 8259 section 6).
+const maxFirstID = 1 << 30
+
+// newInflight makes a table whose ids begin anywhere. A server that mixes up its
+// sessions does not find the same id in another, where its answer would be somebody
+// else's; and one in which a session goes on that another process of ours began has
+// not seen them (MCP, Base protocol, Requests: an id must not be used before).
 func newInflight(shared bool) *inflight {
 	t := &inflight{byID: map[mcp.ID]*flight{}}
+	t.last.Store(rand.Int64N(maxFirstID))
 	t.shared.Store(shared)
 	return t
 }
@@ -127,51 +144,9 @@ func (t *inflight) marks(x *gateway.Exchange) (token json.RawMessage, logs bool,
 func (t *inflight) remove(f *flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.byID, f.id)
-}
-
-// deliver gives the response m to the flight it answers and reports whether
-// there is one. An error without id answers a message that the server could not
-// read: it is the only flight's, if there is only one.
-func (t *inflight) deliver(m *mcp.Message) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.byID[m.ID]
-	if f == nil && m.ID.IsZero() && m.Error != nil {
-		f = t.only()
-	}
-	if f == nil {
-		return false
-	}
-	t.complete(f, m)
-	return true
-}
-
-// deliverTo is deliver for a response that came where only f's can come. One
-// to another request is refused.
-func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[f.id] != f || m.ID != f.id && !(m.ID.IsZero() && m.Error != nil) {
-		return false
-	}
-	f.onEnd = nil
-	t.complete(f, m)
-	return true
-}
-
-// complete ends f with its answer. The caller holds mu.
-func (t *inflight) complete(f *flight, m *mcp.Message) {
-	f.answer = &mcp.Message{ID: f.own, Result: m.Result, Error: m.Error}
-	t.end(f)
-}
-
-// end takes f out, whose answer or error is set. The caller holds mu.
-func (t *inflight) end(f *flight) {
-	delete(t.byID, f.id)
-	close(f.done)
-	if f.onEnd != nil {
-		f.onEnd()
+	if t.byID[f.id] == f {
+		delete(t.byID, f.id)
+		t.unanswered(f)
 	}
 }
 
@@ -215,26 +190,8 @@ func (t *inflight) settle(f *flight, err error) {
 	if t.byID[f.id] == f {
 		f.err = err
 		t.end(f)
+		t.unanswered(f)
 	}
-}
-
-// unreadable deals with b, which a server sent as a message and [mcp.Parse]
-// refused with err: if its id tells whose answer it was, that flight ends with
-// an error. It reports whether nobody can be left waiting for what was in b,
-// which also holds for text that is no JSON object or array at all, such as a
-// log line.
-func (t *inflight) unreadable(b []byte, err error) bool {
-	if !isJSONText(b) {
-		return true
-	}
-	t.mu.Lock()
-	f := t.byID[mcp.ParseID(b)]
-	t.mu.Unlock()
-	if f == nil {
-		return false
-	}
-	t.settle(f, gone("the server's answer to %s cannot be understood: %v", f.method, err))
-	return true
 }
 
 // has reports whether f still waits for its answer.
@@ -316,6 +273,7 @@ func (t *inflight) forsake(f *flight, until time.Time) bool {
 		return false
 	}
 	delete(t.byID, f.id)
+	defer t.unanswered(f)
 	if f.method == mcp.MethodSubscriptionsListen {
 		return true // its messages say what they belong to
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +49,26 @@ func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
 	table.remove(one)
 	if table.deliver(mcp.NewResult(out1.ID, json.RawMessage(`1`))) {
 		t.Error("an answer found a request that was removed")
+	}
+}
+
+// A server that mixes up its sessions answers nobody else's request.
+func TestIDsOfTwoSessionsDiffer(t *testing.T) {
+	const sessions, requests = 50, 20
+	seen := map[mcp.ID]int{}
+	for n := range sessions {
+		table := newInflight(n%2 == 0)
+		for range requests {
+			_, out, _ := launch(t, table, mcp.IntID(1), `{}`)
+			seen[out.ID]++
+			if id, err := strconv.ParseInt(out.ID.String(), 10, 64); err != nil || id < 1 || id > math.MaxInt32 {
+				t.Fatalf("id %s toward the server", out.ID)
+			}
+		}
+	}
+	// By chance two sessions overlap in one of some 20,000 runs, three in none.
+	if len(seen) < (sessions-1)*requests {
+		t.Errorf("%d ids for %d requests", len(seen), sessions*requests)
 	}
 }
 

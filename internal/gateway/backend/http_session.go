@@ -144,6 +144,7 @@ func (s *httpSession) Notify(ctx context.Context, m *mcp.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
+	s.flights.tell()
 	err := s.push(ctx, m, m.Method)
 	if errors.Is(err, context.Canceled) && s.ctx.Err() != nil {
 		return errClosed(s.remote.String())

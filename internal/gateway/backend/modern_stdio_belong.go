@@ -66,7 +66,11 @@ func (t *inflight) endSubscription(m *mcp.Message) bool {
 func (t *inflight) subscription(id mcp.ID) *flight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.listening(id)
+	f := t.listening(id)
+	if f != nil {
+		f.read = true
+	}
+	return f
 }
 
 // listening is the listen request with the id. The caller holds mu.

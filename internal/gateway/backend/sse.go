@@ -195,7 +195,7 @@ func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 	posting, cancel := context.WithCancel(c.ctx)
 	started := c.work.start(func() {
 		defer cancel()
-		if err := c.post(posting, out, out.Method); err != nil {
+		if err := c.put(posting, out, f); err != nil {
 			c.flights.settle(f, err)
 		}
 	})
@@ -214,8 +214,41 @@ func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, er
 	return answer, err
 }
 
-// post POSTs one message; what it is answered with comes on the stream.
+// put POSTs the request of f, whose answer is looked for in the response too: some
+// servers give it there, and not on the stream. Anything else there means nothing in
+// this transport.
+func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *flight) error {
+	resp, err := c.take(ctx, m, m.Method)
+	if err != nil {
+		return err
+	}
+	if mediaType(resp) != mcp.TypeJSON {
+		discard(resp)
+		return nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := c.readJSON(resp)
+	if err != nil {
+		return nil // it may come on the stream
+	}
+	answer, err := mcp.Parse(body)
+	if err != nil || answer.Kind() != mcp.Response || !c.flights.deliverTo(f, answer) {
+		c.log.Debug("what a POST was answered with is passed over: the answer comes on the stream", "method", f.method)
+	}
+	return nil
+}
+
+// post POSTs one message that has no answer.
 func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
+	resp, err := c.take(ctx, m, what)
+	if err == nil {
+		discard(resp)
+	}
+	return err
+}
+
+// take POSTs one message; the response says that the server took it.
+func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.Response, error) {
 	h := http.Header{}
 	c.mu.Lock()
 	version := c.version
@@ -225,20 +258,19 @@ func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
 	}
 	resp, err := c.remote.post(ctx, c.endpoint, h, m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if resp.StatusCode/100 != 2 {
 		refused := c.refused(resp, what)
 		if version == "" || !refused.meansSessionGone() {
-			return refused.err()
+			return nil, refused.err()
 		}
 		// The stream may be open still, but nothing comes on it any more.
 		err := sessionGone(c.remote.String())
 		c.lose(err)
-		return err
+		return nil, err
 	}
-	discard(resp)
-	return nil
+	return resp, nil
 }
 
 // read handles what comes on the stream until it ends; then everything that
@@ -285,7 +317,7 @@ func (c *sseConn) readEvents(s *eventStream) error {
 // answer that has come and gone.
 func (c *sseConn) handle(data []byte) error {
 	m, err := mcp.Parse(data)
-	if err != nil && c.flights.unreadable(data, err) {
+	if err != nil && c.flights.unreadable(data, err, nil) {
 		c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
 		return nil
 	}

@@ -2,7 +2,9 @@ package backend
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -11,6 +13,51 @@ import (
 
 func sayDone(m *mcp.Message, write func(string)) {
 	write(string(mcp.NewResult(m.ID, json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`)).Encode()))
+}
+
+// Some servers answer a POST with the answer, as if there were no stream.
+func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
+	const onStream = "on the stream"
+	result := func(id mcp.ID, text string) string {
+		return string(mcp.NewResult(id, json.RawMessage(`{"content":[{"type":"text","text":"`+text+`"}]}`)).Encode())
+	}
+	for name, tt := range map[string]struct {
+		contentType string
+		body        func(id mcp.ID) string
+		want        string
+	}{
+		"the answer":            {"application/json; charset=utf-8", func(id mcp.ID) string { return result(id, "in the body") }, "in the body"},
+		"an error":              {mcp.TypeJSON, func(id mcp.ID) string { return string(mcp.NewError(id, mcp.CodeInvalidParams, "no").Encode()) }, "rpc error -32602: no"},
+		"an error without id":   {mcp.TypeJSON, func(mcp.ID) string { return string(mcp.NewError(mcp.ID{}, mcp.CodeParse, "no").Encode()) }, "rpc error -32700: no"},
+		"another's answer":      {mcp.TypeJSON, func(mcp.ID) string { return result(mcp.IntID(-5), "another's") }, onStream},
+		"the request again":     {mcp.TypeJSON, func(id mcp.ID) string { return `{"jsonrpc":"2.0","id":` + id.String() + `,"method":"tools/call"}` }, onStream},
+		"no message":            {mcp.TypeJSON, func(mcp.ID) string { return `{"status":"accepted"}` }, onStream},
+		"no JSON":               {mcp.TypeJSON, func(mcp.ID) string { return `Accepted` }, onStream},
+		"nothing":               {mcp.TypeJSON, func(mcp.ID) string { return `` }, onStream},
+		"the answer as a text":  {"text/plain", func(id mcp.ID) string { return result(id, "in the body") }, onStream},
+		"more than an answer":   {mcp.TypeJSON, func(id mcp.ID) string { return result(id, "in the body") + "{}" }, onStream},
+		"more than can be read": {mcp.TypeJSON, func(mcp.ID) string { return strings.Repeat(" ", mcp.MaxEvent+1) }, onStream},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			var id mcp.ID
+			s := newSSEScript(func(m *mcp.Message, _ func(string)) { id = m.ID })
+			s.hang = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", tt.contentType)
+				_, _ = io.WriteString(w, tt.body(id))
+				_ = http.NewResponseController(w).Flush()
+				if tt.want == onStream {
+					s.stream <- mcp.AppendEvent(nil, mcp.Event{Data: []byte(result(id, onStream))})
+				}
+			}
+			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+			for range 2 {
+				if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			}
+		})
+	}
 }
 
 // A server may answer on the stream before the POST is over, but not leave that open for

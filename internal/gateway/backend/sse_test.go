@@ -173,6 +173,9 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 		"what may have been an answer": {func(*sseScript) func(*mcp.Message, func(string)) {
 			return func(_ *mcp.Message, write func(string)) { write(`{"jsonrpc":"2.0","id":1,`) }
 		}, "not a JSON-RPC message", true},
+		"an answer that cannot be read to its end": {func(*sseScript) func(*mcp.Message, func(string)) {
+			return func(_ *mcp.Message, write func(string)) { write(`{"result":{"ratio":NaN},"id":2}`) }
+		}, "an answer of the server cannot be understood", false},
 		"an error to an unreadable request": {func(*sseScript) func(*mcp.Message, func(string)) {
 			return func(_ *mcp.Message, write func(string)) {
 				write(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot read that"}}`)

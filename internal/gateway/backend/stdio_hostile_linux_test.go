@@ -61,13 +61,19 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		{"split", "joined"},
 		{"unreadable", "error: the server's answer to tools/call cannot be understood: a message must have a method, or a result, or an error, and only one of them"},
 		{"without id", "rpc error -32700: I could not read that"},
+		{"another spelling", "right"},
+		{"not a number", "error: the server's answer to tools/call cannot be understood: the message is not valid JSON"},
+		{"not a number, and the id behind it", "error: an answer of the server cannot be understood: the message is not valid JSON"},
+		{"not UTF-8", "error: the server's answer to tools/call cannot be understood: the message is not valid JSON: it is not UTF-8"},
+		{"a question that cannot be read", "right"},
 	}
 	for _, tt := range tests {
 		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(tt.tool+" "+name, func(t *testing.T) {
 				_, b := crudeBackend(t, StdioConfig{})
 				conn := openAs(t, b, client, quiet{})
-				if got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), quiet{}))); got != tt.want {
+				got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), quiet{})))
+				if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.HasPrefix(got, tt.want)) {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 				if got := ask(t, conn, "echo", "well"); got != "well" {
@@ -75,6 +81,57 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A server that does not know notifications/initialized may say so, and mean nobody's
+// request, also when its words come after a request.
+func TestStdioServerThatAnswersNotifications(t *testing.T) {
+	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		t.Run(name, func(t *testing.T) {
+			_, b := crudeBackend(t, StdioConfig{})
+			conn := openAs(t, b, client, quiet{})
+			if got := text(conn.Do(testContext(t), exchange(tool("answers to notifications", ""), quiet{}))); got != "right" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// When a server could not read one of several requests, and does not say which, the
+// others get their answers; who is left gets the error.
+func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		client *gateway.Client
+		want   string
+	}{
+		"shared": {plain(), "error: the server's answer is lost: it sent one that does not say which request it is for"},
+		"own":    {fullClient(), "rpc error -32700: I could not read that"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, b := crudeBackend(t, StdioConfig{})
+			conn, other := openAs(t, b, tt.client, newPeer()), openAs(t, b, tt.client, newPeer())
+			first, _ := hold(testContext(t), t, conn, "a", newPeer())
+			second, _ := hold(testContext(t), t, conn, "b", newPeer())
+			unread := begin(testContext(t), conn, exchange(tool("cannot be parsed", ""), newPeer()))
+			for _, held := range []struct {
+				name string
+				done <-chan outcome
+			}{{"a", first}, {"b", second}} {
+				if got := ask(t, conn, "release", held.name); got != "released" {
+					t.Fatal(got)
+				}
+				if got := text(wait(t, held.done)); got != held.name {
+					t.Errorf("the held call %s: %s", held.name, got)
+				}
+			}
+			if got := text(wait(t, unread)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if got := ask(t, other, "echo", "well"); got != "well" {
+				t.Errorf("another session: %s", got)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,8 @@ type stdioProcess struct {
 	words     workers // what the server is still to be told before its input ends
 	abandoned atomic.Int64
 	modern    modernState // of a process of the stateless era
+	// complained: it has been said that the server answers without an id.
+	complained atomic.Bool
 
 	once    sync.Once
 	why     error         // set before closing is closed
@@ -268,7 +270,11 @@ func (p *stdioProcess) handle(m *mcp.Message) {
 	}
 	switch m.Kind() {
 	case mcp.Response:
-		if !p.flights.deliver(m) {
+		switch {
+		case p.flights.deliver(m):
+		case isNameless(m) && !p.complained.Swap(true):
+			p.log.Warn("the server could not read a message, or does not say which it answers", "error", printable(m.Error.Message), "code", m.Error.Code)
+		default:
 			p.log.Debug("an answer of the server is for no request, or came too late", "id", m.ID.String())
 		}
 	case mcp.Request:

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,6 +101,11 @@ func (c *crude) serve() {
 		line, err := c.lines.ReadBytes('\n')
 		if err != nil {
 			return
+		}
+		if bytes.Contains(line, []byte(`"cannot be parsed"`)) {
+			c.raw(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"I could not read that"}}`)
+			c.out.Flush()
+			continue
 		}
 		m, err := mcp.Parse(line)
 		if err != nil {
@@ -285,6 +291,22 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{},"error":{"code":1,"message":"both"}}`)
 	case "without id":
 		c.raw(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"I could not read that"}}`)
+	case "another spelling":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `.0,"result":{"content":[{"type":"text","text":"right"}]}}`)
+	case "not a number":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"structuredContent":{"ratio":NaN}}}`)
+	case "not a number, and the id behind it":
+		c.raw(`{"result":{"structuredContent":{"ratio":NaN}},"jsonrpc":"2.0","id":` + m.ID.String() + `}`)
+	case "not UTF-8":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"content":[{"type":"text","text":"` + "M\xfcnchen" + `"}]}}`)
+	case "a question that cannot be read":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"method":"sampling/createMessage","params":{"temperature":NaN}}`)
+		c.answer(m, "right")
+	case "answers to notifications":
+		for _, outcome := range []string{`"error":{"code":-32601,"message":"no such method"}`, `"result":{}`} {
+			c.raw(`{"jsonrpc":"2.0","id":null,` + outcome + `}`)
+		}
+		c.answer(m, "right")
 	case "flood":
 		for i := range 20000 {
 			c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"nobody's","progress":%d}`, i))

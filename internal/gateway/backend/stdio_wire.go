@@ -28,6 +28,9 @@ var errLineTooLong = errors.New("a line is too long")
 // newlines and must not contain embedded ones). It returns when the line is
 // handed over for writing, or ctx or the process ends.
 func (p *stdioProcess) send(ctx context.Context, m *mcp.Message) error {
+	if m.Kind() == mcp.Notification {
+		p.flights.tell()
+	}
 	return p.put(ctx, append(m.Encode(), '\n'))
 }
 
@@ -99,7 +102,7 @@ func (p *stdioProcess) read() error {
 			}
 			continue
 		}
-		p.flights.unreadable(line, err)
+		p.flights.unreadable(line, err, nil)
 		if garbage++; garbage >= maxGarbage {
 			return gone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxGarbage)
 		}

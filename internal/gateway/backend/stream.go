@@ -209,7 +209,7 @@ func (c *streamableConn) pump(s *openStream, f *flight, state *streamState) (ans
 		messages, err := c.parse(ev.Data)
 		if err != nil {
 			c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
-			if !c.flights.unreadable(ev.Data, err) && f != nil && c.flights.has(f) {
+			if !c.flights.unreadable(ev.Data, err, f) && f != nil && c.flights.has(f) {
 				return false, errNotMessage
 			}
 			continue

@@ -68,6 +68,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"stream of an unreadable answer", func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 			write(200, asEvents, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{},\"Result\":{}}\n\n", m.ID))(w, nil, nil)
 		}, "cannot be understood"},
+		{"stream of an answer that cannot be read to its end", write(200, asEvents, "data: {\"result\":{\"ratio\":NaN},\"id\":2}\n\n"), "cannot be understood"},
 		{"connection cut", func(http.ResponseWriter, *http.Request, *mcp.Message) { panic(http.ErrAbortHandler) }, "cannot be reached"},
 		{"connection cut in the body", func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 			w.Header().Set("Content-Type", asJSON)
@@ -199,25 +200,26 @@ func rpcStatus(w http.ResponseWriter, status, code int, message string) {
 
 func TestHandshakeFailsWithAReason(t *testing.T) {
 	result := func(body string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			sent, _ := io.ReadAll(r.Body)
 			w.Header().Set("Content-Type", mcp.TypeJSON)
-			_, _ = io.WriteString(w, body)
+			_, _ = io.WriteString(w, strings.Replace(body, "ID", mcp.ParseID(sent).String(), 1))
 		}
 	}
 	tests := map[string]struct {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"unknown version":   {result(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"1999-01-01"}}`), "1999-01-01"},
-		"stateless version": {result(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2026-07-28"}}`), "2026-07-28"},
-		"no version":        {result(`{"jsonrpc":"2.0","id":1,"result":{}}`), "without a protocolVersion"},
-		"version a number":  {result(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}`), "must be a string"},
-		"two versions":      {result(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","ProtocolVersion":"x"}}`), "another spelling"},
-		"result an array":   {result(`{"jsonrpc":"2.0","id":1,"result":[]}`), "must be an object"},
-		"its own error":     {result(`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"only 2026-07-28 here"}}`), "only 2026-07-28 here"},
+		"unknown version":   {result(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"1999-01-01"}}`), "1999-01-01"},
+		"stateless version": {result(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2026-07-28"}}`), "2026-07-28"},
+		"no version":        {result(`{"jsonrpc":"2.0","id":ID,"result":{}}`), "without a protocolVersion"},
+		"version a number":  {result(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":1}}`), "must be a string"},
+		"two versions":      {result(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-11-25","ProtocolVersion":"x"}}`), "another spelling"},
+		"result an array":   {result(`{"jsonrpc":"2.0","id":ID,"result":[]}`), "must be an object"},
+		"its own error":     {result(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32022,"message":"only 2026-07-28 here"}}`), "only 2026-07-28 here"},
 		"a bad session id": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(mcp.HeaderSessionID, "sess ion")
-			result(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}`)(w, r)
+			result(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-11-25"}}`)(w, r)
 		}, "visible ASCII"},
 		"not there": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, "404"},
 	}

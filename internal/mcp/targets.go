@@ -1,0 +1,104 @@
+package mcp
+
+import "github.com/toolhaven/toolhaven/internal/strictjson"
+
+// targets are the members of params by which a request says what it is for. Who
+// decides about a request and who carries it out must find the same one, so a
+// message is refused in which there is one twice, or beside it one that some reader
+// takes for it ([shadows]). They are looked for while the message is read.
+type targets struct {
+	name, uri, taskID seen
+}
+
+// seen is what there is of one of them.
+type seen struct {
+	n      int    // in its own spelling
+	shadow string // another spelling, "" for none
+}
+
+// targetOf is the member of params that names what a request of the method is for,
+// "" for none.
+func targetOf(method string) string {
+	switch method {
+	case MethodResourcesSubscribe, MethodResourcesUnsubscribe:
+		return "uri"
+	}
+	return MirroredName(method)
+}
+
+// isParams reports whether a key may be params; with escapes in it, it may be any.
+func isParams(rawKey []byte) bool {
+	return string(rawKey) == `"params"` || containsBackslash(rawKey)
+}
+
+// read passes the value in text before which s stands, as [strictjson.Scanner.Value]
+// does.
+func (t *targets) read(text []byte, s *strictjson.Scanner) []byte {
+	if s.Kind() != '{' {
+		return s.Value()
+	}
+	start := s.At()
+	for members := s.Enter(); s.Next(&members); {
+		t.see(s.Key())
+		s.Value()
+	}
+	if s.Err() != nil {
+		return nil
+	}
+	return text[start:s.At():s.At()]
+}
+
+func (t *targets) see(rawKey []byte) {
+	if len(rawKey) < 2 {
+		return
+	}
+	key := rawKey[1 : len(rawKey)-1]
+	if containsBackslash(key) {
+		text, _ := unquote(rawKey)
+		key = []byte(text)
+	}
+	if len(key) == 0 {
+		return
+	}
+	switch key[0] {
+	case 'n', 'N':
+		t.name.note(key, "name")
+	case 'u', 'U':
+		t.uri.note(key, "uri")
+	case 't', 'T':
+		t.taskID.note(key, "taskId")
+	case 0: // which some readers lose
+		t.name.note(key, "name")
+		t.uri.note(key, "uri")
+		t.taskID.note(key, "taskId")
+	}
+}
+
+func (s *seen) note(key []byte, want string) {
+	if string(key) == want {
+		s.n++
+	} else if s.shadow == "" && shadows(string(key), want) {
+		s.shadow = string(key)
+	}
+}
+
+// fault is what is wrong with the one that a request of the method has.
+func (t *targets) fault(method string) error {
+	var s seen
+	want := targetOf(method)
+	switch want {
+	case "name":
+		s = t.name
+	case "uri":
+		s = t.uri
+	case "taskId":
+		s = t.taskID
+	}
+	switch {
+	case s.n > 1:
+		return badParams("the key %q is twice in the params", want)
+	case s.shadow != "":
+		return badParams("the key %s in the params is another spelling of %q", shown(s.shadow), want)
+	}
+	return nil
+}
