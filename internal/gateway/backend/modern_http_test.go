@@ -279,7 +279,7 @@ func TestModernHTTPRefusals(t *testing.T) {
 			m := modernAt(t, answerBy(func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 				posts.Add(1)
 				w.Header().Set("Content-Type", mcp.TypeJSON)
-				w.Header().Set("Location", "/elsewhere")
+				w.Header().Set("Location", "https://elsewhere.example/mcp")
 				w.WriteHeader(tt.status)
 				if tt.status != http.StatusNoContent {
 					_, _ = io.WriteString(w, tt.body)

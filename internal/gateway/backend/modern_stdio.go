@@ -143,8 +143,11 @@ func (s modernStdio) Close() error { return nil }
 // exchange that it says it belongs to.
 func (p *stdioProcess) notifyModern(m *mcp.Message) {
 	pass := p.flights.notifyModern
-	if m.Method == mcp.NotificationCancelled {
+	switch {
+	case m.Method == mcp.NotificationCancelled:
 		pass = p.flights.endSubscription
+	case isChange(m.Method) && !isMarked(m):
+		pass = p.modern.subscriptions.unmarked
 	}
 	if !pass(m) {
 		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told",

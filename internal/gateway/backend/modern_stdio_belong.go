@@ -18,7 +18,7 @@ func (t *inflight) notifyModern(m *mcp.Message) bool {
 	}
 	if !subscribed {
 		if isSessionWide(m.Method) || m.Method == mcp.NotificationSubscribed {
-			return false // only a subscription has these
+			return false // only a subscription has these: see [subscriptions.unmarked]
 		}
 		if m.Method == mcp.NotificationProgress {
 			// Progress of a request that is answered already is nobody's.

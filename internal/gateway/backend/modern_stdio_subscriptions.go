@@ -313,6 +313,26 @@ func (u *upstream) Notify(m *mcp.Message) {
 	close(u.acked)
 }
 
+// unmarked passes on a change that names no subscription, and reports whether there
+// is one. Every message of a subscription must name it (MCP 2026-07-28, Subscriptions),
+// but over stdio mcp-go's (v1.2.1) do not, and here they can only be about this one.
+func (h *subscriptions) unmarked(m *mcp.Message) bool {
+	h.mu.Lock()
+	up := h.current
+	h.mu.Unlock()
+	if up == nil {
+		return false
+	}
+	up.Notify(m)
+	return true
+}
+
+// isMarked: m names a subscription, or cannot be read.
+func isMarked(m *mcp.Message) bool {
+	_, found, err := mcp.Lookup(m.Params, "_meta", mcp.MetaSubscription)
+	return found || err != nil
+}
+
 // Ask is not called: see [stdioProcess.ask].
 func (u *upstream) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 	return nil, errNoQuestions

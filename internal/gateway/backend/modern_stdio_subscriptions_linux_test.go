@@ -28,10 +28,11 @@ func TestModernStdioSubscriptions(t *testing.T) {
 		for range 3 {
 			askModern(t, m, "changed for all", "")
 			askModern(t, m, "changed for nobody", "")
-			askModern(t, m, "changed", "") // without a mark
+			askModern(t, m, "changed", "") // without a mark, as mcp-go's: of whatever is subscribed to
+			askModern(t, m, "updated", "") // which nobody watches
 		}
 		for i, p := range peers {
-			for range 3 {
+			for range 6 {
 				mustBelong(t, p.next(t, mcp.NotificationToolsChanged).Params, ids[i])
 			}
 			if len(p.notes) > 0 {

@@ -34,10 +34,25 @@ func newRemote(rawURL string, transport http.RoundTripper) (*remote, error) {
 		return nil, errors.New("the server's URL must be an absolute http or https URL")
 	}
 	return &remote{url: u, client: &http.Client{
-		Transport: transport,
-		// A redirect could lead a credential, or the call, to another server.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: transport, CheckRedirect: sameServer,
 	}}, nil
+}
+
+// maxRedirects bounds how often one request is redirected.
+const maxRedirects = 3
+
+// sameServer follows a redirect that leads the request as it is (RFC 9110 section
+// 15.4.8 and 9) elsewhere at the same origin: servers that mount the protocol at a path
+// redirect /mcp to /mcp/. Any other could lead a credential, or the call, to another
+// server, or make something else of the call.
+func sameServer(req *http.Request, via []*http.Request) error {
+	status, from := req.Response.StatusCode, via[0].URL
+	asItIs := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
+	if !asItIs || len(via) > maxRedirects || !sameOrigin(req.URL, from) {
+		return http.ErrUseLastResponse
+	}
+	req.URL.User = from.User // which net/http makes a credential of
+	return nil
 }
 
 // newTransport is the default RoundTripper, with the house's header limit.
@@ -166,7 +181,7 @@ func (r *remote) refused(resp *http.Response, what string) *refusal {
 	case resp.StatusCode == http.StatusForbidden:
 		f.text = fmt.Sprintf("the server at %s does not allow %s (HTTP %s); check what its credential may do", r, what, status)
 	case resp.StatusCode/100 == 3:
-		f.text = fmt.Sprintf("the server at %s redirects %s (HTTP %s), and redirects are not followed; use the URL it ends at", r, what, status)
+		f.text = fmt.Sprintf("the server at %s redirects %s%s (HTTP %s), and such redirects are not followed; use the URL it ends at", r, what, whereTo(resp), status)
 	default:
 		f.text = fmt.Sprintf("the server at %s refused %s with HTTP %s", r, what, status)
 	}
@@ -176,6 +191,15 @@ func (r *remote) refused(resp *http.Response, what string) *refusal {
 		f.text += ": " + shown
 	}
 	return f
+}
+
+// whereTo says where a redirect leads, without what may be secret.
+func whereTo(resp *http.Response) string {
+	u, err := resp.Location()
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return " to " + printable((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String())
 }
 
 func (f *refusal) err() error { return &refusedError{f.status, gone("%s", f.text)} }

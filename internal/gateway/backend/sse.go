@@ -135,7 +135,7 @@ func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
 		if ev.Name != mcp.EventEndpoint {
 			continue
 		}
-		if s.endpoint, err = r.sameOrigin(string(ev.Data)); err != nil {
+		if s.endpoint, err = r.endpoint(string(ev.Data)); err != nil {
 			_ = resp.Body.Close()
 			return nil, err
 		}
@@ -143,18 +143,24 @@ func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
 	}
 }
 
-// sameOrigin resolves the URL of an endpoint event. A server that could name
+// endpoint resolves the URL of an endpoint event. A server that could name
 // another origin would have us send requests, and credentials, anywhere.
-func (r *remote) sameOrigin(ref string) (*url.URL, error) {
+func (r *remote) endpoint(ref string) (*url.URL, error) {
 	u, err := r.url.Parse(strings.TrimSpace(ref))
 	if err != nil {
 		return nil, gone("the server at %s named an endpoint that is no URL", r)
 	}
-	if origin(u) != origin(r.url) || u.User != nil {
+	if !sameOrigin(u, r.url) {
 		return nil, gone("the server at %s named the endpoint %s, which is of another origin; messages are not sent there", r, printable(origin(u)))
 	}
 	u.User, u.Fragment = r.url.User, ""
 	return u, nil
+}
+
+// sameOrigin reports whether u is of the origin of base, and names no other user. A
+// relative reference takes the user of its base with it (RFC 3986 section 5.2.2).
+func sameOrigin(u, base *url.URL) bool {
+	return origin(u) == origin(base) && (u.User == nil || base.User != nil && *u.User == *base.User)
 }
 
 // origin is scheme, host and port (RFC 6454, section 4).

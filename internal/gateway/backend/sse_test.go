@@ -108,7 +108,7 @@ func TestSSEEndpointMayBeRelativeOrWhole(t *testing.T) {
 		"/m?s=1": "http://Example.com:80/m?s=1", "m": "http://Example.com:80/a/m", "?s=2": "http://Example.com:80/a/sse?s=2",
 		" http://example.com/m#f ": "http://example.com/m",
 	} {
-		if got, err := r.sameOrigin(ref); err != nil || got.String() != want {
+		if got, err := r.endpoint(ref); err != nil || got.String() != want {
 			t.Errorf("%q: got %v, %v; want %s", ref, got, err, want)
 		}
 	}

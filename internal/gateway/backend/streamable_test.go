@@ -49,7 +49,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"bad gateway", write(502, "text/html", "<h1>Bad\x00 Gateway</h1>"), "502 Bad Gateway: <h1>Bad Gateway</h1>"},
 		{"bad request in prose", write(400, "text/plain", "that is wrong"), "400 Bad Request: that is wrong"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request, _ *mcp.Message) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, "/elsewhere", http.StatusFound) // what follows it is a GET
 		}, "redirects are not followed"},
 		{"another protocol", func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 			conn, _, err := w.(http.Hijacker).Hijack()
