@@ -198,12 +198,16 @@ func TestACallThatAsksIsAnsweredByInputRequired(t *testing.T) {
 	if third.InputRequests["2"].Method != "roots/list" || string(third.InputRequests["2"].Params) != "{}" {
 		t.Fatalf("asked %+v", third)
 	}
+	other := byte('A')
+	if third.RequestState[20] == other {
+		other = 'B'
+	}
 	for name, row := range map[string]struct {
 		body    string
 		headers []string
 	}{
 		"used already":           {again("4", "add", second.RequestState, `{"2":{"roots":[]}}`), nil},
-		"altered":                {again("4", "add", third.RequestState[:20]+"A"+third.RequestState[21:], `{"2":{"roots":[]}}`), nil},
+		"altered":                {again("4", "add", third.RequestState[:20]+string(other)+third.RequestState[21:], `{"2":{"roots":[]}}`), nil},
 		"of another tool's call": {again("4", "sub", third.RequestState, `{"2":{"roots":[]}}`), modernHeaders("tools/call", "sub")},
 		"of other arguments":     {strings.Replace(again("4", "add", third.RequestState, `{"2":{"roots":[]}}`), `"a":1`, `"a":2`, 1), nil},
 		"an answer of no object": {again("4", "add", "", `{"2":[]}`), nil},
