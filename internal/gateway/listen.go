@@ -19,6 +19,14 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 	if !noBody(w, r) {
 		return
 	}
+	if r.Header.Get(mcp.HeaderSessionID) == "" {
+		// No stream is there without a session, and 405 says that: clients that try HTTP+SSE
+		// first, or listen before they initialize, go on with POST then, but not after 400
+		// (MCP 2025-11-25, basic/transports, Listening for Messages from the Server).
+		w.Header().Set("Allow", "POST, OPTIONS")
+		g.fail(w, http.StatusMethodNotAllowed, mcp.ID{}, errNoSession)
+		return
+	}
 	s := g.sessionFor(w, r)
 	if s == nil {
 		return

@@ -125,6 +125,8 @@ func (p *post) reply(g *Gateway, s *session) *reply {
 	return &reply{g: g, w: p.w, r: p.r, session: s, plain: p.plain, streams: p.events}
 }
 
+var errNoSession = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing; send initialize first"}
+
 // sessionOf finds the session that a request belongs to, or says with which
 // HTTP status there is none (MCP 2025-11-25, basic/transports, Session
 // Management). Clients take 404 with -32001 as the sign to initialize again.
@@ -143,7 +145,7 @@ func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error)
 	}
 	id := r.Header.Get(mcp.HeaderSessionID)
 	if id == "" {
-		return nil, http.StatusBadRequest, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Session-Id header is missing; send initialize first"}
+		return nil, http.StatusBadRequest, errNoSession
 	}
 	principal := principalOf(r)
 	if s = g.find(id, principal); s == nil {

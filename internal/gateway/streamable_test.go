@@ -67,7 +67,7 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 		{name: "unknown session, notification", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
 		{name: "unknown session, response", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
 		{name: "GET of an unknown session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
-		{name: "GET without a session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: "}, status: 400, code: -32600},
+		{name: "GET without a session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: "}, status: 405, allow: "POST, OPTIONS", code: -32600},
 		{name: "DELETE of an unknown session", method: "DELETE", path: "/mcp", headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
 		{name: "DELETE without a session", method: "DELETE", path: "/mcp", headers: []string{"Mcp-Session-Id: "}, status: 400, code: -32600},
 		{name: "a version header nobody knows", method: "POST", path: "/mcp", body: ping, headers: []string{"Mcp-Protocol-Version: 2024-10-07"}, status: 400, code: -32600, id: "7"},
