@@ -53,3 +53,14 @@ func FuzzIntegerIDs(f *testing.F) {
 		}
 	})
 }
+
+func TestAnIDThatSpellsANumberIsThatNumber(t *testing.T) {
+	for id, want := range map[ID]ID{
+		StringID("7"): IntID(7), StringID("-7"): IntID(-7), IntID(7): IntID(7), {}: {},
+		StringID("07"): StringID("07"), StringID("7x"): StringID("7x"), StringID(""): StringID(""), StringID(" 7"): StringID(" 7"), StringID("+7"): StringID("+7"),
+	} {
+		if got := id.AsNumber(); got != want {
+			t.Errorf("%s: got %s", id, got)
+		}
+	}
+}

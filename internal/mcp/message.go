@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 )
 
 // ID is a JSON-RPC request id in its JSON form: a string with its quotes, or an
@@ -26,6 +27,16 @@ func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 
 // StringID returns the string id s.
 func StringID(s string) ID { return ID{string(appendQuoted(nil, s))} }
+
+// AsNumber is the integer that a string id spells, and any other id as it is. Some
+// servers answer 7 with "7", which the clients of the TypeScript and Python SDKs take.
+func (id ID) AsNumber() ID {
+	digits := strings.Trim(id.text, `"`)
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && strconv.FormatInt(n, 10) == digits {
+		return ID{digits}
+	}
+	return id
+}
 
 // IsZero reports whether there is no id.
 func (id ID) IsZero() bool { return id.text == "" }

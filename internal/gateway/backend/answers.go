@@ -33,7 +33,7 @@ var errNotTold = gone("the server's answer is lost: it sent one that does not sa
 func (t *inflight) deliver(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f := t.byID[m.ID]; f != nil {
+	if f := t.named(m.ID); f != nil {
 		if f.number >= t.told {
 			t.told = 0
 		}
@@ -41,6 +41,14 @@ func (t *inflight) deliver(m *mcp.Message) bool {
 		return true
 	}
 	return isNameless(m) && !t.isAboutNotification(m) && t.lose(lostAnswer{answer: m.Error})
+}
+
+// named is the request that a server means by id, nil for none. The caller holds mu.
+func (t *inflight) named(id mcp.ID) *flight {
+	if f := t.byID[id]; f != nil {
+		return f
+	}
+	return t.byID[id.AsNumber()] // ours are numbers
 }
 
 // isNameless reports whether m is an error for a message that the server could not read.
@@ -113,7 +121,7 @@ func (t *inflight) unanswered(f *flight) {
 func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID[f.id] != f || m.ID != f.id && !isNameless(m) {
+	if t.byID[f.id] != f || m.ID.AsNumber() != f.id && !isNameless(m) {
 		return false
 	}
 	f.onEnd = nil
@@ -151,7 +159,7 @@ func (t *inflight) unreadable(b []byte, err error, on *flight) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range ids {
-		if f := t.byID[id]; f != nil {
+		if f := t.named(id); f != nil {
 			f.err = gone("the server's answer to %s cannot be understood: %v", f.method, err)
 			t.end(f)
 			settled = true

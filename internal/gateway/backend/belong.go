@@ -249,7 +249,7 @@ func (t *inflight) byToken(token mcp.ID) *flight {
 		return nil
 	}
 	if t.shared.Load() {
-		if f := t.byID[token]; f != nil && f.token != nil {
+		if f := t.named(token); f != nil && f.token != nil {
 			return f
 		}
 		return nil

@@ -75,7 +75,7 @@ func (t *inflight) subscription(id mcp.ID) *flight {
 
 // listening is the listen request with the id. The caller holds mu.
 func (t *inflight) listening(id mcp.ID) *flight {
-	if f := t.byID[id]; f != nil && f.method == mcp.MethodSubscriptionsListen {
+	if f := t.named(id); f != nil && f.method == mcp.MethodSubscriptionsListen {
 		return f
 	}
 	return nil

@@ -62,6 +62,7 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		{"unreadable", "error: the server's answer to tools/call cannot be understood: a message must have a method, or a result, or an error, and only one of them"},
 		{"without id", "rpc error -32700: I could not read that"},
 		{"another spelling", "right"},
+		{"the number as text", "right"},
 		{"not a number", "error: the server's answer to tools/call cannot be understood: the message is not valid JSON"},
 		{"not a number, and the id behind it", "error: an answer of the server cannot be understood: the message is not valid JSON"},
 		{"not UTF-8", "error: the server's answer to tools/call cannot be understood: the message is not valid JSON: it is not UTF-8"},

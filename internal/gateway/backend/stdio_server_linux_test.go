@@ -280,7 +280,7 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 			c.out.WriteString(strings.Repeat("x", 1<<20))
 		}
 	case "wrong ids":
-		for _, id := range []string{"0", "424242", `"` + m.ID.String() + `"`, "-1", "1.5", "null"} {
+		for _, id := range []string{"0", "424242", `"x` + m.ID.String() + `"`, "-1", "1.5", "null"} {
 			c.raw(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"wrong"}]}}`)
 		}
 		c.answer(m, "right")
@@ -293,6 +293,8 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 		c.raw(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"I could not read that"}}`)
 	case "another spelling":
 		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `.0,"result":{"content":[{"type":"text","text":"right"}]}}`)
+	case "the number as text":
+		c.raw(`{"jsonrpc":"2.0","id":"` + m.ID.String() + `","result":{"content":[{"type":"text","text":"right"}]}}`)
 	case "not a number":
 		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"structuredContent":{"ratio":NaN}}}`)
 	case "not a number, and the id behind it":
