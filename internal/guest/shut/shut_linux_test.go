@@ -153,13 +153,21 @@ func (w *wire) segment(port uint16, flags byte) []byte {
 // silence stands for no answer.
 const silence = 0xff
 
+// listen is how long to listen for what is expected, or for what is not: what is
+// dropped is dropped at once.
+func listen(expected bool) time.Duration {
+	if expected {
+		return 5 * time.Second
+	}
+	return 500 * time.Millisecond
+}
+
 // want sends a segment and compares the flags of what is answered.
 func (w *wire) want(t *testing.T, what string, segment []byte, flags byte) {
 	t.Helper()
 	caller := binary.BigEndian.Uint16(segment[20:])
 	w.send(t, segment)
-	// What is dropped is dropped at once.
-	answer := w.receive(t, unix.IPPROTO_TCP, 500*time.Millisecond, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == caller })
+	answer := w.receive(t, unix.IPPROTO_TCP, listen(flags != silence), func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == caller })
 	got := byte(silence)
 	if answer != nil {
 		got = answer[33] &^ 0xc0 // but for congestion
@@ -174,7 +182,7 @@ func (w *wire) heard(t *testing.T, at net.PacketConn, want bool) {
 	t.Helper()
 	for range 2 { // the first is no excuse for the second
 		w.send(t, udp(5353, udpPort, "unasked"))
-		at.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		at.SetReadDeadline(time.Now().Add(listen(want)))
 		_, _, err := at.ReadFrom(make([]byte, 100))
 		if got := err == nil; got != want {
 			t.Errorf("a datagram from outside was heard: %t, want %t (%v)", got, want, err)
