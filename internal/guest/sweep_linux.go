@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -35,7 +36,7 @@ func sweep(mark string) {
 }
 
 // sweepOnce reports whether it found something to kill, and whether there was a
-// process that did not show its environment yet.
+// process that did not show its whole environment yet.
 func sweepOnce(mark string) (killed, hidden bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -51,16 +52,32 @@ func sweepOnce(mark string) (killed, hidden bool) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		env, err := os.ReadFile("/proc/" + name + "/environ")
+		f, err := os.Open("/proc/" + name + "/environ")
+		if err != nil {
+			continue
+		}
+		env, whole := environment(f)
+		f.Close()
 		switch {
-		case err != nil:
-		case len(env) == 0:
+		case carries(env, mark):
+			killed = unix.Kill(pid, unix.SIGKILL) == nil || killed
+		case !whole:
 			hidden = hidden || mayGetEnvironment(name)
-		case carries(env, mark) && unix.Kill(pid, unix.SIGKILL) == nil:
-			killed = true
 		}
 	}
 	return killed, hidden
+}
+
+// environment reads what a process was started with. It is not whole where there is
+// none, and where the process became another program between two reads: the file is
+// of the memory that the process had when it was opened, and ends when that is gone.
+func environment(f *os.File) (env []byte, whole bool) {
+	env, err := io.ReadAll(f)
+	if err != nil {
+		return env, false
+	}
+	n, _ := f.ReadAt(make([]byte, 1), 0)
+	return env, n == 1
 }
 
 // kernelThread is PF_KTHREAD of the flags in /proc/PID/stat.
