@@ -84,7 +84,7 @@ func TestForgedTokensCauseFewFetches(t *testing.T) {
 		}, unknownKidBurst},
 		{"bad signatures", func(int) string { return forge() }, 0}, // keys were just fetched
 	} {
-		before := p.fetches.Load()
+		before, began := p.fetches.Load(), time.Now()
 		var wg sync.WaitGroup
 		for worker := range 8 {
 			wg.Go(func() {
@@ -96,8 +96,10 @@ func TestForgedTokensCauseFewFetches(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := p.fetches.Load() - before; n > c.most {
-			t.Errorf("400 tokens with %s caused %d fetches, want at most %d", c.name, n, c.most)
+		// On a busy machine they take long, and one more is due each so often.
+		most := c.most + int32(time.Since(began)/unknownKidEvery)
+		if n := p.fetches.Load() - before; n > most {
+			t.Errorf("400 tokens with %s caused %d fetches, want at most %d", c.name, n, most)
 		}
 	}
 	// Later too: one each so often.

@@ -227,13 +227,28 @@ func (b *stdio) takeSlot(ctx context.Context) error {
 		case b.slots <- struct{}{}:
 			return nil
 		case <-patience.C:
-			b.makeRoom()
+			if b.ending() < b.waiting.Load() {
+				b.makeRoom()
+			}
 		case <-timeout.C:
 			return gone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// ending counts the processes whose places become free soon: for who waits for one of
+// these, nobody else has to go.
+func (b *stdio) ending() (n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p := range b.processes {
+		if p.over() {
+			n++
+		}
+	}
+	return n
 }
 
 // WhenCrowded implements [gateway.Crowded].

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -280,6 +281,42 @@ func TestStdioMakesRoom(t *testing.T) {
 		t.Error(got)
 	}
 	s.eventually(t, 1)
+}
+
+// One that takes long to end is waited for: nobody else has to make room meanwhile.
+func TestStdioMakesRoomOnce(t *testing.T) {
+	s := newSite(t)
+	released := make(chan struct{})
+	b := NewStdio(StdioConfig{MaxProcesses: 2, QueueTimeout: patience, Spawn: func(ctx context.Context) (guest.Process, error) {
+		p, err := s.line.Spawn(ctx, role(t, "crude"))
+		return reluctant{p, released}, err
+	}})
+	defer func() { _ = b.Close() }()
+	sessions := []gateway.Conn{openAs(t, b, fullClient(), newPeer()), openAs(t, b, fullClient(), newPeer())}
+	var rooms atomic.Int64
+	b.(gateway.Crowded).WhenCrowded(func() {
+		if n := int(rooms.Add(1)); n <= len(sessions) {
+			go sessions[n-1].Close()
+		}
+	})
+	// Several times as long as it takes until room is made.
+	time.AfterFunc(patience/20, func() { close(released) })
+	mustLive(t, openAs(t, b, fullClient(), newPeer()))
+	if n := rooms.Load(); n != 1 {
+		t.Errorf("room was made %d times for one", n)
+	}
+	mustLive(t, sessions[1])
+}
+
+// reluctant is a process that ends only when it may.
+type reluctant struct {
+	guest.Process
+	may <-chan struct{}
+}
+
+func (r reluctant) Stop(ctx context.Context) error {
+	<-r.may
+	return r.Process.Stop(ctx)
 }
 
 // Sessions that stateless clients have used, and may use again, make room first.
