@@ -68,9 +68,9 @@ func lies(right func(m *mcp.Message) string, version string) map[string]lie {
 			return `{"jsonrpc":"2.0","id":` + m.ID.String() + `,"error":{"code":1,"message":"no"}}`
 		}),
 		"another id": says(func(m *mcp.Message) string { return strings.Replace(right(m), `"id":`+m.ID.String(), `"id":4711`, 1) }),
-		"its id as text": says(func(m *mcp.Message) string {
+		"its id as text": harmless(says(func(m *mcp.Message) string {
 			return strings.Replace(right(m), `"id":`+m.ID.String(), `"id":"`+m.ID.String()+`"`, 1)
-		}),
+		})),
 		"no id":                says(func(m *mcp.Message) string { return strings.Replace(right(m), `"id":`+m.ID.String(), `"id":null`, 1) }),
 		"twice":                harmless(says(func(m *mcp.Message) string { return right(m) + right(m) })),
 		"half":                 says(func(m *mcp.Message) string { return right(m)[:len(right(m))/2] }),
