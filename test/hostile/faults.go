@@ -120,7 +120,7 @@ func keys(n int) string {
 func answers() map[string]Fault {
 	return map[string]Fault{
 		"an id never asked": {Want: Bad, Say: func(c *Call, say func(string) bool) { say(c.With("4711", `"result":`+c.Result())) }},
-		"the id as text": {Want: Good, Say: func(c *Call, say func(string) bool) {
+		"the id as text": {Want: Good, Modern: Bad, Stdio: Good, Say: func(c *Call, say func(string) bool) {
 			say(c.With(strconv.Quote(c.ID.String()), `"result":`+c.Result()))
 		}},
 		"the id as a fraction": {Want: Bad, Say: func(c *Call, say func(string) bool) {
