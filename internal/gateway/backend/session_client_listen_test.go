@@ -223,8 +223,11 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 		return f
 	}
 	h.refuse = func(f filter) error {
-		if slices.Contains(f.ResourceSubscriptions, "bad:uri") {
+		switch {
+		case slices.Contains(f.ResourceSubscriptions, "bad:uri"):
 			return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such thing"}
+		case slices.Contains(f.ResourceSubscriptions, "un:known"):
+			return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no method subscriptions/listen"}
 		}
 		return nil
 	}
@@ -235,6 +238,10 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 		if err := subscribe(t, c, mcp.MethodResourcesSubscribe, uri); codeOf(err) != mcp.CodeInvalidParams {
 			t.Error(uri, err)
 		}
+	}
+	// A method of the other era is not what this client asked for.
+	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "un:known"); codeOf(err) != mcp.CodeMethodNotFound || strings.Contains(err.Error(), "subscriptions/listen") {
+		t.Error(err)
 	}
 	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "good:uri"); err != nil {
 		t.Error(err)

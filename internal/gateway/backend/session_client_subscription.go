@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,6 +43,9 @@ func (r *room) begin(wanted filter) (*subscription, error) {
 		if err == nil && answer.Error != nil {
 			err = answer.Error
 		}
+		if e, ok := errors.AsType[*mcp.Error](err); ok && e.Code == mcp.CodeMethodNotFound {
+			err = errNoSubscriptions
+		}
 		s.err = cmp.Or(err, errEnded)
 	}) {
 		s.stop()
@@ -68,6 +72,10 @@ func (r *room) begin(wanted filter) (*subscription, error) {
 	s.stop()
 	return nil, err
 }
+
+// errNoSubscriptions stands for the words of a server that does not know a method
+// of which its session-era client has never heard.
+var errNoSubscriptions = &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the server has no subscriptions"}
 
 // errEnded: a server may end a subscription in good order.
 var errEnded = gone("the server ended the subscription")
