@@ -43,7 +43,7 @@ const (
 	maxInbound = 256 << 20
 	// maxSessionInbound is how much of it one session may have: a server that does not
 	// read holds what its client sends for as long as that cares to wait.
-	maxSessionInbound = 32 << 20
+	maxSessionInbound = 64 << 20
 	// maxOutbound is for answers and events that wait for their client to read
 	// them: 16 answers of the largest size. Who reads them frees them at once.
 	maxOutbound = 256 << 20
