@@ -30,6 +30,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,6 +206,16 @@ func danglingImages(t *testing.T) map[string]bool {
 	return ids
 }
 
+// images are the ids of those with a name.
+func images(t *testing.T, name string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "-q", "--no-trunc", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
+}
+
 func TestAPrivateRegistryBehindAPrivateAuthority(t *testing.T) {
 	const password = "verysecretpassword"
 	address, ca := privateRegistry(t, password)
@@ -281,6 +292,10 @@ func TestAnInstallationThatIsStoppedLeavesNothing(t *testing.T) {
 			}
 		}
 	}
+	before := map[string]bool{} // of a build that was killed, or of another package's
+	for _, id := range images(t, "thv.local/stage") {
+		before[id] = true
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	done := make(chan error, 1)
@@ -294,10 +309,15 @@ func TestAnInstallationThatIsStoppedLeavesNothing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	await(false)
-	for _, name := range []string{"thv.local/npx/thv-endless", "thv.local/stage"} {
-		out, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "-q", name).CombinedOutput()
-		if err != nil || len(out) > 0 {
-			t.Errorf("images %s: %s, %v", name, out, err)
+	if left := images(t, "thv.local/npx/thv-endless"); len(left) > 0 {
+		t.Errorf("images are left: %v", left)
+	}
+	// A stage that another package's test makes meanwhile is gone when that is built.
+	for _, id := range images(t, "thv.local/stage") {
+		for deadline := time.Now().Add(5 * time.Minute); !before[id] && slices.Contains(images(t, "thv.local/stage"), id); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the stage %s is left", id)
+			}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(b.cfg.StateDir, "builds")); !errors.Is(err, os.ErrNotExist) {

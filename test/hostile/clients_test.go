@@ -75,7 +75,10 @@ func TestAlteredSessionIDs(t *testing.T) {
 			o, err := c.Read(ctx, resp)
 			_ = resp.Body.Close()
 			want := http.StatusNotFound
-			if id == "" {
+			switch {
+			case id == "" && verb == http.MethodGet: // there is nothing to listen to
+				want = http.StatusMethodNotAllowed
+			case id == "":
 				want = http.StatusBadRequest
 			}
 			if err != nil || o.Status != want || o.Response == nil || o.Response.Error == nil || want == 404 && o.Response.Error.Code != mcp.CodeSessionNotFound {

@@ -171,6 +171,24 @@ func textOf(result *mcp.CallToolResult, err error) (string, error) {
 	return said.Text, nil
 }
 
+// region calls a tool of which a parameter goes into a header, which the SDK learns
+// from the list. When that changes it forgets it, which another client's doing may
+// bring about at any time, and the list must be read again (MCP 2026-07-28, Custom
+// Headers from Tool Parameters).
+func (c *client) region(ctx context.Context) (got string, err error) {
+	const headerMismatch = -32020
+	for range 10 {
+		got, err = c.text(ctx, "region", map[string]any{"region": "eu west ä"})
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != headerMismatch {
+			break
+		}
+		if _, err := c.session.ListTools(ctx, nil); err != nil {
+			return "", err
+		}
+	}
+	return got, err
+}
+
 type keyed struct {
 	Key string `json:"key"`
 }
@@ -182,7 +200,7 @@ func (c *client) calls(ctx context.Context) {
 	if err == nil {
 		say("structured", result.StructuredContent, nil)
 	}
-	got, err := c.text(ctx, "region", map[string]any{"region": "eu west ä"})
+	got, err := c.region(ctx)
 	say("region", got, err)
 	got, err = c.text(ctx, "spoken", map[string]any{})
 	say("spoken", got, err)
