@@ -28,9 +28,16 @@ func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 // StringID returns the string id s.
 func StringID(s string) ID { return ID{string(appendQuoted(nil, s))} }
 
-// AsNumber is the integer that a string id spells, and any other id as it is. Some
-// servers answer 7 with "7", which the clients of the TypeScript and Python SDKs take.
+// Means reports whether id is what a server may send back for sent: the same, or a
+// string that spells the number. Some servers answer 7 with "7", which the clients of
+// the TypeScript and Python SDKs take.
+func (id ID) Means(sent ID) bool { return id == sent || id.AsNumber() == sent.AsNumber() }
+
+// AsNumber is the integer that a string id spells, and any other id as it is.
 func (id ID) AsNumber() ID {
+	if !strings.HasPrefix(id.text, `"`) {
+		return id
+	}
 	digits := strings.Trim(id.text, `"`)
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && strconv.FormatInt(n, 10) == digits {
 		return ID{digits}

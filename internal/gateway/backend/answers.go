@@ -121,7 +121,7 @@ func (t *inflight) unanswered(f *flight) {
 func (t *inflight) deliverTo(f *flight, m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID[f.id] != f || m.ID.AsNumber() != f.id && !isNameless(m) {
+	if t.byID[f.id] != f || !m.ID.Means(f.id) && !isNameless(m) {
 		return false
 	}
 	f.onEnd = nil

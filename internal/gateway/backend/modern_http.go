@@ -206,7 +206,7 @@ func isJSONText(b []byte) bool {
 // settle checks that m answers x. An error without an id answers a request that
 // the server could not read, and only one was sent.
 func (h *modernHTTP) settle(x *gateway.Exchange, m *mcp.Message) (*mcp.Message, error) {
-	if m.ID.AsNumber() != x.Request.ID.AsNumber() && !(m.ID.IsZero() && m.Error != nil) {
+	if !m.ID.Means(x.Request.ID) && !isNameless(m) {
 		return nil, gone("the server at %s answered another request than %s, which it was asked", h.remote, x.Request.Method)
 	}
 	if speaksOtherEra(m.Error) {

@@ -21,7 +21,7 @@ func (f *refusal) aboutAccess() bool {
 // 404 and a code of their own, some with the request's id, most without or with
 // a made-up one.
 func (f *refusal) isAnswer(id mcp.ID) bool {
-	if f.rpc == nil || f.rpc.ID.AsNumber() != id.AsNumber() && !f.rpc.ID.IsZero() {
+	if f.rpc == nil || !f.rpc.ID.Means(id) && !f.rpc.ID.IsZero() {
 		return false
 	}
 	switch code := f.rpc.Error.Code; {
