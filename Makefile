@@ -76,7 +76,9 @@ test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
 	go test $(RACE) ./...
 
-lint: generate $(LINT) ## Check format, vet, and golangci-lint
+lint: generate $(LINT) ## Check format, vet, golangci-lint, and that nothing built is tracked
+	@large=$$(git ls-files -z | xargs -0 stat -c '%s %n' 2>/dev/null | awk '$$1 > 1048576 { print $$2 }'); \
+	if [ -n "$$large" ]; then echo "tracked files over 1 MB; built files do not belong here:"; echo "$$large"; exit 1; fi
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
