@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestAnswersAreCountedUntilTheServerHasThem(t *testing.T) {
 	const size = mib
 	b, answered, read := newFakeBackend(), make(chan int, 10), make(chan struct{})
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		asking, done := context.WithCancel(context.WithoutCancel(ctx)) // a backend's outlive the call
 		a, err := x.Peer.Ask(asking, elicit)
 		if err != nil {

@@ -24,7 +24,7 @@ type clientAnswer struct {
 }
 
 // until gives back the loan when ctx ends, which is when the answer has gone on
-// ([Peer]).
+// ([exchange.Peer]).
 func (a clientAnswer) until(ctx context.Context) {
 	if a.loan != nil {
 		context.AfterFunc(ctx, a.loan.drop)
@@ -136,7 +136,7 @@ func (s *session) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error)
 	return s.ask(ctx, m, s.sendOwn, nil)
 }
 
-// Hold is of [Holder].
+// Hold is of [exchange.Peer].
 func (s *session) Hold(bytes int) (release func(), err error) { return s.asked.hold(bytes) }
 
 // listening waits until the client listens.

@@ -11,12 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // asking is a backend's do that asks the client by the exchange and gives the
 // answer as its result.
-func asking(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+func asking(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 	a, err := x.Peer.Ask(ctx, &mcp.Message{ID: mcp.StringID("server's own"), Method: mcp.MethodSampling, Params: json.RawMessage(`{"q":1}`)})
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func TestAQuestionGoesOutOnItsRequestsStreamAndTheAnswerComesBack(t *testing.T) 
 func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
 	b := newFakeBackend()
 	failed := make(chan error, 1)
-	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		m, err := asking(ctx, c, x)
 		failed <- err
 		return m, err
@@ -98,7 +99,7 @@ func TestAWithdrawnQuestionIsTakenFromTheClient(t *testing.T) {
 	b := newFakeBackend()
 	withdrawn := errors.New("withdrawn")
 	withdraw := make(chan struct{})
-	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		go func() { <-withdraw; cancel(withdrawn) }()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -17,7 +18,7 @@ import (
 // question; what is sent on withdraw takes one back.
 func curious() (b *fakeBackend, heard chan error, withdraw chan struct{}) {
 	b, heard, withdraw = newFakeBackend(), make(chan error, 100), make(chan struct{})
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
 			return echo(x), nil
 		}
@@ -164,8 +165,8 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 	t.Run("and what is kept beside them", func(t *testing.T) {
 		for name, change := range map[string]func(*Config){"streamable": nil, "sse": sseMode} {
 			b, held, release := newFakeBackend(), make(chan error, 10), make(chan struct{})
-			b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
-				give, err := x.Peer.(Holder).Hold(size)
+			b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
+				give, err := x.Peer.Hold(size)
 				held <- err
 				if err == nil {
 					<-release

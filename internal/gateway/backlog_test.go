@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,7 +15,7 @@ import (
 // answers to others.
 func TestBacklogsAreCountedByThemselves(t *testing.T) {
 	b, resumed := newFakeBackend(), make(chan struct{})
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if !mcp.IsMultiRound(x.Request.Method) {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"x":"`+strings.Repeat("x", mib)+`"}`)), nil
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -46,9 +47,9 @@ func (e *events) leave(s *session) {
 
 // stepping is a backend's do whose "work" requests do what the test tells them,
 // one step after the other, until there are no more.
-func stepping() (do func(context.Context, *fakeConn, *Exchange) (*mcp.Message, error), steps chan func(context.Context, *Exchange)) {
-	steps = make(chan func(context.Context, *Exchange))
-	return func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+func stepping() (do func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error), steps chan func(context.Context, *exchange.Exchange)) {
+	steps = make(chan func(context.Context, *exchange.Exchange))
+	return func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == "work" {
 			for step := range steps {
 				step(ctx, x)
@@ -58,8 +59,8 @@ func stepping() (do func(context.Context, *fakeConn, *Exchange) (*mcp.Message, e
 	}, steps
 }
 
-func progress(n int) func(context.Context, *Exchange) {
-	return func(_ context.Context, x *Exchange) {
+func progress(n int) func(context.Context, *exchange.Exchange) {
+	return func(_ context.Context, x *exchange.Exchange) {
 		x.Peer.Notify(note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"t","progress":%d}`, n)))
 	}
 }
@@ -122,7 +123,7 @@ func TestAPOSTsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 }
 
 // startWork POSTs a "work" request and has it do its first step.
-func (c *wire) startWork(steps chan func(context.Context, *Exchange), first func(context.Context, *Exchange)) *events {
+func (c *wire) startWork(steps chan func(context.Context, *exchange.Exchange), first func(context.Context, *exchange.Exchange)) *events {
 	c.t.Helper()
 	go func() { steps <- first }()
 	return c.stream("POST", "/mcp", req("1", "work", "{}"))
@@ -292,7 +293,7 @@ func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	s := g.find(c.session, "")
-	ask := func(ctx context.Context, x *Exchange) {
+	ask := func(ctx context.Context, x *exchange.Exchange) {
 		m, err := asking(ctx, nil, x)
 		if err != nil {
 			x.Peer.Notify(note("failed", `{}`))
@@ -302,8 +303,8 @@ func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
 	}
 	for name, away := range map[string]bool{"asked while it was away": true, "asked before": false} {
 		t.Run(name, func(t *testing.T) {
-			steps2 := make(chan func(context.Context, *Exchange))
-			do, steps = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+			steps2 := make(chan func(context.Context, *exchange.Exchange))
+			do, steps = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 				for step := range steps2 {
 					step(ctx, x)
 				}
@@ -348,7 +349,7 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	s := g.find(c.session, "")
 	e.leave(s)
 	failed := make(chan error, 1)
-	steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
+	steps <- func(ctx context.Context, x *exchange.Exchange) { _, err := asking(ctx, nil, x); failed <- err }
 	if err := receive(t, "the failure", failed); err != errClientGone {
 		t.Errorf("got %v", err)
 	}
@@ -359,7 +360,7 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	before := s.asks.last // none, where it was known already that the client is gone
 	s.mu.Unlock()
 	go func() {
-		steps <- func(ctx context.Context, x *Exchange) { _, err := asking(ctx, nil, x); failed <- err }
+		steps <- func(ctx context.Context, x *exchange.Exchange) { _, err := asking(ctx, nil, x); failed <- err }
 	}()
 	q := again.message()
 	for q.ID == mcp.IntID(before) { // the question that nobody waits for any more
@@ -398,7 +399,7 @@ func TestABatchIsContinued(t *testing.T) {
 func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
 	b := newFakeBackend()
 	goOn := make(chan struct{})
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":"t","progress":1}`))
 		<-goOn
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`"`+strings.Repeat("x", maxPastBytes)+`"`)), nil

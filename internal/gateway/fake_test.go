@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -23,9 +25,10 @@ const patience = time.Minute
 // fakeBackend is a server in memory. What it does with a request is do's
 // business; by default it echoes params.
 type fakeBackend struct {
+	exchange.BackendDefaults
 	info string // InitializeResult; "" is one of the client's version
 	open func(ctx context.Context, c *fakeConn) error
-	do   func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error)
+	do   func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error)
 	// notify takes a notification; nil keeps it in the connection's notes.
 	notify func(ctx context.Context) error
 	conns  chan *fakeConn // every connection that was opened
@@ -36,9 +39,10 @@ type fakeBackend struct {
 }
 
 type fakeConn struct {
+	exchange.ConnDefaults
 	b       *fakeBackend
-	client  *Client
-	session Peer
+	client  *exchange.Client
+	session exchange.Peer
 	notes   chan *mcp.Message
 	done    chan struct{}
 	once    sync.Once
@@ -49,7 +53,7 @@ func newFakeBackend() *fakeBackend {
 }
 
 // Do plays out a request of a modern client as a connection would.
-func (b *fakeBackend) Do(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+func (b *fakeBackend) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	conn, err := b.Open(ctx, x.Client, x.Peer)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func (b *fakeBackend) Do(ctx context.Context, x *Exchange) (*mcp.Message, error)
 	return conn.Do(ctx, x)
 }
 
-func (b *fakeBackend) Open(ctx context.Context, client *Client, session Peer) (Conn, error) {
+func (b *fakeBackend) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	c := &fakeConn{b: b, client: client, session: session, notes: make(chan *mcp.Message, 16), done: make(chan struct{})}
 	if b.open != nil {
 		if err := b.open(ctx, c); err != nil {
@@ -75,21 +79,21 @@ func (b *fakeBackend) Close() error {
 	return nil
 }
 
-func (c *fakeConn) ServerInfo() json.RawMessage {
+func (c *fakeConn) InitializeResult() json.RawMessage {
 	if c.b.info != "" {
 		return json.RawMessage(c.b.info)
 	}
 	return json.RawMessage(`{"protocolVersion":"` + string(c.client.Version) + `","capabilities":{},"serverInfo":{"name":"fake","version":"1"}}`)
 }
 
-func (c *fakeConn) Do(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+func (c *fakeConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if c.b.do != nil {
 		return c.b.do(ctx, c, x)
 	}
 	return echo(x), nil
 }
 
-func echo(x *Exchange) *mcp.Message {
+func echo(x *exchange.Exchange) *mcp.Message {
 	params := x.Request.Params
 	if params == nil {
 		params = json.RawMessage(`{}`)
@@ -110,9 +114,9 @@ func (c *fakeConn) lose()                 { c.once.Do(func() { close(c.done) }) 
 func (c *fakeConn) Close() error          { c.lose(); c.b.ended <- c; return nil }
 
 // serve starts a gateway over b and the HTTP server of it, and closes both.
-func serve(t testing.TB, b Backend, change func(*Config), hurry func(*pace)) (*Gateway, *httptest.Server) {
+func serve(t testing.TB, b exchange.Backend, change func(*Config), hurry func(*pace)) (*Gateway, *httptest.Server) {
 	t.Helper()
-	cfg := Config{Backend: b, Name: "test", Mode: ModeStreamable}
+	cfg := Config{Backend: b, Name: "test", Endpoint: endpoint.Config{Mode: endpoint.Streamable}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -383,9 +387,9 @@ func (c *wire) background(body string, headers ...string) <-chan *answer {
 
 // held is a backend's do whose "hold" requests wait until release is closed or
 // they are cancelled; entered tells when one is there.
-func held() (do func(context.Context, *fakeConn, *Exchange) (*mcp.Message, error), entered chan *Exchange, release chan struct{}, cancelled chan error) {
-	entered, release, cancelled = make(chan *Exchange, 100), make(chan struct{}), make(chan error, 100)
-	do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+func held() (do func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error), entered chan *exchange.Exchange, release chan struct{}, cancelled chan error) {
+	entered, release, cancelled = make(chan *exchange.Exchange, 100), make(chan struct{}), make(chan error, 100)
+	do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != "hold" {
 			return echo(x), nil
 		}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"net/http"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 )
 
 // What a reverse proxy in front of us says of the request that it had. Anybody
@@ -16,11 +18,11 @@ const (
 // prefixOf is the path below which the client of r sees us: the configured one,
 // or the one that a trusted proxy took off.
 func (g *Gateway) prefixOf(r *http.Request) string {
-	if g.cfg.EndpointPrefix != "" || !g.cfg.TrustProxyHeaders {
-		return g.cfg.EndpointPrefix
+	if g.cfg.Endpoint.Prefix != "" || !g.cfg.TrustProxyHeaders {
+		return g.cfg.Endpoint.Prefix
 	}
 	prefix := strings.TrimRight(r.Header.Get(headerForwardedPrefix), "/")
-	if prefix == "" || len(prefix) > maxPrefix || !plainPath(prefix) {
+	if prefix == "" || len(prefix) > maxPrefix || !endpoint.ValidPrefix(prefix) {
 		return ""
 	}
 	return prefix

@@ -3,6 +3,8 @@ package gateway
 import (
 	"strings"
 	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 )
 
 func TestForwardedHeadersCountOnlyBehindATrustedProxy(t *testing.T) {
@@ -23,7 +25,7 @@ func TestForwardedHeadersCountOnlyBehindATrustedProxy(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, srv := serve(t, newFakeBackend(), func(c *Config) {
-				c.Mode, c.EndpointPrefix, c.TrustProxyHeaders = ModeSSE, row.configured, row.trust
+				c.Endpoint.Mode, c.Endpoint.Prefix, c.TrustProxyHeaders = endpoint.SSE, row.configured, row.trust
 			}, nil)
 			c := newWire(t, srv)
 			e := c.stream("GET", "/sse", "", "Accept: text/event-stream", "X-Forwarded-Prefix: "+row.header)

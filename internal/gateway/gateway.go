@@ -1,13 +1,13 @@
 // Package gateway puts an MCP server on the local network: it turns a client's
-// wire into an [Exchange], passes it through the stages, and plays it out on a
-// [Backend].
+// wire into an [exchange.Exchange], passes it through the stages, and plays it out on a
+// [exchange.Backend].
 //
 // A front is the part that knows a client's transport. Which era of the protocol a
 // message is of, its own marks say: era.go.
 //
 // In the session era the fronts are streamable HTTP (MCP 2025-11-25, basic/transports,
 // also for 2025-06-18 and 2025-03-26) and HTTP+SSE (MCP 2024-11-05). They keep a session
-// per client: the client's declarations, one [Conn], the calls in flight, the questions
+// per client: the client's declarations, one [exchange.Conn], the calls in flight, the questions
 // that wait for an answer, and the stream for what belongs to no call. A session belongs
 // to the principal who began it, and to who knows its id; nothing of it is reachable
 // from another one. The id is sealed ([Config.Key]) and says what it takes to continue
@@ -38,14 +38,10 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/seal"
-)
-
-// The proxy modes: which front serves the clients.
-const (
-	ModeStreamable = "streamable-http"
-	ModeSSE        = "sse"
 )
 
 // DefaultSessionTTL is how long a session lives without any activity.
@@ -53,20 +49,14 @@ const DefaultSessionTTL = 2 * time.Hour
 
 // Config is what a gateway works with.
 type Config struct {
-	Backend Backend
+	Backend exchange.Backend
 	// Name is the workload's, for /health and the log.
 	Name string
 	// Version is Toolhaven's own, for /health; "" leaves it out.
 	Version string
-	// Mode is ModeStreamable or ModeSSE.
-	Mode string
-	// AllowedHosts are Host header values, with or without a port, accepted
-	// beside the loopback names and the address a connection came in on. They
-	// are accepted as the host of an Origin too.
-	AllowedHosts []string
-	// EndpointPrefix goes before the path that the SSE front tells its
-	// clients to POST to, for a reverse proxy that serves us below a path.
-	EndpointPrefix string
+	// Endpoint is how the gateway is served. A prefix may end in a slash; a
+	// SessionTTL of 0 is DefaultSessionTTL.
+	Endpoint endpoint.Config
 	// TrustProxyHeaders: every request comes through a reverse proxy of ours that
 	// sets X-Forwarded-Host and X-Forwarded-Prefix.
 	TrustProxyHeaders bool
@@ -75,12 +65,6 @@ type Config struct {
 	// their servers still know them; nil is a random key, with which sessions end with
 	// the gateway.
 	Key []byte
-	// SessionTTL is how long a session lives without activity; 0 is
-	// DefaultSessionTTL.
-	SessionTTL time.Duration
-	// Stateless serves POST only, without sessions: all clients of one
-	// protocol version share a connection to the server.
-	Stateless bool
 	// Status tells the workload's state ("running" when all is well) and the
 	// reason for any other; nil means always running. It may be called often.
 	Status func() (state, reason string)
@@ -126,8 +110,8 @@ type Gateway struct {
 	cfg     Config
 	log     *slog.Logger
 	pace    pace
-	http    http.Handler // the stages that look at HTTP, then the front
-	handler Handler      // the stages that look at exchanges, then the backend
+	http    http.Handler     // the stages that look at HTTP, then the front
+	handler exchange.Handler // the stages that look at exchanges, then the backend
 	buffers *buffers
 
 	sessions   table
@@ -175,21 +159,21 @@ type Gateway struct {
 //	backend              package gateway/backend
 //
 // What stands before "parse MCP" looks at HTTP requests, what stands after it
-// is a [Stage]. A stage that is not configured is not in the chain.
+// is a [exchange.Stage]. A stage that is not configured is not in the chain.
 //
 // Errors are faults of the configuration, all of them at once.
 func New(cfg Config) (*Gateway, error) {
-	guard, err := newGuard(cfg.AllowedHosts)
-	guard.trustForwarded = cfg.TrustProxyHeaders
-	cfg, cfgErr := complete(cfg)
+	cfg, err := complete(cfg)
 	key := cfg.Key
 	if key == nil {
 		key = seal.NewKey()
 	}
 	sealer, sealErr := seal.New(key)
-	if err := errors.Join(cfgErr, err, sealErr); err != nil {
+	if err := errors.Join(err, sealErr); err != nil {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
+	guard := newGuard(cfg.Endpoint.AllowedHosts)
+	guard.trustForwarded = cfg.TrustProxyHeaders
 	g := &Gateway{
 		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), goroutines: newGoroutines(),
 		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
@@ -203,21 +187,19 @@ func New(cfg Config) (*Gateway, error) {
 	g.sessions.init(maxSessions)
 
 	front := g.streamable
-	if cfg.Mode == ModeSSE {
+	if cfg.Endpoint.Mode == endpoint.SSE {
 		front = g.sse
 	}
 	g.http = g.patient(guard.wrap(g.routes(front)))
-	g.handler = chain(deliver, g.recovered, properNames)
+	g.handler = chain(exchange.Deliver, g.recovered, properNames)
 
-	if b, ok := cfg.Backend.(Crowded); ok {
-		b.WhenCrowded(g.parked.makeRoom)
-	}
+	cfg.Backend.SetEvictor(g.parked.makeRoom)
 	g.sweep.Go(g.sweeper)
 	return g, nil
 }
 
 // chain puts stages around last, the first one outermost.
-func chain(last Handler, stages ...Stage) Handler {
+func chain(last exchange.Handler, stages ...exchange.Stage) exchange.Handler {
 	for i := len(stages) - 1; i >= 0; i-- {
 		last = stages[i](last)
 	}
@@ -227,28 +209,16 @@ func chain(last Handler, stages ...Stage) Handler {
 // complete fills defaults in and checks the rest.
 func complete(cfg Config) (Config, error) {
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if cfg.Backend == nil {
-		fault("there is no backend")
+		faults = append(faults, errors.New("there is no backend"))
 	}
-	if cfg.Mode != ModeStreamable && cfg.Mode != ModeSSE {
-		fault("the proxy mode is %q; it must be %s or %s", cfg.Mode, ModeStreamable, ModeSSE)
+	if err := cfg.Endpoint.Validate(); err != nil {
+		faults = append(faults, err)
 	}
-	if cfg.Stateless && cfg.Mode == ModeSSE {
-		fault("the proxy mode sse needs sessions; it does not go with stateless")
+	if cfg.Endpoint.SessionTTL == 0 {
+		cfg.Endpoint.SessionTTL = DefaultSessionTTL
 	}
-	if cfg.SessionTTL < 0 {
-		fault("the session TTL is %s; it must not be negative", cfg.SessionTTL)
-	}
-	if cfg.SessionTTL == 0 {
-		cfg.SessionTTL = DefaultSessionTTL
-	}
-	// A second slash would make the prefix a host of the attacker's choice,
-	// line breaks an event of theirs.
-	if p := cfg.EndpointPrefix; p != "" && !plainPath(p) {
-		fault("the endpoint prefix is %q; it must be a path such as /tools/x", p)
-	}
-	cfg.EndpointPrefix = strings.TrimRight(cfg.EndpointPrefix, "/")
+	cfg.Endpoint.Prefix = strings.TrimRight(cfg.Endpoint.Prefix, "/")
 	if cfg.Status == nil {
 		cfg.Status = func() (string, string) { return "running", "" }
 	}
@@ -256,18 +226,6 @@ func complete(cfg Config) (Config, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return cfg, errors.Join(faults...)
-}
-
-func plainPath(p string) bool {
-	if p[0] != '/' || strings.Contains(p, "//") {
-		return false
-	}
-	for _, c := range []byte(p) {
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`?#\"<>`, c) >= 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // ServeHTTP serves every path of the host.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/test/leak"
 )
@@ -23,7 +25,7 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 func TestAConfigurationIsCheckedAndAllFaultsAreTold(t *testing.T) {
-	_, err := New(Config{Name: "x", Mode: "carrier-pigeon", SessionTTL: -1, EndpointPrefix: "//evil.example", AllowedHosts: []string{"a b", "http://x"}})
+	_, err := New(Config{Name: "x", Endpoint: endpoint.Config{Mode: "carrier-pigeon", SessionTTL: -1, Prefix: "//evil.example", AllowedHosts: []string{"a b", "http://x"}}})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -33,11 +35,11 @@ func TestAConfigurationIsCheckedAndAllFaultsAreTold(t *testing.T) {
 		}
 	}
 	for _, prefix := range []string{"tools", "/a?b", "/a#b", "/a\nb", `/a\b`, "/a//b"} {
-		if _, err := New(Config{Backend: newFakeBackend(), Mode: ModeSSE, EndpointPrefix: prefix}); err == nil {
+		if _, err := New(Config{Backend: newFakeBackend(), Endpoint: endpoint.Config{Mode: endpoint.SSE, Prefix: prefix}}); err == nil {
 			t.Errorf("the prefix %q is accepted", prefix)
 		}
 	}
-	if _, err := New(Config{Backend: newFakeBackend(), Mode: ModeSSE, Stateless: true}); err == nil {
+	if _, err := New(Config{Backend: newFakeBackend(), Endpoint: endpoint.Config{Mode: endpoint.SSE, Stateless: true}}); err == nil {
 		t.Error("sse without sessions is accepted")
 	}
 }
@@ -73,7 +75,7 @@ func TestAServerThatCannotBeReachedIsAnErrorThatSaysSo(t *testing.T) {
 	b.open = func(context.Context, *fakeConn) error { return refusal }
 	for _, stateless := range []bool{false, true} {
 		g, srv := serve(t, b, func(c *Config) {
-			c.Stateless = stateless
+			c.Endpoint.Stateless = stateless
 			c.Status = func() (string, string) { return state, "" }
 		}, nil)
 		c := newWire(t, srv)
@@ -112,21 +114,25 @@ func TestAServerOfAVersionWeDoNotSpeakIsRefused(t *testing.T) {
 
 func TestNoAnswerIsEverAnInvention(t *testing.T) {
 	b := newFakeBackend()
-	answers := map[string]func(*Exchange) (*mcp.Message, error){
-		"nothing":          func(*Exchange) (*mcp.Message, error) { return nil, nil },
-		"another's reply":  func(*Exchange) (*mcp.Message, error) { return mcp.NewResult(mcp.IntID(2), json.RawMessage(`{}`)), nil },
-		"no result":        func(x *Exchange) (*mcp.Message, error) { return &mcp.Message{ID: x.Request.ID}, nil },
-		"a request":        func(x *Exchange) (*mcp.Message, error) { return x.Request, nil },
-		"a panic":          func(*Exchange) (*mcp.Message, error) { panic("boom") },
-		"an error":         func(*Exchange) (*mcp.Message, error) { return nil, errRefused },
-		"an error of ours": func(*Exchange) (*mcp.Message, error) { return nil, &mcp.Error{Code: -32099, Message: "policy"} },
-		"the server's error": func(x *Exchange) (*mcp.Message, error) {
+	answers := map[string]func(*exchange.Exchange) (*mcp.Message, error){
+		"nothing": func(*exchange.Exchange) (*mcp.Message, error) { return nil, nil },
+		"another's reply": func(*exchange.Exchange) (*mcp.Message, error) {
+			return mcp.NewResult(mcp.IntID(2), json.RawMessage(`{}`)), nil
+		},
+		"no result": func(x *exchange.Exchange) (*mcp.Message, error) { return &mcp.Message{ID: x.Request.ID}, nil },
+		"a request": func(x *exchange.Exchange) (*mcp.Message, error) { return x.Request, nil },
+		"a panic":   func(*exchange.Exchange) (*mcp.Message, error) { panic("boom") },
+		"an error":  func(*exchange.Exchange) (*mcp.Message, error) { return nil, errRefused },
+		"an error of ours": func(*exchange.Exchange) (*mcp.Message, error) {
+			return nil, &mcp.Error{Code: -32099, Message: "policy"}
+		},
+		"the server's error": func(x *exchange.Exchange) (*mcp.Message, error) {
 			return mcp.NewError(x.Request.ID, -32601, "unknown tool"), nil
 		},
 	}
 	want := map[string]int{"nothing": -32603, "another's reply": -32603, "no result": -32603, "a request": -32603, "a panic": -32603,
 		"an error": -32000, "an error of ours": -32099, "the server's error": -32601}
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		return answers[x.Request.Method](x)
 	}
 	_, srv := serve(t, b, nil, nil)
@@ -141,7 +147,7 @@ func TestNoAnswerIsEverAnInvention(t *testing.T) {
 
 func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		switch x.Request.Method {
 		case "ask":
 			return asking(ctx, c, x)
@@ -150,7 +156,7 @@ func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 		}
 		return echo(x), nil
 	}
-	g, srv := serve(t, b, func(c *Config) { c.Stateless, c.SessionTTL = true, time.Hour }, nil)
+	g, srv := serve(t, b, func(c *Config) { c.Endpoint.Stateless, c.Endpoint.SessionTTL = true, time.Hour }, nil)
 	c := newWire(t, srv)
 	for method, allow := range map[string]string{"GET": "POST, OPTIONS", "DELETE": "POST, OPTIONS"} {
 		if a := c.send(method, "/mcp", ""); a.status != 405 || a.header.Get("Allow") != allow {
@@ -194,7 +200,7 @@ func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 func TestManyStatelessClientsOpenOneConnection(t *testing.T) {
 	b := newFakeBackend()
 	b.open = func(context.Context, *fakeConn) error { time.Sleep(5 * time.Millisecond); return nil }
-	_, srv := serve(t, b, func(c *Config) { c.Stateless = true }, nil)
+	_, srv := serve(t, b, func(c *Config) { c.Endpoint.Stateless = true }, nil)
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
@@ -250,7 +256,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, _ := held()
 	b.do = do
-	g, err := New(Config{Backend: b, Name: "w", Mode: ModeStreamable})
+	g, err := New(Config{Backend: b, Name: "w", Endpoint: endpoint.Config{Mode: endpoint.Streamable}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,9 +277,9 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 
 func TestStagesSeeEveryRequestInOrder(t *testing.T) {
 	var got []string
-	stage := func(name string) Stage {
-		return func(next Handler) Handler {
-			return func(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+	stage := func(name string) exchange.Stage {
+		return func(next exchange.Handler) exchange.Handler {
+			return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 				got = append(got, name+" "+x.Request.Method)
 				if x.Request.Method == "forbidden" {
 					return nil, &mcp.Error{Code: -32003, Message: "no"}
@@ -284,7 +290,7 @@ func TestStagesSeeEveryRequestInOrder(t *testing.T) {
 	}
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
-	g.handler = chain(deliver, g.recovered, stage("a"), stage("b"))
+	g.handler = chain(exchange.Deliver, g.recovered, stage("a"), stage("b"))
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	if a := c.post(req("1", "forbidden", "{}")); a.code(t) != -32003 {
 		t.Errorf("%s", a.body)
@@ -307,7 +313,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	}, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	c.post(`{"jsonrpc":"2.0","id":5,"result":{"password":"hunter2"}}`)
-	b.do = func(context.Context, *fakeConn, *Exchange) (*mcp.Message, error) { panic("boom") }
+	b.do = func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error) { panic("boom") }
 	c.post(req("1", "x", `{"password":"hunter2"}`))
 	mu.Lock()
 	defer mu.Unlock()
@@ -324,7 +330,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func TestEqualIdsOfManyClientsNeverCross(t *testing.T) {
 	const clients, rounds = 50, 100
 	b := newFakeBackend()
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note(mcp.NotificationProgress, string(x.Request.Params)))
 		runtime.Gosched()
 		return echo(x), nil
@@ -402,7 +408,7 @@ func TestSessionsLeaveNothingBehind(t *testing.T) {
 
 func TestTheSweeperRunsByItself(t *testing.T) {
 	b := newFakeBackend()
-	g, srv := serve(t, b, func(c *Config) { c.SessionTTL = time.Millisecond }, nil)
+	g, srv := serve(t, b, func(c *Config) { c.Endpoint.SessionTTL = time.Millisecond }, nil)
 	newWire(t, srv).initialize(mcp.V20251125)
 	receive(t, "the end of the connection", b.ended)
 	if g.Sessions() != 0 {

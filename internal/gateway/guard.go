@@ -1,15 +1,13 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -30,21 +28,17 @@ type guard struct {
 	trustForwarded bool
 }
 
-func newGuard(allowed []string) (*guard, error) {
+// newGuard makes a guard. allowed was validated (endpoint.Config).
+func newGuard(allowed []string) *guard {
 	g := &guard{hosts: map[string]bool{}}
-	var faults []error
 	for _, h := range allowed {
-		name, port, ok := splitHost(h)
-		if !ok {
-			faults = append(faults, fmt.Errorf("the allowed host %q is not a host name or host:port", h))
-			continue
-		}
+		name, port, _ := endpoint.SplitHost(h)
 		if port != "" {
 			name += ":" + port
 		}
 		g.hosts[name] = true
 	}
-	return g, errors.Join(faults...)
+	return g
 }
 
 func (g *guard) wrap(next http.Handler) http.Handler {
@@ -111,7 +105,7 @@ func mirroredNames(r *http.Request) (names []string) {
 
 // ours reports whether hostport names this gateway.
 func (g *guard) ours(hostport string, local net.Addr) bool {
-	name, port, ok := splitHost(hostport)
+	name, port, ok := endpoint.SplitHost(hostport)
 	if !ok {
 		return false
 	}
@@ -128,28 +122,4 @@ func (g *guard) ours(hostport string, local net.Addr) bool {
 	tcp, ok := local.(*net.TCPAddr)
 	// The zone of a link-local address means something on this machine only.
 	return ok && tcp.AddrPort().Addr().Unmap().WithZone("") == ip.Unmap()
-}
-
-// splitHost takes "host", "host:port" or "[v6]:port" apart. The name comes back
-// in lower case, without brackets and without the root's dot.
-func splitHost(s string) (name, port string, ok bool) {
-	name = s
-	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
-		name, port = s[:i], s[i+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "", "", false
-		}
-	}
-	if strings.HasPrefix(name, "[") {
-		v6 := strings.TrimSuffix(name[1:], "]")
-		if ip, err := netip.ParseAddr(v6); err != nil || !ip.Is6() || len(v6) != len(name)-2 {
-			return "", "", false
-		}
-		return strings.ToLower(v6), port, true
-	}
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	if name == "" || len(name) > 253 || strings.ContainsAny(name, ":/@[]%?#\\ ") {
-		return "", "", false
-	}
-	return name, port, true
 }

@@ -5,21 +5,14 @@ import (
 	"errors"
 	"runtime/debug"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// deliver is the end of the chain: it gives the exchange to its connection.
-func deliver(ctx context.Context, x *Exchange) (*mcp.Message, error) {
-	if x.open != nil {
-		return x.open(ctx)
-	}
-	return x.conn.Do(ctx, x)
-}
-
 // recovered is the outermost stage: a panic below is the error of this request
 // and of no other.
-func (g *Gateway) recovered(next Handler) Handler {
-	return func(ctx context.Context, x *Exchange) (m *mcp.Message, err error) {
+func (g *Gateway) recovered(next exchange.Handler) exchange.Handler {
+	return func(ctx context.Context, x *exchange.Exchange) (m *mcp.Message, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				g.log.Error("panic in a request", "method", short(x.Request.Method), "panic", p, "stack", string(debug.Stack()))
@@ -40,7 +33,7 @@ func short(method string) string {
 
 // outcome plays x out and makes sure that what comes back answers x and nobody
 // else.
-func (g *Gateway) outcome(ctx context.Context, x *Exchange) *mcp.Message {
+func (g *Gateway) outcome(ctx context.Context, x *exchange.Exchange) *mcp.Message {
 	id := x.Request.ID
 	m, err := g.handler(ctx, x)
 	switch {

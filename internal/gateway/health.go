@@ -3,6 +3,8 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 )
 
 // Where things are. Paths are compared as they are; nothing is cleaned or
@@ -26,10 +28,10 @@ func (g *Gateway) routes(front func(http.ResponseWriter, *http.Request) bool) ht
 			return
 		}
 		where := pathMCP
-		if g.cfg.Mode == ModeSSE {
+		if g.cfg.Endpoint.Mode == endpoint.SSE {
 			where = pathSSE
 		}
-		refuse(w, http.StatusNotFound, "not_found", "nothing is served at this path; this workload's MCP server is at "+where+" (proxy mode "+g.cfg.Mode+")")
+		refuse(w, http.StatusNotFound, "not_found", "nothing is served at this path; this workload's MCP server is at "+where+" (proxy mode "+g.cfg.Endpoint.Mode+")")
 	})
 }
 
@@ -54,7 +56,7 @@ func (g *Gateway) health(w http.ResponseWriter, r *http.Request) {
 		Mode     string `json:"mode"`
 		Sessions int    `json:"sessions"`
 		Version  string `json:"version,omitempty"`
-	}{state, reason, g.cfg.Name, g.cfg.Mode, g.Sessions(), g.cfg.Version}
+	}{state, reason, g.cfg.Name, g.cfg.Endpoint.Mode, g.Sessions(), g.cfg.Version}
 	status := http.StatusServiceUnavailable
 	if state == "running" {
 		report.Status, status = "healthy", http.StatusOK

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
@@ -17,15 +19,15 @@ import (
 func TestResultsAreObjects(t *testing.T) {
 	for _, result := range []string{`null`, `"done"`, `[]`, `1`, `true`} {
 		b := newFakeBackend()
-		b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+		b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(result)), nil
 		}
-		g, err := New(Config{Backend: b, Mode: ModeStreamable})
+		g, err := New(Config{Backend: b, Endpoint: endpoint.Config{Mode: endpoint.Streamable}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := &Exchange{Client: &Client{Version: mcp.LatestStateless}, Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodToolsCall}}
-		x.open = func(ctx context.Context) (*mcp.Message, error) { return b.Do(ctx, x) }
+		x := &exchange.Exchange{Client: &exchange.Client{Version: mcp.LatestStateless}, Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodToolsCall}}
+		x.Open = func(ctx context.Context) (*mcp.Message, error) { return b.Do(ctx, x) }
 		if m := g.outcome(t.Context(), x); m.Error == nil || !strings.Contains(m.Error.Message, "no object") {
 			t.Errorf("%s: %s", result, m.Encode())
 		}
@@ -46,7 +48,7 @@ func FuzzRequestState(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, server string, params []byte, forged string) {
 		g := &Gateway{sealer: sealer, used: usedOnce{maxGeneration: 100}}
-		x := &Exchange{Client: &Client{}, Request: &mcp.Message{Method: mcp.MethodToolsCall, Params: params}}
+		x := &exchange.Exchange{Client: &exchange.Client{}, Request: &mcp.Message{Method: mcp.MethodToolsCall, Params: params}}
 		if _, err := g.unseal(x, forged); err == nil {
 			t.Fatalf("%q opens", forged)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -26,35 +27,35 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	defer g.calls.leave()
 
 	s := g.newSession("")
-	s.principal, s.shared = client.Principal, g.cfg.Stateless
-	s.resumable, s.past.total = !g.cfg.Stateless, &g.sessions.past
+	s.principal, s.shared = client.Principal, g.cfg.Endpoint.Stateless
+	s.resumable, s.past.total = !g.cfg.Endpoint.Stateless, &g.sessions.past
 	status := http.StatusOK
-	x := &Exchange{Client: client, Request: m, Peer: s}
+	x := &exchange.Exchange{Client: client, Request: m, Peer: s}
 	reply := p.reply(g, s)
-	if g.cfg.Stateless {
-		x.open = func(ctx context.Context) (*mcp.Message, error) {
+	if g.cfg.Endpoint.Stateless {
+		x.Open = func(ctx context.Context) (*mcp.Message, error) {
 			common, err := g.anonymous(ctx, client.Version)
 			if err != nil {
 				status = g.openStatus(err)
 				return nil, err
 			}
-			return mcp.NewResult(m.ID, common.conn.ServerInfo()), nil
+			return mcp.NewResult(m.ID, common.conn.InitializeResult()), nil
 		}
 	} else {
 		reply.announce = func() string { return g.name(s) }
-		x.open = func(ctx context.Context) (_ *mcp.Message, err error) {
+		x.Open = func(ctx context.Context) (_ *mcp.Message, err error) {
 			defer func() { status = g.openStatus(err) }()
 			if err := g.open(ctx, s, client); err != nil {
 				return nil, err
 			}
-			return mcp.NewResult(m.ID, s.conn.ServerInfo()), nil
+			return mcp.NewResult(m.ID, s.conn.InitializeResult()), nil
 		}
 	}
 	reply.start()
 	// Nobody else knows the session yet, so its client's leaving ends it.
 	response := g.outcome(p.r.Context(), x)
 	switch {
-	case g.cfg.Stateless:
+	case g.cfg.Endpoint.Stateless:
 	case response.Error != nil: // by the server, or by a stage after it
 		g.release(s.end(errDeleted))
 	default:
@@ -63,7 +64,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 			status, response = g.openStatus(err), mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 		}
 	}
-	if !reply.finish(status, []*mcp.Message{response}, false) && !g.cfg.Stateless {
+	if !reply.finish(status, []*mcp.Message{response}, false) && !g.cfg.Endpoint.Stateless {
 		g.end(s, errClientGone) // its client does not know it, or not what it can do
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -44,9 +45,9 @@ func (g *Gateway) settle(s *session) {
 // left as it is at the server.
 func (g *Gateway) leave(s *session) {
 	conn := s.end(errStopping)
-	if r, ok := conn.(Resumable); ok && g.cfg.Key != nil && s.id != "" {
+	if conn != nil && g.cfg.Key != nil && s.id != "" {
 		if t, ok := g.redeem(s.id, s.principal); ok && t.revivable {
-			_ = r.Leave() // the backend's Close would say so too
+			_ = conn.Leave() // the backend's Close would say so too
 		}
 	}
 }
@@ -72,7 +73,7 @@ func (g *Gateway) name(s *session) string {
 }
 
 // release closes conn, if there is one.
-func (g *Gateway) release(conn Conn) {
+func (g *Gateway) release(conn exchange.Conn) {
 	if conn == nil {
 		return
 	}
@@ -88,7 +89,7 @@ func (g *Gateway) release(conn Conn) {
 // sweeper ends sessions nobody has used for the TTL, and those whose server is
 // gone: one look now and then instead of a timer for each.
 func (g *Gateway) sweeper() {
-	every := min(max(g.cfg.SessionTTL/8, 100*time.Millisecond), 30*time.Second)
+	every := min(max(g.cfg.Endpoint.SessionTTL/8, 100*time.Millisecond), 30*time.Second)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -102,7 +103,7 @@ func (g *Gateway) sweeper() {
 }
 
 func (g *Gateway) expire(now time.Time) {
-	before := now.Add(-g.cfg.SessionTTL)
+	before := now.Add(-g.cfg.Endpoint.SessionTTL)
 	for _, s := range append(g.sessions.expire(before), g.shared.expire(before)...) {
 		g.release(s.end(errExpired))
 	}
@@ -111,7 +112,7 @@ func (g *Gateway) expire(now time.Time) {
 
 // declare reads what a client says of itself in initialize (MCP, Lifecycle,
 // Initialization); principal says it. A version that we do not know becomes our latest.
-func declare(m *mcp.Message, principal string) (*Client, error) {
+func declare(m *mcp.Message, principal string) (*exchange.Client, error) {
 	version, found, err := mcp.LookupString(m.Params, "protocolVersion")
 	if err == nil && !found {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "initialize needs a protocolVersion"}
@@ -119,7 +120,7 @@ func declare(m *mcp.Message, principal string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Principal: principal, Version: mcp.Version(version)}
+	c := &exchange.Client{Principal: principal, Version: mcp.Version(version)}
 	if !c.Version.IsSession() {
 		c.Version = mcp.LatestSession
 	}
@@ -161,7 +162,7 @@ func lookupObject(raw json.RawMessage, key, name string) (object json.RawMessage
 
 // open opens the connection of s for client. Whoever calls it puts s into the
 // table.
-func (g *Gateway) open(ctx context.Context, s *session, client *Client) error {
+func (g *Gateway) open(ctx context.Context, s *session, client *exchange.Client) error {
 	s.mu.Lock()
 	switch {
 	case s.over:
@@ -209,8 +210,8 @@ func (g *Gateway) open(ctx context.Context, s *session, client *Client) error {
 }
 
 // agreed reads the version out of the server's answer.
-func agreed(conn Conn) (mcp.Version, error) {
-	v, _, err := mcp.LookupString(conn.ServerInfo(), "protocolVersion")
+func agreed(conn exchange.Conn) (mcp.Version, error) {
+	v, _, err := mcp.LookupString(conn.InitializeResult(), "protocolVersion")
 	if err != nil {
 		return "", fmt.Errorf("the server's answer to initialize cannot be read: %w", err)
 	}

@@ -40,8 +40,8 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if l, ok := s.conn.(Listener); ok && s.isOwn(number) {
-		l.Listen()
+	if s.isOwn(number) {
+		s.conn.Listen()
 		if !s.alive() { // it was the first message to the server since a restart
 			g.end(s, errServerLost)
 			g.fail(w, http.StatusNotFound, mcp.ID{}, errSessionOver)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -393,7 +394,7 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 		for _, room := range []int64{0, 8 * mib} {
 			b := newFakeBackend()
 			withdraw := make(chan struct{})
-			b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+			b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 				ctx, cancel := context.WithCancel(ctx)
 				asked := make(chan struct{})
 				go func() { _, _ = x.Peer.Ask(ctx, elicit); close(asked) }()
@@ -444,7 +445,7 @@ func (c *wire) unread(t *testing.T, method, path, body string, headers ...string
 // notification for "told".
 func generous(size int) *fakeBackend {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		switch x.Request.Method {
 		case "told":
 			x.Peer.Notify(note(mcp.NotificationMessage, `{"level":"info","data":"x"}`))

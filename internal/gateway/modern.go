@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -51,8 +52,8 @@ func (g *Gateway) modern(p *post, k marks) {
 		return
 	}
 	defer g.calls.leave()
-	x := &Exchange{Client: client, Request: m, Headers: mirrored(p.r.Header)}
-	x.open = func(ctx context.Context) (*mcp.Message, error) { return g.cfg.Backend.Do(ctx, x) }
+	x := &exchange.Exchange{Client: client, Request: m, Headers: mirrored(p.r.Header)}
+	x.Open = func(ctx context.Context) (*mcp.Message, error) { return g.cfg.Backend.Do(ctx, x) }
 	if m.Method == mcp.MethodSubscriptionsListen {
 		g.subscription(p, x)
 		return
@@ -74,7 +75,7 @@ var removedMethods = []string{
 // introduced reads who sends a message, and holds it to the rules that whoever
 // reads a body must check its headers by (same page, Standard Headers). The
 // error is an *mcp.Error.
-func introduced(r *http.Request, m *mcp.Message, k marks) (*Client, error) {
+func introduced(r *http.Request, m *mcp.Message, k marks) (*exchange.Client, error) {
 	meta, found, err := mcp.Lookup(m.Params, "_meta")
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func introduced(r *http.Request, m *mcp.Message, k marks) (*Client, error) {
 	case !declared && m.Kind() == mcp.Request:
 		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaVersion}
 	}
-	client := &Client{Principal: principalOf(r), Version: mcp.Version(k.header)}
+	client := &exchange.Client{Principal: principalOf(r), Version: mcp.Version(k.header)}
 	if m.Kind() == mcp.Notification && !found {
 		return client, checkMirrors(r, m)
 	}
@@ -170,7 +171,7 @@ func mirrored(h http.Header) http.Header {
 
 // subscription serves subscriptions/listen, which lives until its client closes
 // it, or we end: then with a result, so that the client knows that it is over.
-func (g *Gateway) subscription(p *post, x *Exchange) {
+func (g *Gateway) subscription(p *post, x *exchange.Exchange) {
 	if !p.events {
 		// Nothing of it could be told, and it may never end.
 		g.fail(p.w, http.StatusNotAcceptable, x.Request.ID, &mcp.Error{Code: mcp.CodeInvalidRequest,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -62,7 +63,7 @@ func (c *modernCall) goOn(next *continuation) (onLevel func(string), err error) 
 
 // callOf finds the call that a request goes on with, or begins one. l is the loan
 // of the request's body.
-func (g *Gateway) callOf(x *Exchange, l *loan) (*modernCall, error) {
+func (g *Gateway) callOf(x *exchange.Exchange, l *loan) (*modernCall, error) {
 	if !mcp.IsMultiRound(x.Request.Method) || !mcp.Mentions(x.Request.Params, "requestState") {
 		return g.begin(x, l), nil
 	}

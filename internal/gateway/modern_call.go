@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -16,15 +17,16 @@ import (
 // out. It may take several POSTs: when the server asks something, the POST is
 // answered with input_required and the call waits, parked, for the one that
 // brings the answers (MCP 2026-07-28, Multi Round-Trip Requests). It is the
-// exchange's [Peer].
+// exchange's [exchange.Peer].
 type modernCall struct {
+	exchange.PeerDefaults
 	g        *Gateway
 	id       string    // in the states it is found by
 	parked   time.Time // since when it waits; zero while a POST is open
 	timer    *time.Timer
 	body     *loan // of what it came in
 	answer   *loan // of a response that nobody waits for yet
-	exchange *Exchange
+	exchange *exchange.Exchange
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when response is there
 	response *mcp.Message
@@ -54,7 +56,7 @@ var (
 )
 
 // begin plays x out in the background. l is the loan of the body that it came in.
-func (g *Gateway) begin(x *Exchange, l *loan) *modernCall {
+func (g *Gateway) begin(x *exchange.Exchange, l *loan) *modernCall {
 	c := &modernCall{
 		g: g, id: rand.Text(), exchange: x, body: l, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		open: map[string]*question{},
@@ -218,7 +220,7 @@ func (c *modernCall) unwanted(m *mcp.Message) bool {
 	return m.Method == mcp.NotificationMessage && !mcp.GetsLog(m, c.level)
 }
 
-// OnLogLevel is of [Continued].
+// OnLogLevel is of [exchange.Peer].
 func (c *modernCall) OnLogLevel(f func(level string)) {
 	c.mu.Lock()
 	level, continued := c.level, c.continued()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -34,7 +35,7 @@ var (
 	errStateExpired = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "requestState has expired; make the request again without it"}
 )
 
-func (g *Gateway) seal(x *Exchange, st state) string {
+func (g *Gateway) seal(x *exchange.Exchange, st state) string {
 	st.Nonce, st.Issued = rand.Text(), time.Now().UnixMicro()
 	plain, err := json.Marshal(st)
 	if err != nil {
@@ -43,7 +44,7 @@ func (g *Gateway) seal(x *Exchange, st state) string {
 	return g.sealer.Close(g.stateBinding(x), plain)
 }
 
-func (g *Gateway) unseal(x *Exchange, token string) (state, error) {
+func (g *Gateway) unseal(x *exchange.Exchange, token string) (state, error) {
 	plain, err := g.sealer.Open(g.stateBinding(x), token)
 	var st state
 	switch {
@@ -59,7 +60,7 @@ func (g *Gateway) unseal(x *Exchange, token string) (state, error) {
 
 // stateBinding is what a request must have in common with the one that it
 // continues: who makes it, and what it asks for.
-func (g *Gateway) stateBinding(x *Exchange) string {
+func (g *Gateway) stateBinding(x *exchange.Exchange) string {
 	rest, err := mcp.Without(x.Request.Params, func(key string) bool {
 		return key == "_meta" || key == "inputResponses" || key == "requestState"
 	})
@@ -77,7 +78,7 @@ func (g *Gateway) stateBinding(x *Exchange) string {
 
 // sealState seals the requestState that a server gave of itself, so that it
 // cannot be altered, used by somebody else, or with another request.
-func (g *Gateway) sealState(x *Exchange, result json.RawMessage) (json.RawMessage, error) {
+func (g *Gateway) sealState(x *exchange.Exchange, result json.RawMessage) (json.RawMessage, error) {
 	if !mcp.Mentions(result, mcp.ResultInputRequired) {
 		return result, nil
 	}

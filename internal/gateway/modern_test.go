@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -31,7 +32,7 @@ func modernHeaders(method, name string, more ...string) []string {
 
 func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == "unknown" {
 			return mcp.NewError(x.Request.ID, mcp.CodeMethodNotFound, "there is no such method"), nil
 		}
@@ -129,7 +130,7 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 func inquisitive(t *testing.T, questions ...*mcp.Message) (*fakeBackend, chan string) {
 	t.Helper()
 	b, heard := newFakeBackend(), make(chan string, 100)
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
 			return echo(x), nil
 		}
@@ -252,7 +253,7 @@ func TestProgressIsOfTheRequestThatIsOpen(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			b := newFakeBackend()
 			parked, noted := make(chan struct{}), make(chan struct{})
-			b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+			b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 				progress := func(n string) {
 					x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":`+n+`}`))
 				}
@@ -295,7 +296,7 @@ func TestProgressIsOfTheRequestThatIsOpen(t *testing.T) {
 func TestTheServersOwnStateIsSealedToo(t *testing.T) {
 	b := newFakeBackend()
 	states := make(chan string, 10)
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		state, found, err := mcp.LookupString(x.Request.Params, "requestState")
 		if err != nil {
 			return nil, err
@@ -332,7 +333,7 @@ func TestTheServersOwnStateIsSealedToo(t *testing.T) {
 
 func TestTheServersOwnStateIsSealedHoweverItIsWritten(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`{"resultType":"input\u005frequired","inputRequests":{},"request\u0053tate":"mine"}`)), nil
 	}
 	_, srv := serve(t, b, nil, nil)
@@ -376,7 +377,7 @@ func TestACallNobodyComesBackToEnds(t *testing.T) {
 
 func TestASubscriptionThatIsNotAcknowledgedYetIsKeptAwake(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(ctx context.Context, _ *fakeConn, _ *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, _ *exchange.Exchange) (*mcp.Message, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -392,7 +393,7 @@ func TestASubscriptionThatIsNotAcknowledgedYetIsKeptAwake(t *testing.T) {
 
 func TestASubscriptionEndsWithAResultWhenTheGatewayDoes(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note("notifications/subscriptions/acknowledged", `{}`))
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -12,8 +13,8 @@ import (
 // characters in its name or URI, in both eras: nothing is called so, and what
 // the name comes through on its way (headers, logs, lines of a terminal) may
 // read it in another way than the server.
-func properNames(next Handler) Handler {
-	return func(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+func properNames(next exchange.Handler) exchange.Handler {
+	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if err := checkName(x.Request); err != nil {
 			return nil, err
 		}

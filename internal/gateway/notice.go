@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -49,7 +50,7 @@ func (g *Gateway) take(p *post, s *session, m *mcp.Message) error {
 // tell passes a client's notification to the server. Its client may have left
 // meanwhile, which takes nothing back; so a server that does not take it would keep it,
 // and whatever else its clients say, for ever.
-func (s *session) tell(ctx context.Context, conn Conn, m *mcp.Message) error {
+func (s *session) tell(ctx context.Context, conn exchange.Conn, m *mcp.Message) error {
 	defer s.notices.Add(-1)
 	if s.notices.Add(1) > maxNotices {
 		return errTooManyNotices

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"weak"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -69,7 +70,7 @@ func callThatAsks(id string) string {
 func TestACallWhoseClientIsBackMakesRoomForNobody(t *testing.T) {
 	b := newFakeBackend()
 	answered, release := make(chan struct{}), make(chan struct{})
-	b.do = func(ctx context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if _, err := x.Peer.Ask(ctx, elicit); err != nil {
 			return nil, err
 		}

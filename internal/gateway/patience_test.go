@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -28,9 +29,9 @@ func raw(t *testing.T, address, text string) net.Conn {
 }
 
 func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
-	for _, mode := range []string{ModeStreamable, ModeSSE} {
+	for _, mode := range []string{endpoint.Streamable, endpoint.SSE} {
 		t.Run(mode, func(t *testing.T) {
-			_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Mode = mode }, func(p *pace) { p.readBody = 50 * time.Millisecond })
+			_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode = mode }, func(p *pace) { p.readBody = 50 * time.Millisecond })
 			for _, row := range []struct {
 				request string
 				status  int
@@ -44,7 +45,7 @@ func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
 				{"GET %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n", 400},
 			} {
 				path := "/mcp"
-				if mode == ModeSSE {
+				if mode == endpoint.SSE {
 					path = pathMessages
 					if strings.HasPrefix(row.request, "GET") {
 						path = pathSSE

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -16,6 +17,7 @@ import (
 // the way might lose patience, it becomes an event stream whose last events
 // they are (MCP 2025-11-25, basic/transports, Sending Messages).
 type reply struct {
+	exchange.PeerDefaults
 	g       *Gateway
 	w       http.ResponseWriter
 	r       *http.Request
@@ -187,7 +189,7 @@ func (p *reply) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 	return p.session.ask(ctx, m, func(q *mcp.Message) error { return p.put(st, q, maxPending) }, gone)
 }
 
-// Hold is of [Holder].
+// Hold is of [exchange.Peer].
 func (p *reply) Hold(bytes int) (release func(), err error) { return p.g.asked.hold(bytes) }
 
 // listens reports whether the session's own stream is open.

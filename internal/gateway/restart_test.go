@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -39,7 +40,7 @@ func TestSDKSessionsSurviveARestartOfTheGateway(t *testing.T) {
 			t.Cleanup(func() { behind.CloseClientConnections(); behind.Close() })
 			key := seal.NewKey()
 			start := func() (url string, stop func()) {
-				g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Name: "fixture", Mode: gateway.ModeStreamable, Key: key})
+				g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Name: "fixture", Endpoint: endpoint.Config{Mode: endpoint.Streamable}, Key: key})
 				if err != nil {
 					t.Fatal(err)
 				}

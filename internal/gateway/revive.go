@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
 // principalOf names who sent r; nothing authenticates yet.
@@ -54,17 +56,13 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 	if g.sessions.isBuried(t.serial) {
 		return nil, errSessionOver
 	}
-	resumer, ok := g.cfg.Backend.(Resumer)
-	if !ok {
-		return nil, errSessionOver
-	}
 	s := g.newSession(id)
 	s.principal, s.serial, s.revived = principal, t.serial, true
 	s.resumable, s.past.total = true, &g.sessions.past
-	s.client = &Client{Principal: principal, Version: t.version, Capabilities: t.capabilities, Info: t.info}
+	s.client = &exchange.Client{Principal: principal, Version: t.version, Capabilities: t.capabilities, Info: t.info}
 	// A late answer to a question of the gateway before us answers none of ours.
 	s.asks.last = time.Now().UnixMicro()
-	conn, err := resumer.Resume(g.ctx, s.client, t.handle, s)
+	conn, err := g.cfg.Backend.Resume(g.ctx, s.client, t.handle, s)
 	if err == nil {
 		s.version, err = agreed(conn)
 	}
@@ -72,7 +70,7 @@ func (g *Gateway) takeUp(id, principal string, t *ticket) (*session, error) {
 		s.end(errSessionOver) // the server may have spoken to it
 	}
 	switch {
-	case errors.Is(err, ErrNotResumable):
+	case errors.Is(err, exchange.ErrNotResumable):
 		return nil, errSessionOver
 	case err != nil:
 		g.release(conn)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
@@ -47,7 +48,7 @@ func newLastingBackend(server *lastingServer) *lastingBackend {
 	return &lastingBackend{fakeBackend: newFakeBackend(), server: server, noted: make(chan *lastingConn, 100)}
 }
 
-func (b *lastingBackend) connect(ctx context.Context, client *Client, session Peer, id string) (*lastingConn, error) {
+func (b *lastingBackend) connect(ctx context.Context, client *exchange.Client, session exchange.Peer, id string) (*lastingConn, error) {
 	c, err := b.fakeBackend.Open(ctx, client, session)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (b *lastingBackend) connect(ctx context.Context, client *Client, session Pe
 	return &lastingConn{fakeConn: c.(*fakeConn), b: b, id: id}, nil
 }
 
-func (b *lastingBackend) Open(ctx context.Context, client *Client, session Peer) (Conn, error) {
+func (b *lastingBackend) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	b.server.mu.Lock()
 	b.server.last++
 	id := strings.Repeat("i", b.server.last) + strings.Repeat("x", b.padding)
@@ -72,7 +73,7 @@ func (b *lastingBackend) Open(ctx context.Context, client *Client, session Peer)
 	return c, nil
 }
 
-func (b *lastingBackend) Resume(ctx context.Context, client *Client, handle []byte, session Peer) (Conn, error) {
+func (b *lastingBackend) Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	if b.refuse != nil {
 		return nil, b.refuse
 	}
@@ -108,7 +109,7 @@ func (c *lastingConn) known() error {
 	return &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "no such session here"}
 }
 
-func (c *lastingConn) Do(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+func (c *lastingConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if err := c.known(); err != nil {
 		return nil, err
 	}
@@ -236,7 +237,7 @@ func TestASessionThatIsNotOursIsNotFoundOnAnyVerb(t *testing.T) {
 		"too old":                             {id: sealTicket(t, key, "session\x00test\x00", old)},
 		"too long":                            {id: strings.Repeat("A", 100_000)},
 		"not ASCII":                           {id: "\xc3\xa4"},
-		"not continued by its server":         {id, func(_ *Config, b *lastingBackend) { b.refuse = ErrNotResumable }},
+		"not continued by its server":         {id, func(_ *Config, b *lastingBackend) { b.refuse = exchange.ErrNotResumable }},
 		"from before a restart without a key": {server.begin(t, nil, nil), func(c *Config, _ *lastingBackend) { c.Key = nil }},
 		"of a connection that cannot be continued": {id: server.begin(t, key, func(_ *Config, b *lastingBackend) { b.mute = true })},
 		"too large to be sealed":                   {id: server.begin(t, key, func(_ *Config, b *lastingBackend) { b.padding = maxSessionID })},

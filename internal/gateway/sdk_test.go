@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 )
@@ -146,9 +147,9 @@ func fronts() []front {
 		return &sdk.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: c}
 	}
 	return []front{
-		{"streamable", gateway.ModeStreamable, "2025-11-25", streamable},
-		{"modern", gateway.ModeStreamable, "2026-07-28", streamable},
-		{"sse", gateway.ModeSSE, "2025-11-25", func(url string, c *http.Client) sdk.Transport {
+		{"streamable", endpoint.Streamable, "2025-11-25", streamable},
+		{"modern", endpoint.Streamable, "2026-07-28", streamable},
+		{"sse", endpoint.SSE, "2025-11-25", func(url string, c *http.Client) sdk.Transport {
 			return &sdk.SSEClientTransport{Endpoint: url + "/sse", HTTPClient: c}
 		}},
 	}
@@ -187,7 +188,7 @@ func newRig(t *testing.T, f front, modern bool) *rig {
 			_ = s.Close()
 		}
 	}
-	g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Name: "fixture", Mode: f.mode})
+	g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Name: "fixture", Endpoint: endpoint.Config{Mode: f.mode}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +454,7 @@ func TestSDKStatelessClientsWork(t *testing.T) {
 	fixture := newSDKServer(false)
 	behind := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return fixture.server }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	defer behind.Close()
-	g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL, Stateless: true}), Mode: gateway.ModeStreamable, Stateless: true})
+	g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL, Stateless: true}), Endpoint: endpoint.Config{Mode: endpoint.Streamable, Stateless: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

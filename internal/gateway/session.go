@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // session is one client's state in the session era, from its initialize to its
-// end. It is also the [Peer] for what belongs to no exchange.
+// end. It is also the [exchange.Peer] for what belongs to no exchange.
 type session struct {
+	exchange.PeerDefaults
 	// id is given once ([Gateway.name]), at the latest before the session is in
 	// the table.
 	id        string
@@ -21,7 +23,7 @@ type session struct {
 	serial    serial // of id
 	revived   bool   // it began before the gateway did
 	shared    bool   // it is the one of all clients of a stateless gateway
-	client    *Client
+	client    *exchange.Client
 	log       *slog.Logger
 	pace      *pace
 	asked     *memory       // of the gateway, for asks
@@ -32,7 +34,7 @@ type session struct {
 	notices   atomic.Int64 // of the client, on their way to the server
 
 	mu      sync.Mutex
-	conn    Conn // nil until the server has answered initialize
+	conn    exchange.Conn // nil until the server has answered initialize
 	version mcp.Version
 	opening bool
 	// declared is the loan of what the client says of itself.
@@ -89,7 +91,7 @@ var (
 // begin enters the request c under key and returns the connection it goes to
 // and whom it is for; initialize alone has neither yet. Without an error the
 // caller must finish it.
-func (s *session) begin(key mcp.ID, method string, c *call) (Conn, *Client, error) {
+func (s *session) begin(key mcp.ID, method string, c *call) (exchange.Conn, *exchange.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -134,7 +136,7 @@ func (s *session) cancel(m *mcp.Message) {
 }
 
 // connection returns the connection for a notification.
-func (s *session) connection() (Conn, error) {
+func (s *session) connection() (exchange.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -203,7 +205,7 @@ func (s *session) idleSince() (since time.Time, idle bool) {
 // end ends the session: requests in flight are cancelled, and answered where the
 // stream is their only way, questions fail, the stream ends. The connection is returned
 // for the caller to close; it is nil when there is none or the session was over before.
-func (s *session) end(cause error) Conn {
+func (s *session) end(cause error) exchange.Conn {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()

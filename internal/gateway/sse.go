@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -128,8 +129,8 @@ type admitted struct {
 	request *mcp.Message
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	conn    Conn
-	client  *Client
+	conn    exchange.Conn
+	client  *exchange.Client
 	err     error
 }
 
@@ -176,10 +177,10 @@ func (g *Gateway) dispatch(p *post, s *session, a *admitted) {
 	if begun {
 		err = sessionOnly(p.r, m)
 	}
-	x := &Exchange{Client: a.client, Request: m, Peer: s, conn: a.conn}
+	x := &exchange.Exchange{Client: a.client, Request: m, Peer: s, Conn: a.conn}
 	if err == nil && m.Method == mcp.MethodInitialize {
 		if x.Client, err = declare(m, s.principal); err == nil {
-			x.open = g.opener(s, x)
+			x.Open = g.opener(s, x)
 		}
 	}
 	p.loan.keep()
@@ -210,14 +211,12 @@ func (g *Gateway) dispatch(p *post, s *session, a *admitted) {
 
 // opener opens the session's connection and from then on watches over it: the
 // stream ends when the server does, so that the client starts anew.
-func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Message, error) {
+func (g *Gateway) opener(s *session, x *exchange.Exchange) func(context.Context) (*mcp.Message, error) {
 	return func(ctx context.Context) (*mcp.Message, error) {
 		if err := g.open(ctx, s, x.Client); err != nil {
 			return nil, err
 		}
-		if l, ok := s.conn.(Listener); ok { // the client listens already
-			l.Listen()
-		}
+		s.conn.Listen() // the client listens already
 		go func() {
 			select {
 			case <-s.conn.Done():
@@ -226,7 +225,7 @@ func (g *Gateway) opener(s *session, x *Exchange) func(context.Context) (*mcp.Me
 			case <-s.ended:
 			}
 		}()
-		return mcp.NewResult(x.Request.ID, s.conn.ServerInfo()), nil
+		return mcp.NewResult(x.Request.ID, s.conn.InitializeResult()), nil
 	}
 }
 

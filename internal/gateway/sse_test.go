@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func sseMode(c *Config) { c.Mode = ModeSSE }
+func sseMode(c *Config) { c.Endpoint.Mode = endpoint.SSE }
 
 // subscribe opens an SSE client's stream; c then posts to its endpoint.
 func (c *wire) subscribe() (e *events, endpoint string) {
@@ -24,14 +26,14 @@ func (c *wire) subscribe() (e *events, endpoint string) {
 
 func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(ctx context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == "tools/call" {
 			x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":1}`))
 			return asking(ctx, c, x)
 		}
 		return echo(x), nil
 	}
-	_, srv := serve(t, b, func(c *Config) { c.Mode, c.EndpointPrefix = ModeSSE, "/tools/x/" }, nil)
+	_, srv := serve(t, b, func(c *Config) { c.Endpoint.Mode, c.Endpoint.Prefix = endpoint.SSE, "/tools/x/" }, nil)
 	c := newWire(t, srv)
 	e, endpoint := c.subscribe()
 	path, ok := strings.CutPrefix(endpoint, "/tools/x")
@@ -105,7 +107,7 @@ func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
 
 func TestThePrefixMayBeginAsOurPathsDo(t *testing.T) {
 	for _, prefix := range []string{"/s", "/sse", "/mess", "/messages"} {
-		_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Mode, c.EndpointPrefix = ModeSSE, prefix }, nil)
+		_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode, c.Endpoint.Prefix = endpoint.SSE, prefix }, nil)
 		for _, before := range []string{"", prefix} { // taken off on the way, or not
 			c := newWire(t, srv)
 			e := c.stream("GET", before+"/sse", "", "Accept: text/event-stream")
@@ -191,7 +193,7 @@ func TestNoRequestIsWithoutAnAnswerWhenAnSSESessionEnds(t *testing.T) {
 
 func TestTheLastAnswerOfAServerIsNotLost(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, c *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		defer c.lose() // it answers, and ends
 		return echo(x), nil
 	}
@@ -330,9 +332,9 @@ func TestAnSSEBatchWhoseNotificationIsLostLeavesNothingInFlight(t *testing.T) {
 // failing is a server that takes no notification.
 type failing struct{ *fakeBackend }
 
-type failingConn struct{ Conn }
+type failingConn struct{ exchange.Conn }
 
-func (b failing) Open(ctx context.Context, client *Client, session Peer) (Conn, error) {
+func (b failing) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.fakeBackend.Open(ctx, client, session)
 	return failingConn{conn}, err
 }

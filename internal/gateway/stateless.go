@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -35,7 +36,7 @@ func (g *Gateway) anonymous(ctx context.Context, v mcp.Version) (*session, error
 		}
 		s := g.newSession("")
 		s.shared = true
-		if err := g.open(g.ctx, s, &Client{Version: v}); err != nil {
+		if err := g.open(g.ctx, s, &exchange.Client{Version: v}); err != nil {
 			return nil, err
 		}
 		before, ok := g.shared.put(v, s)

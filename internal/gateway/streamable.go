@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,7 +15,7 @@ func (g *Gateway) streamable(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	allow := "GET, POST, DELETE, OPTIONS"
-	if g.cfg.Stateless {
+	if g.cfg.Endpoint.Stateless {
 		allow = "POST, OPTIONS"
 	}
 	switch {
@@ -22,9 +23,9 @@ func (g *Gateway) streamable(w http.ResponseWriter, r *http.Request) bool {
 		g.post(w, r)
 	case r.Method != http.MethodOptions && mcp.Version(r.Header.Get(mcp.HeaderVersion)).IsStateless():
 		refuseMethod(w, "POST, OPTIONS") // MCP 2026-07-28, basic/transports/streamable-http
-	case r.Method == http.MethodGet && !g.cfg.Stateless:
+	case r.Method == http.MethodGet && !g.cfg.Endpoint.Stateless:
 		g.listen(w, r)
-	case r.Method == http.MethodDelete && !g.cfg.Stateless:
+	case r.Method == http.MethodDelete && !g.cfg.Endpoint.Stateless:
 		g.remove(w, r)
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Allow", allow)
@@ -131,7 +132,7 @@ var errNoSession = &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "the Mcp-Se
 // HTTP status there is none (MCP 2025-11-25, basic/transports, Session
 // Management). Clients take 404 with -32001 as the sign to initialize again.
 func (g *Gateway) sessionOf(r *http.Request) (s *session, status int, err error) {
-	if g.cfg.Stateless {
+	if g.cfg.Endpoint.Stateless {
 		v := mcp.Version(r.Header.Get(mcp.HeaderVersion))
 		if v == "" {
 			v = mcp.V20250326 // "SHOULD assume protocol version 2025-03-26"
@@ -186,7 +187,7 @@ func (g *Gateway) serve(p *post, s *session, m *mcp.Message) {
 // play plays one request out within the session. refused is why the session
 // did not take it. When play returns, the request's id is free again, so a
 // client may use it as soon as it has the response.
-func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (response *mcp.Message, refused error) {
+func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer exchange.Peer) (response *mcp.Message, refused error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	key := m.ID
@@ -198,5 +199,5 @@ func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer Peer) (
 		return mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err), err
 	}
 	defer s.finish(key)
-	return g.outcome(ctx, &Exchange{Client: client, Request: m, Peer: peer, conn: conn}), nil
+	return g.outcome(ctx, &exchange.Exchange{Client: client, Request: m, Peer: peer, Conn: conn}), nil
 }

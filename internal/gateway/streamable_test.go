@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -141,7 +142,7 @@ func TestInitializeOpensAConnectionOnTheClientsBehalf(t *testing.T) {
 			if id := a.header.Get("Mcp-Session-Id"); len(id) < 26 {
 				t.Errorf("session id %q has less than 128 bits", id)
 			}
-			want := &Client{Version: mcp.Version(tt.got), Capabilities: json.RawMessage(`{"roots":{}}`), Info: json.RawMessage(`{"name":"c"}`)}
+			want := &exchange.Client{Version: mcp.Version(tt.got), Capabilities: json.RawMessage(`{"roots":{}}`), Info: json.RawMessage(`{"name":"c"}`)}
 			if d := cmp.Diff(want, receive(t, "the connection", b.conns).client); d != "" {
 				t.Error(d)
 			}
@@ -165,7 +166,7 @@ func TestAResponseAloneIsPlainJSON(t *testing.T) {
 func TestNotificationsBeforeTheResponseMakeAStreamInOrder(t *testing.T) {
 	b := newFakeBackend()
 	goOn := make(chan struct{})
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		for _, n := range []string{"1", "2", "3"} {
 			x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":"t","progress":`+n+`}`))
 		}
@@ -230,7 +231,7 @@ func TestAnInitializeThatTakesLongStillTellsTheSession(t *testing.T) {
 
 func TestAClientGetsOnlyWhatItAccepts(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":1}`))
 		return echo(x), nil
 	}
@@ -378,7 +379,7 @@ func TestABatchIsAnsweredWholeInItsOwnVersionOnly(t *testing.T) {
 // As for a request alone: 404 is what makes a client initialize again.
 func TestABatchInASessionThatTheServerLostIsNotFound(t *testing.T) {
 	b := newFakeBackend()
-	b.do = func(_ context.Context, c *fakeConn, _ *Exchange) (*mcp.Message, error) {
+	b.do = func(_ context.Context, c *fakeConn, _ *exchange.Exchange) (*mcp.Message, error) {
 		c.lose()
 		return nil, &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "gone"}
 	}
@@ -449,7 +450,7 @@ func TestASessionExpiresWhenNothingHappensInIt(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
-	g, srv := serve(t, b, func(c *Config) { c.SessionTTL = time.Hour }, nil)
+	g, srv := serve(t, b, func(c *Config) { c.Endpoint.SessionTTL = time.Hour }, nil)
 	idle, listening, busy := newWire(t, srv).initialize(mcp.V20251125), newWire(t, srv).initialize(mcp.V20251125), newWire(t, srv).initialize(mcp.V20251125)
 	listening.listen()
 	answered := busy.background(req("1", "hold", "{}"))

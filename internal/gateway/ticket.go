@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -27,7 +29,7 @@ type ticket struct {
 	// is left out: it only tells a server's log who was there.
 	version            mcp.Version
 	capabilities, info json.RawMessage
-	// handle is the connection's own: [Resumable].
+	// handle is the connection's own: [exchange.Conn].
 	handle []byte
 }
 
@@ -52,10 +54,11 @@ func (g *Gateway) sessionPurpose(principal string) string {
 // issue makes the id of a session whose connection is conn, nil when it is not
 // open yet: such a session cannot be revived. The id is base64url, which is visible
 // ASCII (MCP 2025-11-25, basic/transports, Session Management).
-func (g *Gateway) issue(number serial, principal string, client *Client, conn Conn) string {
+func (g *Gateway) issue(number serial, principal string, client *exchange.Client, conn exchange.Conn) string {
 	t := ticket{serial: number, issuer: g.issuer, issued: time.Now()}
-	if r, ok := conn.(Resumable); ok && g.cfg.Mode == ModeStreamable {
-		if t.handle, ok = r.Handle(); ok {
+	if conn != nil && g.cfg.Endpoint.Mode == endpoint.Streamable {
+		var ok bool
+		if t.handle, ok = conn.Handle(); ok {
 			t.revivable, t.version, t.capabilities, t.info = true, client.Version, client.Capabilities, client.Info
 		}
 	}

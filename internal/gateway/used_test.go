@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
@@ -135,7 +136,7 @@ func TestAServersStateIsNotGoodAgainAfterARestart(t *testing.T) {
 
 // askFirst is a server with a state of its own: it asks, and is content with any
 // answer.
-func askFirst(_ context.Context, _ *fakeConn, x *Exchange) (*mcp.Message, error) {
+func askFirst(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 	_, found, err := mcp.LookupString(x.Request.Params, "requestState")
 	switch {
 	case err != nil:

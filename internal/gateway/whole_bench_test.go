@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -59,7 +60,7 @@ func BenchmarkThroughHTTP(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("gateway", func(b *testing.B) {
-		g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Mode: gateway.ModeStreamable})
+		g, err := gateway.New(gateway.Config{Backend: backend.NewStreamable(backend.StreamableConfig{URL: behind.URL}), Endpoint: endpoint.Config{Mode: endpoint.Streamable}})
 		if err != nil {
 			b.Fatal(err)
 		}

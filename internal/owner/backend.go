@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/netguard"
@@ -17,7 +18,7 @@ import (
 
 // backend makes the way to the server that the Spec describes. For a container
 // it prepares the site; nothing runs yet.
-func (o *owner) backend(ctx context.Context, serverLog io.Writer) (gateway.Backend, error) {
+func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Backend, error) {
 	if o.spec.Remote != nil {
 		return o.remote()
 	}
@@ -60,7 +61,7 @@ func (o *owner) babble() time.Duration { return o.cfg.StartTimeout / 4 }
 
 // remote reaches the server at the URL that the person gave. A private address
 // is theirs to name.
-func (o *owner) remote() (gateway.Backend, error) {
+func (o *owner) remote() (exchange.Backend, error) {
 	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (o *owner) remote() (gateway.Backend, error) {
 	return o.overHTTP(o.spec.Remote.URL, rt), nil
 }
 
-func (o *owner) overHTTP(target string, rt http.RoundTripper) gateway.Backend {
+func (o *owner) overHTTP(target string, rt http.RoundTripper) exchange.Backend {
 	o.reach = newReach(rt)
 	rt = o.reach
 	if o.spec.Transport == workload.SSE {
@@ -111,22 +112,18 @@ func (w *withHeaders) CloseIdleConnections() {
 	(&http.Client{Transport: w.next}).CloseIdleConnections()
 }
 
-func (o *owner) gatewayConfig(b gateway.Backend) (gateway.Config, error) {
+func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 	key, err := o.cfg.Store.Key(o.spec.Name)
 	if err != nil {
 		return gateway.Config{}, err
 	}
 	return gateway.Config{
-		Key:            key,
-		Backend:        b,
-		Name:           o.spec.Name,
-		Mode:           o.spec.Proxy.Mode,
-		AllowedHosts:   o.spec.Proxy.AllowedHosts,
-		EndpointPrefix: o.spec.Proxy.EndpointPrefix,
+		Key:      key,
+		Backend:  b,
+		Name:     o.spec.Name,
+		Endpoint: o.spec.Proxy.Endpoint(),
 
 		TrustProxyHeaders: o.spec.Proxy.TrustProxyHeaders,
-		SessionTTL:        time.Duration(o.spec.Proxy.SessionTTL),
-		Stateless:         o.spec.Proxy.Stateless,
 		Status: func() (string, string) {
 			o.mu.Lock()
 			defer o.mu.Unlock()

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -74,7 +75,7 @@ type owner struct {
 	mu       sync.Mutex
 	state    workload.State
 	reason   string
-	speaker  gateway.Speaker // nil until there is a way to the server
+	server   exchange.Backend // nil until there is a way to the server
 	exposed  string
 	started  time.Time
 	restarts int
@@ -244,7 +245,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	o.mu.Lock()
 	o.gateway = front
-	o.speaker, _ = backend.(gateway.Speaker)
+	o.server = backend
 	o.mu.Unlock()
 	server := &http.Server{
 		Handler:           front,
@@ -347,7 +348,7 @@ func (o *owner) status() *workload.Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	st.State, st.Reason, st.Restarts, st.Exposed = o.state, o.reason, o.restarts, o.exposed
-	st.Server, st.Speaks = speaks(o.speaker)
+	st.Server, st.Speaks = speaks(o.server)
 	if !o.started.IsZero() {
 		started := o.started
 		st.Started = &started

@@ -18,7 +18,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -175,16 +175,16 @@ func (r *running) session(t *testing.T) *sdk.ClientSession {
 
 // absent is a Backend that cannot be opened while it is away.
 type absent struct {
-	gateway.Backend
+	exchange.Backend
 	away  atomic.Bool
 	opens atomic.Int64
 }
 
-type openConn struct{ gateway.Conn }
+type openConn struct{ exchange.Conn }
 
 func (openConn) ServerInfo() json.RawMessage { return nil }
 
-func (a *absent) Open(context.Context, *gateway.Client, gateway.Peer) (gateway.Conn, error) {
+func (a *absent) Open(context.Context, *exchange.Client, exchange.Peer) (exchange.Conn, error) {
 	a.opens.Add(1)
 	if a.away.Load() {
 		return nil, errors.New("away")
@@ -246,12 +246,12 @@ func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing
 
 // refusing is a Backend whose server answers, and never opens.
 type refusing struct {
-	gateway.Backend
+	exchange.Backend
 	way   http.RoundTripper
 	opens atomic.Int64
 }
 
-func (r *refusing) Open(ctx context.Context, _ *gateway.Client, _ gateway.Peer) (gateway.Conn, error) {
+func (r *refusing) Open(ctx context.Context, _ *exchange.Client, _ exchange.Peer) (exchange.Conn, error) {
 	r.opens.Add(1)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x/", nil)
 	if err != nil {

@@ -4,19 +4,19 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // speaks is "name version" of the server, and what it speaks, as far as is known of it.
-func speaks(speaker gateway.Speaker) (server string, _ *workload.Speaks) {
-	s := gateway.Speaks{}
-	if speaker != nil {
-		s = speaker.Speaks()
+func speaks(backend exchange.Backend) (server string, _ *workload.Speaks) {
+	s := exchange.ServerInfo{}
+	if backend != nil {
+		s = backend.ServerInfo()
 	}
 	out := &workload.Speaks{
-		Session:   string(cmp.Or(s.Session, gateway.SpeechUnknown)),
-		Stateless: string(cmp.Or(s.Stateless, gateway.SpeechUnknown)),
+		Session:   string(cmp.Or(s.Session, exchange.EraUnknown)),
+		Stateless: string(cmp.Or(s.Stateless, exchange.EraUnknown)),
 	}
 	if s.SessionTranslated {
 		out.Translated = append(out.Translated, "session")

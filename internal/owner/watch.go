@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -36,14 +36,14 @@ const (
 // is degraded until the server answers again. It never ends the workload.
 type watch struct {
 	owner   *owner
-	backend gateway.Backend
-	conn    gateway.Conn
+	backend exchange.Backend
+	conn    exchange.Conn
 	// minWait and maxWait pace the attempts to find a lost server again.
 	minWait, maxWait time.Duration
 	looked           time.Time // when the server was asked last because a call failed
 }
 
-func newWatch(o *owner, b gateway.Backend) *watch {
+func newWatch(o *owner, b exchange.Backend) *watch {
 	w := &watch{owner: o, backend: b, minWait: minBackoff, maxWait: maxBackoff}
 	if o.site == nil {
 		w.maxWait = maxRemoteBackoff
@@ -53,8 +53,8 @@ func newWatch(o *owner, b gateway.Backend) *watch {
 
 // self is the client the owner is toward the server. It declares nothing, so
 // the server can ask it nothing.
-func self() *gateway.Client {
-	return &gateway.Client{
+func self() *exchange.Client {
+	return &exchange.Client{
 		Version:      mcp.LatestSession,
 		Capabilities: json.RawMessage(`{}`),
 		Info:         json.RawMessage(`{"name":"thv","version":"1"}`),
@@ -62,7 +62,7 @@ func self() *gateway.Client {
 }
 
 // deaf is the Peer of a client that listens to nothing.
-type deaf struct{}
+type deaf struct{ exchange.PeerDefaults }
 
 func (deaf) Notify(*mcp.Message) {}
 func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
@@ -265,7 +265,7 @@ func (w *watch) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var sent atomic.Bool
-	_, err := w.conn.Do(context.WithValue(ctx, underway{}, &sent), &gateway.Exchange{
+	_, err := w.conn.Do(context.WithValue(ctx, underway{}, &sent), &exchange.Exchange{
 		Client:  self(),
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
 		Peer:    deaf{},
@@ -275,7 +275,7 @@ func (w *watch) ping(ctx context.Context) error {
 	if err == nil && w.owner.reach != nil && w.owner.spec.Transport != workload.SSE && !sent.Load() {
 		client := self()
 		client.Version = mcp.LatestStateless
-		_, err = w.backend.Do(ctx, &gateway.Exchange{
+		_, err = w.backend.Do(ctx, &exchange.Exchange{
 			Client: client,
 			Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{"` +
 				mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":{}}}`)},

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/endpoint"
 )
 
 // namePattern: a name is a directory, a container's name and a label.
@@ -192,22 +194,15 @@ func (p Proxy) validate() error {
 	if p.Port < 1 || p.Port > 65535 {
 		add("proxy port %d is not a port (1 to 65535)", p.Port)
 	}
-	if p.Mode != string(SSE) && p.Mode != string(StreamableHTTP) {
-		add("proxy mode %q: choose streamable-http or sse", p.Mode)
-	}
 	if p.Host == "" || strings.ContainsAny(p.Host, "/ ") {
 		add("host %q is not an address to listen on", p.Host)
 	}
-	if p.EndpointPrefix != "" && (!strings.HasPrefix(p.EndpointPrefix, "/") || path.Clean(p.EndpointPrefix) != p.EndpointPrefix || strings.ContainsAny(p.EndpointPrefix, "?#\r\n ")) {
-		add("endpoint prefix %q must be a path that begins with / and does not end with it", p.EndpointPrefix)
+	return errors.Join(append(errs, p.Endpoint().Validate())...)
+}
+
+// Endpoint is what the gateway's own endpoint is configured with.
+func (p Proxy) Endpoint() endpoint.Config {
+	return endpoint.Config{
+		Mode: p.Mode, Prefix: p.EndpointPrefix, AllowedHosts: p.AllowedHosts, SessionTTL: time.Duration(p.SessionTTL), Stateless: p.Stateless,
 	}
-	for _, host := range p.AllowedHosts {
-		if u, err := url.Parse("//" + host); err != nil || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@ ") {
-			add("allowed host %q is not a name such as tools.example or tools.example:8443", host)
-		}
-	}
-	if p.SessionTTL < 0 {
-		add("session TTL must not be negative")
-	}
-	return errors.Join(errs...)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -26,9 +28,9 @@ func noLeaks(t *testing.T) {
 }
 
 // gatewayOf is a gateway before b until the test ends.
-func gatewayOf(t *testing.T, b gateway.Backend) *gateway.Gateway {
+func gatewayOf(t *testing.T, b exchange.Backend) *gateway.Gateway {
 	t.Helper()
-	g, err := gateway.New(gateway.Config{Backend: b, Name: "hostile", Mode: gateway.ModeStreamable})
+	g, err := gateway.New(gateway.Config{Backend: b, Name: "hostile", Endpoint: endpoint.Config{Mode: endpoint.Streamable}})
 	if err != nil {
 		t.Fatal(err)
 	}

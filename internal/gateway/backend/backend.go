@@ -1,7 +1,7 @@
 // Package backend plays exchanges out on a tool server, of either era of the Model
 // Context Protocol and over each of its transports: stdio to a process in a container
 // ([NewStdio]), streamable HTTP ([NewStreamable]), or the older HTTP+SSE ([NewSSE]).
-// All of them are a [gateway.Backend], and what they promise is the same: a request
+// All of them are a [exchange.Backend], and what they promise is the same: a request
 // gets the server's own answer, with the client's id, or an error that says why there
 // is none.
 //

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -20,7 +20,7 @@ type flight struct {
 	id     mcp.ID // toward the server
 	own    mcp.ID // the client's
 	method string
-	peer   gateway.Peer    // the exchange's, never nil
+	peer   exchange.Peer   // the exchange's, never nil
 	token  json.RawMessage // the client's progress token, nil for none
 	number int64
 	wire   mcp.ID // the token toward the server, as an ID so that it compares
@@ -101,7 +101,7 @@ func newInflight(shared bool) *inflight {
 // add enters x and returns its flight and the request to send. The caller
 // removes the flight when it no longer waits. The error is that of fail, or an
 // *mcp.Error for params that cannot be understood.
-func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
+func (t *inflight) add(x *exchange.Exchange) (*flight, *mcp.Message, error) {
 	token, logs, err := t.marks(x)
 	if err != nil {
 		return nil, nil, err
@@ -133,7 +133,7 @@ func (t *inflight) add(x *gateway.Exchange) (*flight, *mcp.Message, error) {
 
 // marks reads what x says of itself that decides here: its progress token, nil for
 // none, and whether it asks for log messages. The error is an *mcp.Error.
-func (t *inflight) marks(x *gateway.Exchange) (token json.RawMessage, logs bool, err error) {
+func (t *inflight) marks(x *exchange.Exchange) (token json.RawMessage, logs bool, err error) {
 	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.modern {
 		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
 	}
@@ -300,7 +300,7 @@ func (t *inflight) only() *flight {
 // exchange in flight if there is one, with several to the session, and if that
 // cannot be asked to the newest exchange. session may be nil. On a shared line
 // nobody is asked on a guess.
-func (t *inflight) ask(ctx context.Context, q *mcp.Message, session gateway.Peer) (*mcp.Message, error) {
+func (t *inflight) ask(ctx context.Context, q *mcp.Message, session exchange.Peer) (*mcp.Message, error) {
 	only, newest := t.candidates()
 	if only != nil {
 		return only.peer.Ask(ctx, q)

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 func launch(t *testing.T, table *inflight, id mcp.ID, params string) (*flight, *mcp.Message, *peer) {
 	t.Helper()
 	p := newPeer()
-	f, out, err := table.add(exchange(request(id, "m", params), p))
+	f, out, err := table.add(exchangeOf(request(id, "m", params), p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +84,14 @@ func TestFailEndsAllFlights(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, _, err := table.add(exchange(request(mcp.IntID(3), "m", `{}`), newPeer())); err != first {
+	if _, _, err := table.add(exchangeOf(request(mcp.IntID(3), "m", `{}`), newPeer())); err != first {
 		t.Errorf("add: %v", err)
 	}
 }
 
 func TestRequestsThatCannotBeUnderstoodAreRefused(t *testing.T) {
 	for _, params := range []string{`[1]`, `{"_meta":1}`, `{"_meta":{"progressToken":1,"ProgressToken":2}}`, `{"_meta":{},"_meta":{}}`} {
-		_, _, err := newInflight(true).add(exchange(request(mcp.IntID(1), "m", params), newPeer()))
+		_, _, err := newInflight(true).add(exchangeOf(request(mcp.IntID(1), "m", params), newPeer()))
 		if codeOf(err) != mcp.CodeInvalidParams {
 			t.Errorf("%s: %v", params, err)
 		}
@@ -203,7 +203,7 @@ func TestWhoIsAsked(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			table := newInflight(tt.shared)
 			for i := range tt.flights {
-				if _, _, err := table.add(exchange(request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("flight %d", i), nil))); err != nil {
+				if _, _, err := table.add(exchangeOf(request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("flight %d", i), nil))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -326,8 +326,8 @@ func TestWhatHadNoRoomInTheTableMayStillBeMeant(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		table := newInflight(true)
 		table.modern = modern
-		add := func(p gateway.Peer) *flight {
-			f, _, err := table.add(exchange(request(mcp.IntID(1), "m", `{"_meta":{"`+mcp.MetaLogLevel+`":"info"}}`), p))
+		add := func(p exchange.Peer) *flight {
+			f, _, err := table.add(exchangeOf(request(mcp.IntID(1), "m", `{"_meta":{"`+mcp.MetaLogLevel+`":"info"}}`), p))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +354,7 @@ func TestWhatHadNoRoomInTheTableMayStillBeMeant(t *testing.T) {
 		// Log messages are never about one that asked for none, nor about a
 		// subscription; other messages may be about the former.
 		for method, other := range map[string]bool{"m": false, mcp.MethodSubscriptionsListen: true} {
-			f, _, err := table.add(exchange(request(mcp.IntID(1), method, `{}`), newPeer()))
+			f, _, err := table.add(exchangeOf(request(mcp.IntID(1), method, `{}`), newPeer()))
 			if err != nil {
 				t.Fatal(err)
 			}

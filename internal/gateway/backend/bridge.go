@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -19,7 +19,10 @@ import (
 type sessions interface {
 	// Open performs the handshake on behalf of client, who is of the session
 	// era, and begins a session of its own.
-	Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error)
+	Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error)
+	// Resume and SetEvictor are of [exchange.Backend].
+	Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error)
+	SetEvictor(evict func())
 	Close() error
 }
 
@@ -33,11 +36,11 @@ type modern interface {
 	//
 	// The error is an [*otherEra] when the server is evidently not of this era
 	// and has not worked on the request.
-	Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error)
+	Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 	Close() error
 }
 
-// bridge is the [gateway.Backend] of a server. A client is served in its own
+// bridge is the [exchange.Backend] of a server. A client is served in its own
 // era when the server speaks it, and through a translation when not:
 // [sessionClients] and [modernClients] are the two. Which eras the server speaks
 // is found out when a client needs to know, by asking it (MCP 2026-07-28,
@@ -82,14 +85,14 @@ func newBridge(s sessions, m modern, asIs bool, log *slog.Logger) *bridge {
 }
 
 // begin begins a session at the server, and notes what that says of it.
-func (b *bridge) begin(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *bridge) begin(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.sessions.Open(ctx, client, session)
 	b.opened(client.Version, conn, err)
 	return conn, err
 }
 
 // Open begins a session for a client of the session era.
-func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.begin(ctx, client, session)
 	if b.modern == nil || b.asIs {
 		return conn, err
@@ -117,7 +120,7 @@ func (b *bridge) Open(ctx context.Context, client *gateway.Client, session gatew
 }
 
 // withoutSessions begins a session for a client that the server knows nothing of.
-func (b *bridge) withoutSessions(info json.RawMessage, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *bridge) withoutSessions(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.sessionClients.open(info, client, session)
 	if err != nil {
 		b.forget() // it says something else the next time, perhaps
@@ -126,13 +129,13 @@ func (b *bridge) withoutSessions(info json.RawMessage, client *gateway.Client, s
 }
 
 // sessionless: the server took initialize, but keeps no session.
-func sessionless(conn gateway.Conn) bool {
+func sessionless(conn exchange.Conn) bool {
 	c, ok := conn.(*streamableConn)
 	return ok && !c.hasSession()
 }
 
 // Do plays out a request of a client of the stateless era.
-func (b *bridge) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (b *bridge) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	if method != mcp.MethodToolsCall && method != mcp.MethodToolsList || b.comparesHeaders(ctx) {
 		return b.play(ctx, x)
@@ -161,7 +164,7 @@ func (b *bridge) comparesHeaders(ctx context.Context) bool {
 }
 
 // play plays out a request of a client of the stateless era in the server's.
-func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (b *bridge) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	for again := true; ; again = false {
 		m, err := b.playOnce(ctx, x)
 		var rpc *mcp.Error
@@ -178,7 +181,7 @@ func (b *bridge) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, e
 	}
 }
 
-func (b *bridge) playOnce(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if b.modern == nil {
 		return b.clients.Do(ctx, x)
 	}
@@ -264,7 +267,7 @@ func (b *bridge) doubt() {
 
 // ask sends server/discover.
 func (b *bridge) ask(ctx context.Context) (json.RawMessage, error) {
-	answer, err := b.modern.Do(ctx, &gateway.Exchange{
+	answer, err := b.modern.Do(ctx, &exchange.Exchange{
 		Client:  ourself(),
 		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{` + string(introduce(ourself())) + `}}`)},
 	})
@@ -295,13 +298,11 @@ func (b *bridge) Close() error {
 	return err
 }
 
-// WhenCrowded implements [gateway.Crowded].
-func (b *bridge) WhenCrowded(makeRoom func()) {
-	if s, ok := b.sessions.(gateway.Crowded); ok {
-		s.WhenCrowded(func() {
-			if !b.clients.makeRoom() {
-				makeRoom()
-			}
-		})
-	}
+// SetEvictor implements [exchange.Backend].
+func (b *bridge) SetEvictor(evict func()) {
+	b.sessions.SetEvictor(func() {
+		if !b.clients.makeRoom() {
+			evict()
+		}
+	})
 }

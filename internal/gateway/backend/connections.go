@@ -5,27 +5,27 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
 // connections are the open ones of a backend.
 type connections struct {
 	mu     sync.Mutex
 	closed bool
-	open   map[gateway.Conn]struct{}
+	open   map[exchange.Conn]struct{}
 }
 
 // track keeps c for as long as something may run for it, which is until life ends and
 // may be later than that it is done, so that closeAll finds it. It is an error when
 // the backend is closed.
-func (s *connections) track(life context.Context, c gateway.Conn) error {
+func (s *connections) track(life context.Context, c exchange.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errors.New("the backend is closed")
 	}
 	if s.open == nil {
-		s.open = map[gateway.Conn]struct{}{}
+		s.open = map[exchange.Conn]struct{}{}
 	}
 	s.open[c] = struct{}{}
 	context.AfterFunc(life, func() {
@@ -37,7 +37,7 @@ func (s *connections) track(life context.Context, c gateway.Conn) error {
 }
 
 // begin keeps c when its handshake has succeeded, and closes it when not.
-func (s *connections) begin(ctx context.Context, c gateway.Conn, session *httpSession, handshake func(context.Context) error) (gateway.Conn, error) {
+func (s *connections) begin(ctx context.Context, c exchange.Conn, session *httpSession, handshake func(context.Context) error) (exchange.Conn, error) {
 	err := inTime(ctx, "the server at "+session.remote.String(), handshake)
 	if err == nil {
 		err = s.track(session.ctx, c)

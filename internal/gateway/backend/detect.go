@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -70,7 +70,7 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 func probeStreamable(ctx context.Context, r *remote) (*refusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()
-	init, err := initializeRequest(&gateway.Client{})
+	init, err := initializeRequest(&exchange.Client{})
 	if err != nil {
 		return nil, err
 	}

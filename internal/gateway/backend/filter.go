@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -55,7 +55,7 @@ func filterOf(params json.RawMessage) (f filter, all bool, err error) {
 }
 
 // wanted is the filter that a client asks for, of bounded size.
-func wanted(x *gateway.Exchange) (f filter, all bool, err error) {
+func wanted(x *exchange.Exchange) (f filter, all bool, err error) {
 	f, all, err = filterOf(x.Request.Params)
 	if err == nil && len(f.ResourceSubscriptions) > maxSubscriptions {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}

@@ -16,7 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/test/leak"
 )
@@ -40,6 +40,7 @@ func noLeaks(t *testing.T) {
 
 // peer records what a server sends to a client and answers its questions.
 type peer struct {
+	exchange.PeerDefaults
 	notes  chan *mcp.Message
 	answer func(context.Context, *mcp.Message) (*mcp.Message, error)
 }
@@ -89,8 +90,8 @@ func answering(results map[string]string) *peer {
 }
 
 // fullClient can do everything a server may ask for.
-func fullClient() *gateway.Client {
-	return &gateway.Client{
+func fullClient() *exchange.Client {
+	return &exchange.Client{
 		Version:      mcp.V20251125,
 		Capabilities: json.RawMessage(`{"sampling":{},"elicitation":{"form":{}},"roots":{"listChanged":true}}`),
 		Info:         json.RawMessage(`{"name":"the client","version":"3"}`),
@@ -105,8 +106,8 @@ func call(id mcp.ID, tool, arguments string) *mcp.Message {
 	return request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 }
 
-func exchange(m *mcp.Message, p gateway.Peer) *gateway.Exchange {
-	return &gateway.Exchange{Client: fullClient(), Request: m, Peer: p}
+func exchangeOf(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
+	return &exchange.Exchange{Client: fullClient(), Request: m, Peer: p}
 }
 
 // text is the text of a tool's result, or of an error.
@@ -240,7 +241,7 @@ var transports = []struct {
 	// streams: what it sends during a request comes with it.
 	asks, streams bool
 	handler       func(*sdk.Server) http.Handler
-	backend       func(url string) gateway.Backend
+	backend       func(url string) exchange.Backend
 }{
 	{"streamable", true, true, streamableHandler(&sdk.StreamableHTTPOptions{}), streamableBackend},
 	{"streamable with event store", true, true, streamableHandler(&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)}), streamableBackend},
@@ -257,29 +258,27 @@ func streamableHandler(o *sdk.StreamableHTTPOptions) func(*sdk.Server) http.Hand
 	}
 }
 
-func streamableBackend(url string) gateway.Backend {
+func streamableBackend(url string) exchange.Backend {
 	return NewStreamable(StreamableConfig{URL: url, Log: testLog(), listen: patience})
 }
 
-func sseBackend(url string) gateway.Backend { return NewSSE(SSEConfig{URL: url, Log: testLog()}) }
+func sseBackend(url string) exchange.Backend { return NewSSE(SSEConfig{URL: url, Log: testLog()}) }
 
 func testLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // open connects b to its server for the time of the test, and listens.
-func open(t *testing.T, b gateway.Backend, session gateway.Peer) gateway.Conn {
+func open(t *testing.T, b exchange.Backend, session exchange.Peer) exchange.Conn {
 	t.Helper()
 	conn, err := b.Open(testContext(t), fullClient(), session)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if l, ok := conn.(gateway.Listener); ok {
-		l.Listen()
-	}
+	conn.Listen()
 	return conn
 }
 
-func closeAfter(t *testing.T, b gateway.Backend) gateway.Backend {
+func closeAfter(t *testing.T, b exchange.Backend) exchange.Backend {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {

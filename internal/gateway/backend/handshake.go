@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // initializeRequest is the request that opens a session for client (MCP,
 // Lifecycle, Initialization): in the client's own words where it has any.
-func initializeRequest(client *gateway.Client) (*mcp.Message, error) {
+func initializeRequest(client *exchange.Client) (*mcp.Message, error) {
 	params := struct {
 		ProtocolVersion mcp.Version     `json:"protocolVersion"`
 		Capabilities    json.RawMessage `json:"capabilities"`

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -25,7 +25,7 @@ func TestEventIDsThatFitIntoNoHeader(t *testing.T) {
 		})
 		conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
 		began := time.Now()
-		if _, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil || !strings.Contains(err.Error(), "without answering") {
+		if _, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil || !strings.Contains(err.Error(), "without answering") {
 			t.Errorf("%.20q: %v", id, err)
 		}
 		if took := time.Since(began); took > patience/2 {
@@ -59,8 +59,8 @@ func TestKindsOfClientsAreBounded(t *testing.T) {
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
 	for n := range maxPools + 50 {
-		x := exchange(call(mcp.IntID(1), "x", `{"_meta":{}}`), newPeer())
-		x.Client = &gateway.Client{Version: mcp.LatestStateless, Capabilities: json.RawMessage(fmt.Sprintf(`{"experimental":{"x%d":{}}}`, n))}
+		x := exchangeOf(call(mcp.IntID(1), "x", `{"_meta":{}}`), newPeer())
+		x.Client = &exchange.Client{Version: mcp.LatestStateless, Capabilities: json.RawMessage(fmt.Sprintf(`{"experimental":{"x%d":{}}}`, n))}
 		if got := text(b.Do(context.Background(), x)); got != "done" {
 			t.Fatal(got)
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -18,7 +18,7 @@ import (
 type httpSession struct {
 	*remote
 	log     *slog.Logger
-	session gateway.Peer
+	session exchange.Peer
 	flights *inflight
 	asks    *questions
 	// push POSTs a message that has no answer of its own; what is what a person
@@ -42,7 +42,7 @@ type httpSession struct {
 }
 
 // newHTTPSession makes a session that has not begun. push is set by the caller.
-func newHTTPSession(r *remote, session gateway.Peer, log *slog.Logger) *httpSession {
+func newHTTPSession(r *remote, session exchange.Peer, log *slog.Logger) *httpSession {
 	s := &httpSession{
 		remote: r, log: log.With("server", r.String()), session: orNoPeer(session),
 		flights: newInflight(false), done: make(chan struct{}),
@@ -53,19 +53,19 @@ func newHTTPSession(r *remote, session gateway.Peer, log *slog.Logger) *httpSess
 }
 
 // ServerInfo is the server's InitializeResult, raw.
-func (s *httpSession) ServerInfo() json.RawMessage { return s.info }
+func (s *httpSession) InitializeResult() json.RawMessage { return s.info }
 
 // Done is closed when the server no longer has the session.
 func (s *httpSession) Done() <-chan struct{} { return s.done }
 
 // initialize begins the session (MCP, Lifecycle, Initialization); request plays
 // the exchange out.
-func (s *httpSession) initialize(ctx context.Context, client *gateway.Client, request func(context.Context, *gateway.Exchange) (*mcp.Message, error)) error {
+func (s *httpSession) initialize(ctx context.Context, client *exchange.Client, request func(context.Context, *exchange.Exchange) (*mcp.Message, error)) error {
 	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}
-	answer, err := request(ctx, &gateway.Exchange{Client: client, Request: init, Peer: s.session})
+	answer, err := request(ctx, &exchange.Exchange{Client: client, Request: init, Peer: s.session})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -34,13 +34,13 @@ func TestEveryTransportCarries(t *testing.T) {
 			ctx := testContext(t)
 
 			t.Run("the server's own introduction", func(t *testing.T) {
-				if name, _, err := mcp.LookupString(conn.ServerInfo(), "serverInfo", "name"); name != "fixture" || err != nil {
-					t.Errorf("server info %s, %v", conn.ServerInfo(), err)
+				if name, _, err := mcp.LookupString(conn.InitializeResult(), "serverInfo", "name"); name != "fixture" || err != nil {
+					t.Errorf("server info %s, %v", conn.InitializeResult(), err)
 				}
 			})
 			t.Run("an answer, under the client's id", func(t *testing.T) {
 				for _, id := range []mcp.ID{mcp.StringID("x\"y"), mcp.IntID(-7)} {
-					m, err := conn.Do(ctx, exchange(call(id, "echo", `{"a":1}`), newPeer()))
+					m, err := conn.Do(ctx, exchangeOf(call(id, "echo", `{"a":1}`), newPeer()))
 					if got := text(m, err); got != `{"a":1}` {
 						t.Fatalf("got %s", got)
 					}
@@ -52,13 +52,13 @@ func TestEveryTransportCarries(t *testing.T) {
 			t.Run("an answer for who has no peers", func(t *testing.T) {
 				lone := open(t, closeAfter(t, tr.backend(srv.URL)), nil)
 				for tool, want := range map[string]string{"echo": "{}", "roots": "tool error"} {
-					if got := text(lone.Do(ctx, exchange(call(mcp.IntID(1), tool, `{}`), nil))); !strings.HasPrefix(got, want) {
+					if got := text(lone.Do(ctx, exchangeOf(call(mcp.IntID(1), tool, `{}`), nil))); !strings.HasPrefix(got, want) {
 						t.Errorf("%s: %s", tool, got)
 					}
 				}
 			})
 			t.Run("the server's own error", func(t *testing.T) {
-				m, err := conn.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"none"}`), newPeer()))
+				m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"none"}`), newPeer()))
 				if err != nil || m.Error == nil || m.ID != mcp.IntID(1) || !strings.Contains(m.Error.Message, "none") {
 					t.Errorf("got %+v, %v", m, err)
 				}
@@ -68,7 +68,7 @@ func TestEveryTransportCarries(t *testing.T) {
 			}
 			if tr.asks {
 				t.Run("the client's introduction", func(t *testing.T) {
-					if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "client", `{}`), newPeer()))); got != "the client 2025-11-25" {
+					if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "client", `{}`), newPeer()))); got != "the client 2025-11-25" {
 						t.Errorf("the server saw %q", got)
 					}
 				})
@@ -80,7 +80,7 @@ func TestEveryTransportCarries(t *testing.T) {
 			t.Run("nothing after Close", func(t *testing.T) {
 				_ = conn.Close()
 				<-conn.Done()
-				if m, err := conn.Do(ctx, exchange(call(mcp.IntID(1), "echo", `{}`), newPeer())); err == nil {
+				if m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer())); err == nil {
 					t.Errorf("got %s", text(m, err))
 				}
 			})
@@ -88,9 +88,9 @@ func TestEveryTransportCarries(t *testing.T) {
 	}
 }
 
-func testProgress(t *testing.T, conn gateway.Conn) {
+func testProgress(t *testing.T, conn exchange.Conn) {
 	p := newPeer()
-	m, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":"my token"}}`), p))
+	m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":"my token"}}`), p))
 	if got := text(m, err); got != "done" {
 		t.Fatal(got)
 	}
@@ -114,12 +114,12 @@ func testProgress(t *testing.T, conn gateway.Conn) {
 	}
 }
 
-func testQuestions(t *testing.T, conn gateway.Conn, session *peer) {
+func testQuestions(t *testing.T, conn exchange.Conn, session *peer) {
 	ctx := testContext(t)
 	x := newPeer()
 	x.answer = session.answer
 	for tool, want := range map[string]string{"sample": "model said hello", "elicit": "user chose decline", "roots": "root file:///home"} {
-		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), tool, `{}`), x))); got != want {
+		if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), tool, `{}`), x))); got != want {
 			t.Errorf("%s: got %q, want %q", tool, got, want)
 		}
 	}
@@ -127,18 +127,18 @@ func testQuestions(t *testing.T, conn gateway.Conn, session *peer) {
 	x.answer = func(context.Context, *mcp.Message) (*mcp.Message, error) {
 		return nil, &mcp.Error{Code: -1, Message: "user rejected sampling"}
 	}
-	if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "sample", `{}`), x))); !strings.Contains(got, "user rejected sampling") {
+	if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "sample", `{}`), x))); !strings.Contains(got, "user rejected sampling") {
 		t.Errorf("got %q", got)
 	}
 }
 
-func testLogMessages(t *testing.T, conn gateway.Conn) {
+func testLogMessages(t *testing.T, conn exchange.Conn) {
 	ctx := testContext(t)
-	if m, err := conn.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), newPeer())); err != nil || m.Error != nil {
+	if m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), newPeer())); err != nil || m.Error != nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	p := newPeer()
-	if got := text(conn.Do(ctx, exchange(call(mcp.IntID(2), "log", `{}`), p))); got != "logged" {
+	if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(2), "log", `{}`), p))); got != "logged" {
 		t.Fatal(got)
 	}
 	if m := p.next(t, mcp.NotificationMessage); !strings.Contains(string(m.Params), "careful") {
@@ -146,20 +146,20 @@ func testLogMessages(t *testing.T, conn gateway.Conn) {
 	}
 }
 
-func testSessionNews(t *testing.T, conn gateway.Conn, session *peer) {
+func testSessionNews(t *testing.T, conn exchange.Conn, session *peer) {
 	// The SDK gathers changes for a moment, so the news comes when no exchange is in
 	// flight any more, or the only one is this.
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
 		t.Fatal(got)
 	}
 	session.next(t, mcp.NotificationToolsChanged)
 }
 
-func testCancellation(t *testing.T, conn gateway.Conn, fix *fixture) {
+func testCancellation(t *testing.T, conn exchange.Conn, fix *fixture) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	failed := make(chan error, 1)
 	go func() {
-		_, err := conn.Do(ctx, exchange(call(mcp.StringID("c"), "wait", `{}`), newPeer()))
+		_, err := conn.Do(ctx, exchangeOf(call(mcp.StringID("c"), "wait", `{}`), newPeer()))
 		failed <- err
 	}()
 	<-fix.started
@@ -189,7 +189,7 @@ func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
 				<-fix.started
 				cancel()
 			}()
-			if _, err := conn.Do(ctx, exchange(call(mcp.IntID(1), "wait", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
+			if _, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "wait", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
 				t.Errorf("Do returned %v", err)
 			}
 			if err := conn.Close(); err != nil {
@@ -220,7 +220,7 @@ func TestAnswersNeverStray(t *testing.T) {
 					all.Go(func() {
 						for i := range 20 {
 							want := fmt.Sprintf(`{"who":"%d-%d-%d"}`, c, g, i)
-							m, err := conn.Do(ctx, exchange(call(mcp.IntID(int64(i)), "echo", want), newPeer()))
+							m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(int64(i)), "echo", want), newPeer()))
 							if got := text(m, err); got != want || m.ID != mcp.IntID(int64(i)) {
 								t.Errorf("asked for %s, got %s", want, got)
 								return
@@ -251,7 +251,7 @@ func TestProgressFindsItsRequest(t *testing.T) {
 				all.Go(func() {
 					p := newPeer()
 					params := fmt.Sprintf(`{"name":"progress","_meta":{"progressToken":%d}}`, i)
-					if got := text(conn.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodToolsCall, params), p))); got != "done" {
+					if got := text(conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsCall, params), p))); got != "done" {
 						t.Error(got)
 					}
 					close(p.notes)
@@ -282,7 +282,7 @@ func TestAnswerOfAServerThatHangsUpAndIsPolled(t *testing.T) {
 	fix := newFixture()
 	srv := serve(t, streamableHandler(&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})(fix.server))
 	conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "polled", `{}`), newPeer()))); got != "polled" {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "polled", `{}`), newPeer()))); got != "polled" {
 		t.Error(got)
 	}
 }
@@ -342,7 +342,7 @@ func TestRestartedServerEndsTheSession(t *testing.T) {
 	mu.Lock()
 	handler = streamableHandler(nil)(newFixture().server)
 	mu.Unlock()
-	m, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "echo", `{}`), newPeer()))
+	m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer()))
 	if codeOf(err) != mcp.CodeSessionNotFound {
 		t.Errorf("got %s; want the error that makes a client initialize again", text(m, err))
 	}
@@ -352,7 +352,7 @@ func TestRestartedServerEndsTheSession(t *testing.T) {
 		t.Error("Done is not closed")
 	}
 	again := open(t, b, newPeer())
-	if got := text(again.Do(testContext(t), exchange(call(mcp.IntID(1), "echo", `{}`), newPeer()))); got != "{}" {
+	if got := text(again.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer()))); got != "{}" {
 		t.Errorf("a new session: %s", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -91,8 +91,8 @@ func listenTo(t *testing.T, notifications json.RawMessage) *filter {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	peer := &acknowledged{cancel: cancel}
-	m, err := b.Do(ctx, &gateway.Exchange{
-		Client:  &gateway.Client{Version: mcp.V20260728, Capabilities: json.RawMessage(`{}`)},
+	m, err := b.Do(ctx, &exchange.Exchange{
+		Client:  &exchange.Client{Version: mcp.V20260728, Capabilities: json.RawMessage(`{}`)},
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodSubscriptionsListen, Params: json.RawMessage(`{"notifications":` + string(notifications) + `}`)},
 		Peer:    peer,
 	})

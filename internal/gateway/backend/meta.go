@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,7 +14,7 @@ type introduction []byte
 
 // introduce writes the introduction of a client that has none because it is of
 // the session era.
-func introduce(client *gateway.Client) introduction {
+func introduce(client *exchange.Client) introduction {
 	capabilities, info := client.Capabilities, client.Info
 	if len(capabilities) == 0 {
 		capabilities = json.RawMessage(`{}`)
@@ -28,8 +28,8 @@ func introduce(client *gateway.Client) introduction {
 }
 
 // ourself is the client that asks on nobody's behalf.
-func ourself() *gateway.Client {
-	return &gateway.Client{
+func ourself() *exchange.Client {
+	return &exchange.Client{
 		Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`),
 		Info: json.RawMessage(`{"name":"toolhaven","version":"1"}`),
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -30,11 +30,11 @@ type modernClients struct {
 }
 
 // opener is as sessions.Open.
-type opener func(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error)
+type opener func(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error)
 
 // served is one session at the server.
 type served struct {
-	gateway.Conn
+	exchange.Conn
 	hub          *hub
 	aside        *aside          // its peer
 	capabilities json.RawMessage // the server's
@@ -75,7 +75,7 @@ func newModernClients(begin opener, log *slog.Logger) *modernClients {
 }
 
 // Do plays out a request of the stateless era in a session.
-func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *modernClients) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	capabilities, err := mcp.Canonical(x.Client.Capabilities)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (c *modernClients) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Messa
 }
 
 // watch answers what is about the server and not for it.
-func (c *modernClients) watch(ctx context.Context, key poolKey, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *modernClients) watch(ctx context.Context, key poolKey, x *exchange.Exchange) (*mcp.Message, error) {
 	s, err := c.takeShared(ctx, key, x.Client)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (c *modernClients) watch(ctx context.Context, key poolKey, x *gateway.Excha
 // session for itself until it is answered: many servers ask and log on the session's
 // own stream, or have only that, and nobody could tell what is about which request.
 // What else its client wants to know is best asked where it left something.
-func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchange, logs bool) (*served, error) {
+func (c *modernClients) take(ctx context.Context, key poolKey, x *exchange.Exchange, logs bool) (*served, error) {
 	_, mayShare, err := sharingOf(x.Client)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (c *modernClients) take(ctx context.Context, key poolKey, x *gateway.Exchan
 }
 
 // takeAlone returns a session that no other request is in.
-func (c *modernClients) takeAlone(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
+func (c *modernClients) takeAlone(ctx context.Context, key poolKey, client *exchange.Client) (*served, error) {
 	if s := c.takeIdle(key); s != nil {
 		return s, nil
 	}
@@ -170,22 +170,20 @@ func (c *modernClients) takeIdle(key poolKey) *served {
 
 // newServed hears what the server says outside of the answers to requests, also when
 // nobody subscribes: progress may come there too.
-func newServed(conn gateway.Conn, a *aside) (*served, error) {
+func newServed(conn exchange.Conn, a *aside) (*served, error) {
 	s := &served{Conn: conn, hub: a.hub, aside: a, since: time.Now(), watched: newWatched()}
 	var err error
-	if s.capabilities, _, err = mcp.Lookup(conn.ServerInfo(), "capabilities"); err != nil {
+	if s.capabilities, _, err = mcp.Lookup(conn.InitializeResult(), "capabilities"); err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)
 	}
-	info, found, err := mcp.Lookup(conn.ServerInfo(), "serverInfo")
+	info, found, err := mcp.Lookup(conn.InitializeResult(), "serverInfo")
 	if err != nil {
 		return nil, gone("the server's answer to initialize cannot be read: %v", err)
 	}
 	if found {
 		s.introduction = append([]byte(`"`+mcp.MetaServerInfo+`":`), info...)
 	}
-	if l, ok := conn.(gateway.Listener); ok {
-		l.Listen()
-	}
+	conn.Listen()
 	return s, nil
 }
 

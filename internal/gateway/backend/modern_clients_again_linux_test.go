@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -13,13 +13,13 @@ import (
 // afterwards goes to the POST that brought the answer and asked for it.
 func TestServersLogToTheRoundThatAsksForIt(t *testing.T) {
 	members := map[string]string{"stdio": `"name":"ask","arguments":{"is":"elicitation/create"}`}
-	backends := map[string]func(*testing.T) gateway.Backend{
-		"stdio": func(t *testing.T) gateway.Backend { _, b := crudeBackend(t, StdioConfig{}); return b },
+	backends := map[string]func(*testing.T) exchange.Backend{
+		"stdio": func(t *testing.T) exchange.Backend { _, b := crudeBackend(t, StdioConfig{}); return b },
 	}
 	for _, transport := range transports {
 		if transport.asks {
 			members[transport.name] = `"name":"elicit","arguments":{}`
-			backends[transport.name] = func(t *testing.T) gateway.Backend {
+			backends[transport.name] = func(t *testing.T) exchange.Backend {
 				return transport.backend(serve(t, transport.handler(newFixture().server)).URL)
 			}
 		}

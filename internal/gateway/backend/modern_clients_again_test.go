@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -44,7 +46,7 @@ func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
 			parked, said := make(chan struct{}), make(chan struct{})
 			var setWhenAnswered []string
 			s := &sessionServer{capabilities: `{"logging":{}}`}
-			s.do = func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+			s.do = func(ctx context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 				if x.Request.Method != mcp.MethodToolsCall {
 					if row.deaf && x.Request.Method == mcp.MethodSetLevel {
 						<-ctx.Done()
@@ -105,9 +107,9 @@ func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
 }
 
 // front is a gateway before b.
-func front(t *testing.T, b gateway.Backend) *httptest.Server {
+func front(t *testing.T, b exchange.Backend) *httptest.Server {
 	t.Helper()
-	g, err := gateway.New(gateway.Config{Backend: b, Name: "w", Mode: gateway.ModeStreamable})
+	g, err := gateway.New(gateway.Config{Backend: b, Name: "w", Endpoint: endpoint.Config{Mode: endpoint.Streamable}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +180,7 @@ func TestNothingIsSaidForACallThatIsOver(t *testing.T) {
 			withdraw, over, told := make(chan struct{}), make(chan struct{}), make(chan struct{}, 10)
 			var at []*atOne
 			s := &sessionServer{capabilities: `{"logging":{}}`}
-			s.do = func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+			s.do = func(ctx context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 				switch x.Request.Method {
 				case mcp.MethodSetLevel:
 					told <- struct{}{}

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // hub passes what sessions at a server of the session era say unasked to the
 // subscriptions of stateless clients (MCP 2026-07-28, subscriptions/listen). It
-// is the [gateway.Peer] of those sessions.
+// is the [exchange.Peer] of those sessions.
 type hub struct {
 	log *slog.Logger
 
@@ -35,7 +35,7 @@ func newWatched() *watched {
 
 // listener is one subscriptions/listen.
 type listener struct {
-	exchange *gateway.Exchange
+	exchange *exchange.Exchange
 	filter   filter
 
 	mu           sync.Mutex
@@ -55,7 +55,7 @@ func newHub(log *slog.Logger) *hub {
 
 // listen serves one subscription until its client closes it, or s ends, the session
 // it is made in.
-func (h *hub) listen(ctx context.Context, s *served, x *gateway.Exchange) (*mcp.Message, error) {
+func (h *hub) listen(ctx context.Context, s *served, x *exchange.Exchange) (*mcp.Message, error) {
 	asked, _, err := wanted(x)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *served) offered(f filter) filter {
 
 // subscribe counts one more listener of a resource, and tells the server of the
 // first.
-func (s *served) subscribe(ctx context.Context, client *gateway.Client, uri string) error {
+func (s *served) subscribe(ctx context.Context, client *exchange.Client, uri string) error {
 	w := s.watched
 	select {
 	case w.changing <- struct{}{}:
@@ -160,7 +160,7 @@ func (s *served) subscribe(ctx context.Context, client *gateway.Client, uri stri
 }
 
 // unsubscribe counts one less of each, and tells the server of the last.
-func (s *served) unsubscribe(client *gateway.Client, uris []string) {
+func (s *served) unsubscribe(client *exchange.Client, uris []string) {
 	if len(uris) == 0 {
 		return
 	}
@@ -184,12 +184,12 @@ func (s *served) unsubscribe(client *gateway.Client, uris []string) {
 }
 
 // tell sends a request about a resource.
-func (s *served) tell(ctx context.Context, client *gateway.Client, method, uri string) error {
+func (s *served) tell(ctx context.Context, client *exchange.Client, method, uri string) error {
 	params, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
 		return err
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{Client: client, Request: &mcp.Message{ID: mcp.IntID(0), Method: method, Params: params}})
+	answer, err := s.Do(ctx, &exchange.Exchange{Client: client, Request: &mcp.Message{ID: mcp.IntID(0), Method: method, Params: params}})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -26,7 +26,7 @@ func TestSubscriptionsAtAServerThatDoesNotAnswer(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &sessionServer{capabilities: `{"resources":{"subscribe":true}}`, do: func(ctx context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+				s := &sessionServer{capabilities: `{"resources":{"subscribe":true}}`, do: func(ctx context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 					if x.Request.Method == row.silentAbout && strings.Contains(string(x.Request.Params), "a:silent") {
 						<-ctx.Done()
 						return nil, ctx.Err()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,10 +14,11 @@ import (
 // the session's own stream before it answers may come here after the answer, which
 // takes another connection.
 type aside struct {
+	exchange.PeerDefaults
 	*hub
 
 	mu     sync.Mutex
-	reader gateway.Peer // of the request that wants the log, nil for none
+	reader exchange.Peer // of the request that wants the log, nil for none
 }
 
 func (a *aside) Notify(m *mcp.Message) {
@@ -34,7 +35,7 @@ func (a *aside) Notify(m *mcp.Message) {
 
 // read says who wants the log now, nil for nobody. When it returns, nobody else hears
 // of it any more.
-func (a *aside) read(p gateway.Peer) {
+func (a *aside) read(p exchange.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reader = p
@@ -51,14 +52,14 @@ const (
 // it answered has come, which it has, as far as can be known, when the server has
 // answered a ping since (MCP 2025-11-25, Ping: it must do so promptly). Log messages
 // meanwhile are for p.
-func (s *served) catchUp(ctx context.Context, client *gateway.Client, p gateway.Peer) {
+func (s *served) catchUp(ctx context.Context, client *exchange.Client, p exchange.Peer) {
 	conn, ok := s.Conn.(interface{ HasOwnStream() bool })
 	if !ok || s.silent || !conn.HasOwnStream() {
 		return
 	}
 	bound, cancel := context.WithTimeout(ctx, catchUpTime)
 	defer cancel()
-	_, err := s.Do(bound, &gateway.Exchange{Client: client, Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodPing}, Peer: p})
+	_, err := s.Do(bound, &exchange.Exchange{Client: client, Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodPing}, Peer: p})
 	if err != nil {
 		s.silent = ctx.Err() == nil // and not waited for again
 		return

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -95,7 +95,7 @@ func (s *ownStreams) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func logAt(t *testing.T, level string, p gateway.Peer) *gateway.Exchange {
+func logAt(t *testing.T, level string, p exchange.Peer) *exchange.Exchange {
 	t.Helper()
 	x := statelessRequest(mcp.MethodToolsCall, `"name":"a"`, `{}`, p)
 	var err error

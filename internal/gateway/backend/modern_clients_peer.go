@@ -6,15 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // modernPeer is the way back to a client of the stateless era.
 type modernPeer struct {
-	gateway.Peer
+	exchange.Peer
 	session *served
-	client  *gateway.Client
+	client  *exchange.Client
 	call    context.Context // ends with the call
 	over    context.CancelFunc
 	telling sync.Mutex // held while the server is told of another log level
@@ -97,7 +97,7 @@ func (p *modernPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, err
 }
 
 // logAt has the server log from a level on. peer may be nil.
-func (s *served) logAt(ctx context.Context, client *gateway.Client, level string, peer gateway.Peer) error {
+func (s *served) logAt(ctx context.Context, client *exchange.Client, level string, peer exchange.Peer) error {
 	if s.level == level {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *served) logAt(ctx context.Context, client *gateway.Client, level string
 	if !declared {
 		return nil // it does not log to clients
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{
+	answer, err := s.Do(ctx, &exchange.Exchange{
 		Client:  client,
 		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodSetLevel, Params: json.RawMessage(`{"level":"` + level + `"}`)},
 		Peer:    peer,

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -41,7 +41,7 @@ func (s *served) discover(id mcp.ID) (*mcp.Message, error) {
 	}
 	out := append([]byte(`{`+completeMember+`,`+cacheMembers+`,"supportedVersions":`), versions...)
 	out = append(append(out, `,"capabilities":`...), capabilities...)
-	if instructions, found, err := mcp.Lookup(s.ServerInfo(), "instructions"); err == nil && found {
+	if instructions, found, err := mcp.Lookup(s.InitializeResult(), "instructions"); err == nil && found {
 		out = append(append(out, `,"instructions":`...), instructions...)
 	}
 	if len(s.introduction) > 0 {
@@ -52,7 +52,7 @@ func (s *served) discover(id mcp.ID) (*mcp.Message, error) {
 
 // play plays out a request that both eras have, and that wants log messages from a
 // level on; "" for none.
-func (s *served) play(ctx context.Context, x *gateway.Exchange, level string) (*mcp.Message, error) {
+func (s *served) play(ctx context.Context, x *exchange.Exchange, level string) (*mcp.Message, error) {
 	request := *x.Request
 	var err error
 	if request.Params, err = withoutReserved(request.Params); err != nil {
@@ -72,14 +72,12 @@ func (s *served) play(ctx context.Context, x *gateway.Exchange, level string) (*
 	peer := &modernPeer{Peer: orNoPeer(x.Peer), session: s, client: x.Client, level: level}
 	peer.call, peer.over = context.WithCancel(ctx)
 	defer peer.end()
-	if c, ok := x.Peer.(gateway.Continued); ok {
-		c.OnLogLevel(peer.logFrom)
-	}
+	orNoPeer(x.Peer).OnLogLevel(peer.logFrom)
 	if s.alone {
 		s.aside.read(peer)
 		defer s.aside.read(nil)
 	}
-	answer, err := s.Do(ctx, &gateway.Exchange{Client: x.Client, Request: &request, Peer: peer})
+	answer, err := s.Do(ctx, &exchange.Exchange{Client: x.Client, Request: &request, Peer: peer})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
 	}
@@ -132,7 +130,7 @@ func (s *served) complete(method string, result json.RawMessage) (json.RawMessag
 
 // modernError turns codes of the session era into what the stateless era has in
 // their place (MCP 2026-07-28, Error Codes).
-func (s *served) modernError(x *gateway.Exchange, answer *mcp.Message) (*mcp.Message, error) {
+func (s *served) modernError(x *exchange.Exchange, answer *mcp.Message) (*mcp.Message, error) {
 	switch answer.Error.Code {
 	case mcp.CodeResourceNotFound:
 		e := *answer.Error

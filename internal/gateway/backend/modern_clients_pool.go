@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -99,7 +99,7 @@ func closeServed(all []*served) {
 }
 
 // takeShared returns the session that clients of one kind share.
-func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
+func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *exchange.Client) (*served, error) {
 	for range maxTries {
 		if s, ok := c.useShared(key); ok {
 			return s, nil
@@ -121,7 +121,7 @@ func (c *modernClients) takeShared(ctx context.Context, key poolKey, client *gat
 const maxTries = 3
 
 // renewShared opens a session for a kind of clients, unless there is one by now.
-func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *gateway.Client) error {
+func (c *modernClients) renewShared(ctx context.Context, key poolKey, client *exchange.Client) error {
 	c.mu.Lock()
 	p := c.pools[key]
 	there := p != nil && p.shared.alive() // nil: all were closed
@@ -164,7 +164,7 @@ func (c *modernClients) useShared(key poolKey) (*served, bool) {
 }
 
 // open begins a session on behalf of client.
-func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.Client) (*served, error) {
+func (c *modernClients) open(ctx context.Context, key poolKey, client *exchange.Client) (*served, error) {
 	c.mu.Lock()
 	p := c.pools[key]
 	c.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *modernClients) open(ctx context.Context, key poolKey, client *gateway.C
 		return nil, errStopped
 	}
 	peer := &aside{hub: p.hub}
-	conn, err := c.begin(ctx, &gateway.Client{
+	conn, err := c.begin(ctx, &exchange.Client{
 		Principal: client.Principal, Version: mcp.LatestSession,
 		// The connection outlives the request, whose body these are parts of.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),

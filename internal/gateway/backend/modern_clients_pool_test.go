@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -57,13 +57,13 @@ type slowToClose struct {
 	want    int
 }
 
-func (s *slowToClose) Open(ctx context.Context, client *gateway.Client, peer gateway.Peer) (gateway.Conn, error) {
+func (s *slowToClose) Open(ctx context.Context, client *exchange.Client, peer exchange.Peer) (exchange.Conn, error) {
 	conn, err := s.sessionServer.Open(ctx, client, peer)
 	return &closesSlowly{conn, s}, err
 }
 
 type closesSlowly struct {
-	gateway.Conn
+	exchange.Conn
 	of *slowToClose
 }
 
@@ -89,7 +89,7 @@ func TestSessionsAreEndedAtTheSameTime(t *testing.T) {
 	const sessions = 8
 	entered, hold := make(chan struct{}, sessions), make(chan struct{})
 	s := &slowToClose{want: sessions, all: make(chan struct{}), sessionServer: &sessionServer{capabilities: `{}`}}
-	s.do = func(context.Context, *atOne, *gateway.Exchange) (*mcp.Message, error) {
+	s.do = func(context.Context, *atOne, *exchange.Exchange) (*mcp.Message, error) {
 		entered <- struct{}{}
 		<-hold
 		return nil, nil

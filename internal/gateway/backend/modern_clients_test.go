@@ -14,30 +14,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // sessionServer is a server of the session era, by what it does.
 type sessionServer struct {
+	exchange.BackendDefaults
 	capabilities string
-	do           func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error)
+	do           func(ctx context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error)
 
 	mu     sync.Mutex
 	opened []*atOne
 }
 
 type atOne struct {
+	exchange.ConnDefaults
 	*sessionServer
-	client *gateway.Client
-	peer   gateway.Peer
+	client *exchange.Client
+	peer   exchange.Peer
 	done   chan struct{}
 	end    sync.Once
 	mu     sync.Mutex
 	asked  []string // method and params of every request
 }
 
-func (s *sessionServer) Open(_ context.Context, client *gateway.Client, peer gateway.Peer) (gateway.Conn, error) {
+func (s *sessionServer) Open(_ context.Context, client *exchange.Client, peer exchange.Peer) (exchange.Conn, error) {
 	c := &atOne{sessionServer: s, client: client, peer: peer, done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,11 +55,11 @@ func (s *sessionServer) sessions() []*atOne {
 	return s.opened
 }
 
-func (c *atOne) ServerInfo() json.RawMessage {
+func (c *atOne) InitializeResult() json.RawMessage {
 	return json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":` + c.capabilities + `,"serverInfo":{"name":"old"},"instructions":"be kind"}`)
 }
 
-func (c *atOne) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *atOne) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	c.mu.Lock()
 	c.asked = append(c.asked, x.Request.Method+" "+string(x.Request.Params))
 	c.mu.Unlock()
@@ -80,7 +82,7 @@ func (c *atOne) Done() <-chan struct{}                      { return c.done }
 func (c *atOne) Close() error                               { c.end.Do(func() { close(c.done) }); return nil }
 
 // atSessions is the way of stateless clients to s.
-func atSessions(t *testing.T, s *sessionServer) gateway.Backend {
+func atSessions(t *testing.T, s *sessionServer) exchange.Backend {
 	t.Helper()
 	if s.capabilities == "" {
 		s.capabilities = `{}`
@@ -91,13 +93,13 @@ func atSessions(t *testing.T, s *sessionServer) gateway.Backend {
 }
 
 // statelessRequest is one of a client with those capabilities.
-func statelessRequest(method, members, capabilities string, peer gateway.Peer) *gateway.Exchange {
+func statelessRequest(method, members, capabilities string, peer exchange.Peer) *exchange.Exchange {
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `}`
 	if members != "" {
 		meta = members + "," + meta
 	}
-	return &gateway.Exchange{
-		Client:  &gateway.Client{Version: mcp.V20260728, Capabilities: json.RawMessage(capabilities)},
+	return &exchange.Exchange{
+		Client:  &exchange.Client{Version: mcp.V20260728, Capabilities: json.RawMessage(capabilities)},
 		Request: &mcp.Message{ID: mcp.StringID("r"), Method: method, Params: json.RawMessage(`{` + meta + `}`)},
 		Peer:    peer,
 	}
@@ -139,7 +141,7 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 		{name: "what is no elicitation", method: "tools/call", members: `"name":"a"`, capabilities: canURL, err: atURL(`1`), wantErr: "another mode"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := &sessionServer{do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+			s := &sessionServer{do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 				if x.Request.Method == mcp.MethodToolsList {
 					return mcp.NewResult(x.Request.ID, json.RawMessage(`{"tools":[]}`)), nil
 				}
@@ -189,7 +191,7 @@ func TestStatelessClientsAreAskedAsTheyDeclared(t *testing.T) {
 		{`{"elicitation":null}`, `{"message":"m"}`, false},
 		{`{"sampling":{}}`, `{"message":"m"}`, false},
 	} {
-		s := &sessionServer{do: func(ctx context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+		s := &sessionServer{do: func(ctx context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 			if x.Request.Method != mcp.MethodToolsCall {
 				return nil, nil
 			}
@@ -224,14 +226,14 @@ func TestStatelessClientsDiscoverAServerWithSessions(t *testing.T) {
 }
 
 func TestWhoSharesASession(t *testing.T) {
-	call := func(capabilities, principal string) *gateway.Exchange {
+	call := func(capabilities, principal string) *exchange.Exchange {
 		x := statelessRequest("tools/call", `"name":"a"`, capabilities, nil)
 		x.Client.Principal = principal
 		return x
 	}
 	hold := make(chan struct{})
 	entered := make(chan struct{}, 10)
-	s := &sessionServer{do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+	s := &sessionServer{do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsCall {
 			entered <- struct{}{}
 			<-hold
@@ -240,7 +242,7 @@ func TestWhoSharesASession(t *testing.T) {
 	}}
 	b := atSessions(t, s)
 	var wg sync.WaitGroup
-	for _, x := range []*gateway.Exchange{
+	for _, x := range []*exchange.Exchange{
 		call(`{}`, ""), call(`{}`, ""), call(`{ }`, ""), // the same
 		call(`{}`, "alice"),                                      // somebody else
 		call(`{"sampling":{}}`, ""), call(`{"sampling":{}}`, ""), // could be asked: one each
@@ -274,7 +276,7 @@ func TestALostSessionIsReplacedButNoCallIsMadeTwice(t *testing.T) {
 	lost := &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "gone"}
 	calls := 0
 	s := &sessionServer{}
-	s.do = func(_ context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+	s.do = func(_ context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsCall {
 			calls++
 		}
@@ -300,7 +302,10 @@ func TestALostSessionIsReplacedButNoCallIsMadeTwice(t *testing.T) {
 }
 
 // heardPeer collects what comes.
-type heardPeer struct{ came chan *mcp.Message }
+type heardPeer struct {
+	exchange.PeerDefaults
+	came chan *mcp.Message
+}
 
 func (p heardPeer) Notify(m *mcp.Message) {
 	p.came <- &mcp.Message{Method: m.Method, Params: append(json.RawMessage(nil), m.Params...)}
@@ -311,7 +316,7 @@ func (p heardPeer) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 }
 
 func TestLogsGoToRequestsThatWantThem(t *testing.T) {
-	s := &sessionServer{capabilities: `{"logging":{}}`, do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+	s := &sessionServer{capabilities: `{"logging":{}}`, do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsCall {
 			for _, level := range []string{"debug", "warning", "error"} {
 				x.Peer.Notify(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"` + level + `"}`)})
@@ -321,7 +326,7 @@ func TestLogsGoToRequestsThatWantThem(t *testing.T) {
 	}}
 	b := atSessions(t, s)
 	call := func(level string) []string {
-		peer := heardPeer{make(chan *mcp.Message, 10)}
+		peer := heardPeer{came: make(chan *mcp.Message, 10)}
 		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peer)
 		if level != "" {
 			var err error
@@ -370,7 +375,7 @@ func TestSubscriptionsAreCountedAndMarked(t *testing.T) {
 	b := atSessions(t, s)
 	listen := func(id string) (heardPeer, context.CancelFunc, chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
-		peer, ended := heardPeer{make(chan *mcp.Message, 10)}, make(chan error, 1)
+		peer, ended := heardPeer{came: make(chan *mcp.Message, 10)}, make(chan error, 1)
 		x := statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:b","a:b"]}`, `{}`, peer)
 		x.Request.ID = mcp.StringID(id)
 		go func() {
@@ -439,7 +444,7 @@ func TestBadSubscriptionFilters(t *testing.T) {
 		`{"toolsListChanged":1}`, `{"resourceSubscriptions":"a:b"}`, `{"resourceSubscriptions":[1]}`, `[]`, `null`, `true`,
 		`{"resourceSubscriptions":["a` + strings.Repeat(`","a`, maxSubscriptions) + `"]}`,
 	} {
-		_, err := b.Do(testContext(t), statelessRequest("subscriptions/listen", `"notifications":`+notifications, `{}`, heardPeer{make(chan *mcp.Message, 10)}))
+		_, err := b.Do(testContext(t), statelessRequest("subscriptions/listen", `"notifications":`+notifications, `{}`, heardPeer{came: make(chan *mcp.Message, 10)}))
 		var rpc *mcp.Error
 		if !errors.As(err, &rpc) || rpc.Code != mcp.CodeInvalidParams {
 			t.Errorf("%.60s: %v", notifications, err)
@@ -459,7 +464,7 @@ func next(t *testing.T, p heardPeer) *mcp.Message {
 }
 
 func TestParameterHeadersAreComparedWhereNobodyElseDoes(t *testing.T) {
-	s := &sessionServer{do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+	s := &sessionServer{do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsList {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{
 				"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}}]}`)), nil
@@ -501,7 +506,7 @@ func TestTheSessionThatWasUsedLastIsKept(t *testing.T) {
 		const calls = 3
 		var all sync.WaitGroup
 		all.Add(calls)
-		s := &sessionServer{capabilities: `{"tools":{}}`, do: func(_ context.Context, _ *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+		s := &sessionServer{capabilities: `{"tools":{}}`, do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 			if x.Request.ID == mcp.StringID("r") {
 				all.Done()
 				all.Wait() // at the same time
@@ -545,7 +550,7 @@ func TestTheSessionThatWasUsedLastIsKept(t *testing.T) {
 func TestAListComesFromTheSessionOfTheLastCall(t *testing.T) {
 	s := &sessionServer{capabilities: `{"tools":{}}`}
 	b := atSessions(t, s)
-	for _, x := range []*gateway.Exchange{
+	for _, x := range []*exchange.Exchange{
 		statelessRequest("tools/call", `"name":"a"`, `{"elicitation":{}}`, nil),
 		statelessRequest("prompts/list", "", `{"elicitation":{}}`, nil),
 	} {

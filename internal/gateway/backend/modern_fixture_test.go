@@ -6,12 +6,12 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // beginModern plays x out meanwhile.
-func beginModern(ctx context.Context, m modern, x *gateway.Exchange) <-chan outcome {
+func beginModern(ctx context.Context, m modern, x *exchange.Exchange) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		answer, err := m.Do(ctx, x)
@@ -26,7 +26,7 @@ func isOtherEra(err error) bool {
 	return errors.As(err, &era)
 }
 
-func discoverExchange() *gateway.Exchange {
+func discoverExchange() *exchange.Exchange {
 	return modernExchange(request(mcp.IntID(0), mcp.MethodDiscover, `{}`), nil)
 }
 

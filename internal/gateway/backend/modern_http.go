@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -46,7 +46,7 @@ func newModernHTTP(cfg StreamableConfig) modern {
 }
 
 // Do plays out one exchange, on the caller's goroutine.
-func (h *modernHTTP) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (h *modernHTTP) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if h.err != nil {
 		return nil, h.err
 	}
@@ -112,7 +112,7 @@ func drain(resp *http.Response, cancel context.CancelFunc) {
 
 // read reads the answer to x. rest: it came on a stream of events that has not
 // ended yet.
-func (h *modernHTTP) read(ctx context.Context, x *gateway.Exchange, resp *http.Response) (answer *mcp.Message, rest bool, err error) {
+func (h *modernHTTP) read(ctx context.Context, x *exchange.Exchange, resp *http.Response) (answer *mcp.Message, rest bool, err error) {
 	method := x.Request.Method
 	if resp.StatusCode != http.StatusOK {
 		answer, err = h.refusal(x, resp)
@@ -136,7 +136,7 @@ func (h *modernHTTP) read(ctx context.Context, x *gateway.Exchange, resp *http.R
 }
 
 // readAnswer reads an answer that is a JSON body.
-func (h *modernHTTP) readAnswer(x *gateway.Exchange, resp *http.Response) (*mcp.Message, error) {
+func (h *modernHTTP) readAnswer(x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	body, err := h.remote.readJSON(resp)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (h *modernHTTP) readAnswer(x *gateway.Exchange, resp *http.Response) (*mcp.
 
 // readStream reads events up to the answer, which is the last thing a server
 // says (MCP 2026-07-28, Streamable HTTP).
-func (h *modernHTTP) readStream(ctx context.Context, x *gateway.Exchange, resp *http.Response) (*mcp.Message, error) {
+func (h *modernHTTP) readStream(ctx context.Context, x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	peer, method := orNoPeer(x.Peer), x.Request.Method
 	strays := 0
 	for r := mcp.NewEventReader(resp.Body, mcp.MaxEvent); ; {
@@ -205,7 +205,7 @@ func isJSONText(b []byte) bool {
 
 // settle checks that m answers x. An error without an id answers a request that
 // the server could not read, and only one was sent.
-func (h *modernHTTP) settle(x *gateway.Exchange, m *mcp.Message) (*mcp.Message, error) {
+func (h *modernHTTP) settle(x *exchange.Exchange, m *mcp.Message) (*mcp.Message, error) {
 	if !m.ID.Means(x.Request.ID) && !isNameless(m) {
 		return nil, gone("the server at %s answered another request than %s, which it was asked", h.remote, x.Request.Method)
 	}
@@ -218,7 +218,7 @@ func (h *modernHTTP) settle(x *gateway.Exchange, m *mcp.Message) (*mcp.Message, 
 
 // refusal reads a response that is no 200: the server's own answer, or why there
 // is none.
-func (h *modernHTTP) refusal(x *gateway.Exchange, resp *http.Response) (*mcp.Message, error) {
+func (h *modernHTTP) refusal(x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	method := x.Request.Method
 	if resp.StatusCode/100 == 2 {
 		discard(resp)

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -89,8 +89,8 @@ func BenchmarkModernHTTP(b *testing.B) {
 }
 
 // modernExchange is m as a client of the stateless era sends it.
-func modernExchange(m *mcp.Message, p gateway.Peer) *gateway.Exchange {
-	client := &gateway.Client{
+func modernExchange(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
+	client := &exchange.Client{
 		Version:      mcp.V20260728,
 		Capabilities: json.RawMessage(`{"elicitation":{}}`),
 		Info:         json.RawMessage(`{"name":"modern","version":"1"}`),
@@ -99,5 +99,5 @@ func modernExchange(m *mcp.Message, p gateway.Peer) *gateway.Exchange {
 	if err != nil {
 		panic(err)
 	}
-	return &gateway.Exchange{Client: client, Request: &mcp.Message{ID: m.ID, Method: m.Method, Params: params}, Peer: p}
+	return &exchange.Exchange{Client: client, Request: &mcp.Message{ID: m.ID, Method: m.Method, Params: params}, Peer: p}
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -15,7 +15,7 @@ const maxNameHeader = 12 << 10
 // modernHeader is what a request of the stateless era repeats of its body in
 // headers (MCP 2026-07-28, Streamable HTTP, Standard Headers). The header is the
 // caller's. The error is an *mcp.Error for params that cannot be understood.
-func modernHeader(x *gateway.Exchange) (http.Header, error) {
+func modernHeader(x *exchange.Exchange) (http.Header, error) {
 	method, params := x.Request.Method, x.Request.Params
 	version, found, err := mcp.LookupString(params, "_meta", mcp.MetaVersion)
 	if err != nil {

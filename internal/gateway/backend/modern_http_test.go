@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -117,7 +117,7 @@ func TestModernHTTPRefusesParamsItCannotRepeat(t *testing.T) {
 		`{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"2025-11-25"}}`,
 		`{"name":"` + strings.Repeat("x", maxNameHeader+1) + `"}`,
 	} {
-		x := &gateway.Exchange{Request: request(mcp.IntID(1), mcp.MethodToolsCall, params)}
+		x := &exchange.Exchange{Request: request(mcp.IntID(1), mcp.MethodToolsCall, params)}
 		if answer, err := m.Do(testContext(t), x); codeOf(err) != mcp.CodeInvalidParams {
 			t.Errorf("%.60s: %v, %v", params, answer, err)
 		}
@@ -130,7 +130,7 @@ func TestModernHTTPVersionIsTheRequestsOwn(t *testing.T) {
 		got = r.Header.Get(mcp.HeaderVersion)
 		reply(w, m.ID, done)
 	}))
-	x := &gateway.Exchange{Request: request(mcp.IntID(1), mcp.MethodToolsList, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`)}
+	x := &exchange.Exchange{Request: request(mcp.IntID(1), mcp.MethodToolsList, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}`)}
 	if _, err := m.Do(testContext(t), x); err != nil || got != "2027-01-01" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -41,7 +41,7 @@ var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
 
 // Do plays out one exchange. A request is sent once: only when it has reached no
 // process is another tried.
-func (s modernStdio) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (s modernStdio) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	key := sharing{principal: x.Client.Principal, modern: true}
 	for attempt := 1; ; attempt++ {
 		p, err := s.backend.join(ctx, key, x.Client, func(p *stdioProcess) { p.users++ })
@@ -69,7 +69,7 @@ func (s modernStdio) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message,
 }
 
 // listen plays out a listen request, with those of others if that can be.
-func (p *stdioProcess) listen(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
+func (p *stdioProcess) listen(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	wants, all, err := wanted(x)
 	if err != nil {
 		return nil, false, err
@@ -81,7 +81,7 @@ func (p *stdioProcess) listen(ctx context.Context, x *gateway.Exchange) (answer 
 }
 
 // settle looks at what came of x for signs of the server's era.
-func (s modernStdio) settle(ctx context.Context, p *stdioProcess, x *gateway.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
+func (s modernStdio) settle(ctx context.Context, p *stdioProcess, x *exchange.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
 	if x.Request.Method == mcp.MethodDiscover && !p.modern.proven.Load() && !provesModern(answer) {
 		return s.dismiss(ctx, p, answer, err)
 	}

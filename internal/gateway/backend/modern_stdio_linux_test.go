@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -32,14 +32,14 @@ func askModern(t *testing.T, m modern, name, arg string) string {
 
 // holdModern begins a call that the server keeps until it is told to release
 // name. It returns when the server has it.
-func holdModern(ctx context.Context, t *testing.T, m modern, name string, x *gateway.Exchange) <-chan outcome {
+func holdModern(ctx context.Context, t *testing.T, m modern, name string, x *exchange.Exchange) <-chan outcome {
 	t.Helper()
 	done := beginModern(ctx, m, x)
 	eventually(t, "the server has the call "+name, func() bool { return askModern(t, m, "holds", name) != "nothing" })
 	return done
 }
 
-func holdExchange(id mcp.ID, name, meta string, p gateway.Peer) *gateway.Exchange {
+func holdExchange(id mcp.ID, name, meta string, p exchange.Peer) *exchange.Exchange {
 	return modernExchange(request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{%s}}`, name, meta)), p)
 }
 
@@ -132,7 +132,7 @@ func TestModernStdioProgressKeepsItsToken(t *testing.T) {
 
 // askingForLogs is a call of a tool of the crude server that asks for log
 // messages.
-func askingForLogs(t *testing.T, id int64, name, arg string, p gateway.Peer) *gateway.Exchange {
+func askingForLogs(t *testing.T, id int64, name, arg string, p exchange.Peer) *exchange.Exchange {
 	t.Helper()
 	x := modernExchange(call(mcp.IntID(id), name, fmt.Sprintf(`{"is":%q}`, arg)), p)
 	params, err := mcp.Set(x.Request.Params, json.RawMessage(`"info"`), "_meta", mcp.MetaLogLevel)

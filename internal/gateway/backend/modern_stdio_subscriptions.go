@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -33,7 +33,7 @@ type subscriptions struct {
 
 // subscriber is one client's subscription.
 type subscriber struct {
-	exchange *gateway.Exchange
+	exchange *exchange.Exchange
 	wants    filter
 	line     *leash
 	told     bool   // it has had the acknowledgement
@@ -48,6 +48,7 @@ type outcomeOf struct {
 
 // upstream is the subscription at the server.
 type upstream struct {
+	exchange.PeerDefaults
 	subscriptions *subscriptions
 	flight        *flight
 	covers        filter
@@ -66,7 +67,7 @@ func newSubscriptions(p *stdioProcess) *subscriptions {
 
 // play plays out a listen request; sent reports whether the server may have got
 // it.
-func (h *subscriptions) play(ctx context.Context, x *gateway.Exchange, wants filter) (answer *mcp.Message, sent bool, err error) {
+func (h *subscriptions) play(ctx context.Context, x *exchange.Exchange, wants filter) (answer *mcp.Message, sent bool, err error) {
 	if _, _, err := h.process.flights.marks(x); err != nil {
 		return nil, false, err // before it is among the others'
 	}
@@ -178,7 +179,7 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 	if err != nil {
 		return err
 	}
-	f, out, err := h.process.flights.add(&gateway.Exchange{Client: template.exchange.Client, Peer: up,
+	f, out, err := h.process.flights.add(&exchange.Exchange{Client: template.exchange.Client, Peer: up,
 		Request: &mcp.Message{ID: request.ID, Method: request.Method, Params: params}})
 	if err != nil {
 		return err

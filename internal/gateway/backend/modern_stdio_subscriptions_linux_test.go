@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -133,7 +133,7 @@ func TestModernStdioSubscriptionsTogether(t *testing.T) {
 // One client's subscription that does not come about costs the others nothing: they
 // share one at the server, which is replaced for it.
 func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
-	more := func() *gateway.Exchange {
+	more := func() *exchange.Exchange {
 		return modernExchange(request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
 			`{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`), newPeer())
 	}

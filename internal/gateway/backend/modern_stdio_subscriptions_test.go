@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -16,7 +16,7 @@ func TestWhatIsNotHonoredIsNotHeardOf(t *testing.T) {
 	member := func(wants filter) *peer {
 		p := newPeer()
 		h.members[&subscriber{
-			exchange: &gateway.Exchange{Request: &mcp.Message{ID: mcp.IntID(1)}}, wants: wants, line: &leash{peer: p},
+			exchange: &exchange.Exchange{Request: &mcp.Message{ID: mcp.IntID(1)}}, wants: wants, line: &leash{peer: p},
 		}] = struct{}{}
 		return p
 	}

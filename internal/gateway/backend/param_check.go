@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -42,7 +42,7 @@ func (c *paramChecks) of(principal string) *toolHeaders {
 
 // check refuses a tools/call whose headers say something else than its body. do
 // plays out an exchange of ours.
-func (c *paramChecks) check(ctx context.Context, x *gateway.Exchange, do func(context.Context, *gateway.Exchange) (*mcp.Message, error)) error {
+func (c *paramChecks) check(ctx context.Context, x *exchange.Exchange, do func(context.Context, *exchange.Exchange) (*mcp.Message, error)) error {
 	name, found, err := mcp.LookupString(x.Request.Params, "name")
 	if err != nil || !found {
 		return err
@@ -63,7 +63,7 @@ func (c *paramChecks) check(ctx context.Context, x *gateway.Exchange, do func(co
 					return nil, err
 				}
 			}
-			return do(ctx, &gateway.Exchange{
+			return do(ctx, &exchange.Exchange{
 				Client: x.Client, Peer: noPeer{},
 				Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodToolsList, Params: params},
 			})

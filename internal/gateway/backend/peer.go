@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // noPeer is the peer of an exchange or a session that has none: it hears nothing and
 // answers nothing.
-type noPeer struct{}
+type noPeer struct{ exchange.PeerDefaults }
 
 func (noPeer) Notify(*mcp.Message) {}
 
@@ -20,7 +20,7 @@ func (noPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 }
 
 // orNoPeer is p, or noPeer for nil.
-func orNoPeer(p gateway.Peer) gateway.Peer {
+func orNoPeer(p exchange.Peer) exchange.Peer {
 	if p == nil {
 		return noPeer{}
 	}
@@ -29,8 +29,9 @@ func orNoPeer(p gateway.Peer) gateway.Peer {
 
 // leash is the way back to a client for as long as it waits.
 type leash struct {
+	exchange.PeerDefaults
 	mu   sync.RWMutex
-	peer gateway.Peer
+	peer exchange.Peer
 }
 
 func (l *leash) Notify(m *mcp.Message) {

@@ -36,7 +36,7 @@ func TestAQuestionThatWaitsKeepsNothingElse(t *testing.T) {
 }
 
 // Who is asked counts the answer until the context of the question ends, which is when
-// the server has it (gateway.Peer).
+// the server has it (exchange.Peer).
 func TestAQuestionIsOverWhenTheServerHasTheAnswer(t *testing.T) {
 	sending, read := make(chan struct{}), make(chan struct{})
 	asks := newQuestions(func(context.Context, *mcp.Message) {

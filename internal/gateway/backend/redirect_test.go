@@ -32,7 +32,7 @@ func TestRedirectsWithinTheServerAreFollowed(t *testing.T) {
 			}
 			u.User = url.UserPassword("ada", "secret")
 			conn := open(t, closeAfter(t, tr.backend(u.String())), newPeer())
-			if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "echo", `{"a":1}`), newPeer()))); got != `{"a":1}` {
+			if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{"a":1}`), newPeer()))); got != `{"a":1}` {
 				t.Errorf("got %s", got)
 			}
 			if n := anonymous.Load(); n > 0 {

@@ -8,29 +8,26 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // Resume continues a session of the session era that a process before us began.
 // Without a handle it is one that a server of the stateless era knows nothing of:
 // what there is to it is the client's declarations.
-func (b *bridge) Resume(ctx context.Context, client *gateway.Client, handle []byte, session gateway.Peer) (gateway.Conn, error) {
+func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	if len(handle) > 0 {
-		if s, ok := b.sessions.(gateway.Resumer); ok {
-			return s.Resume(ctx, client, handle, session)
-		}
-		return nil, gateway.ErrNotResumable
+		return b.sessions.Resume(ctx, client, handle, session)
 	}
 	if b.modern == nil || b.asIs {
-		return nil, gateway.ErrNotResumable
+		return nil, exchange.ErrNotResumable
 	}
 	info, err := b.discover(ctx, discoverTime)
 	switch {
 	case err == nil:
 		return b.withoutSessions(info, client, session)
 	case refusedByServer(err):
-		return nil, gateway.ErrNotResumable // it was another server then
+		return nil, exchange.ErrNotResumable // it was another server then
 	default:
 		return nil, err
 	}
@@ -38,11 +35,11 @@ func (b *bridge) Resume(ctx context.Context, client *gateway.Client, handle []by
 
 // Resume continues a session by what [streamableConn.Handle] wrote, with the
 // server it was written for and no other.
-func (b *streamable) Resume(_ context.Context, _ *gateway.Client, handle []byte, session gateway.Peer) (gateway.Conn, error) {
+func (b *streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	server, rest, _ := bytes.Cut(handle, []byte(" "))
 	version, id, ok := bytes.Cut(rest, []byte(" "))
 	if !ok || !bytes.Equal(server, b.mark()) || !mcp.Version(version).IsSession() || !isVisibleASCII(string(id)) {
-		return nil, gateway.ErrNotResumable
+		return nil, exchange.ErrNotResumable
 	}
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // resumeAt continues, at b, the session that was opened at another backend of the
 // same server and left there.
-func resumeAt(t *testing.T, b gateway.Backend, handle []byte, session gateway.Peer) (gateway.Conn, error) {
+func resumeAt(t *testing.T, b exchange.Backend, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	t.Helper()
-	conn, err := b.(gateway.Resumer).Resume(testContext(t), fullClient(), handle, session)
+	conn, err := b.Resume(testContext(t), fullClient(), handle, session)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
@@ -29,11 +29,11 @@ func leave(t *testing.T, url string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handle, ok := conn.(gateway.Resumable).Handle()
+	handle, ok := conn.Handle()
 	if !ok {
 		t.Fatal("no handle")
 	}
-	if err := conn.(gateway.Resumable).Leave(); err != nil {
+	if err := conn.Leave(); err != nil {
 		t.Error(err)
 	}
 	if err := b.Close(); err != nil {
@@ -58,17 +58,17 @@ func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, _, _ := mcp.LookupString(conn.ServerInfo(), "protocolVersion"); v != "2025-11-25" {
+	if v, _, _ := mcp.LookupString(conn.InitializeResult(), "protocolVersion"); v != "2025-11-25" {
 		t.Errorf("the version is %q", v)
 	}
-	if m, err := conn.Do(testContext(t), exchange(request(mcp.StringID("q"), "x", `{}`), newPeer())); err != nil || m.ID != mcp.StringID("q") {
+	if m, err := conn.Do(testContext(t), exchangeOf(request(mcp.StringID("q"), "x", `{}`), newPeer())); err != nil || m.ID != mcp.StringID("q") {
 		t.Errorf("%+v, %v", m, err)
 	}
 	// The process before us used small ids, and the server may still work for it.
 	if id := <-ids; len(id.String()) < 10 {
 		t.Errorf("the request has the id %s", id)
 	}
-	again, _ := conn.(gateway.Resumable).Handle()
+	again, _ := conn.Handle()
 	if string(again) != string(handle) {
 		t.Errorf("the handle is %q, before %q", again, handle)
 	}
@@ -79,15 +79,15 @@ func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
 }
 
 func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
-	for name, use := range map[string]func(*testing.T, gateway.Conn) error{
-		"a request": func(t *testing.T, c gateway.Conn) error {
-			_, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer()))
+	for name, use := range map[string]func(*testing.T, exchange.Conn) error{
+		"a request": func(t *testing.T, c exchange.Conn) error {
+			_, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer()))
 			return err
 		},
-		"a notification": func(t *testing.T, c gateway.Conn) error {
+		"a notification": func(t *testing.T, c exchange.Conn) error {
 			return c.Notify(testContext(t), &mcp.Message{Method: mcp.NotificationRootsChanged})
 		},
-		"its stream": func(_ *testing.T, c gateway.Conn) error { c.(gateway.Listener).Listen(); return nil },
+		"its stream": func(_ *testing.T, c exchange.Conn) error { c.Listen(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -123,12 +123,12 @@ func TestAHandleIsForItsServerOnly(t *testing.T) {
 		"not ASCII":       handle + "\n",
 		"garbage":         "x",
 	} {
-		if _, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), []byte(bad), newPeer()); !errors.Is(err, gateway.ErrNotResumable) {
+		if _, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), []byte(bad), newPeer()); !errors.Is(err, exchange.ErrNotResumable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, b := range map[string]gateway.Backend{"SSE": sseBackend(srv.URL), "stdio": NewStdio(StdioConfig{})} {
-		if _, err := resumeAt(t, closeAfter(t, b), []byte(handle), newPeer()); !errors.Is(err, gateway.ErrNotResumable) {
+	for name, b := range map[string]exchange.Backend{"SSE": sseBackend(srv.URL), "stdio": NewStdio(StdioConfig{})} {
+		if _, err := resumeAt(t, closeAfter(t, b), []byte(handle), newPeer()); !errors.Is(err, exchange.ErrNotResumable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -147,14 +147,14 @@ func TestTheSessionsStreamIsOpenedWhenSomebodyListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
 		t.Fatal(err)
 	}
 	if want := "POST initialize, POST notifications/initialized, POST x"; s.seen() != want {
 		t.Errorf("the server saw %s; want %s", s.seen(), want)
 	}
 	for range 3 {
-		conn.(gateway.Listener).Listen()
+		conn.Listen()
 	}
 	if want := "POST initialize, POST notifications/initialized, POST x, GET"; s.seen() != want {
 		t.Errorf("the server saw %s; want %s", s.seen(), want)

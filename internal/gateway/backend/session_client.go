@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -18,8 +18,8 @@ import (
 type sessionClients struct {
 	modern modern
 	log    *slog.Logger
-	lastID atomic.Int64                                // of requests of our own
-	turned func(context.Context, *gateway.Client) bool // the server keeps sessions now
+	lastID atomic.Int64                                 // of requests of our own
+	turned func(context.Context, *exchange.Client) bool // the server keeps sessions now
 
 	mu     sync.Mutex
 	closed bool
@@ -29,7 +29,7 @@ type sessionClients struct {
 func newSessionClients(m modern, log *slog.Logger) *sessionClients {
 	return &sessionClients{
 		modern: m, log: log, rooms: map[string]*room{},
-		turned: func(context.Context, *gateway.Client) bool { return false },
+		turned: func(context.Context, *exchange.Client) bool { return false },
 	}
 }
 
@@ -84,8 +84,8 @@ func (s *sessionClients) close() {
 type sessionConn struct {
 	clients      *sessionClients
 	room         *room
-	client       *gateway.Client
-	session      gateway.Peer
+	client       *exchange.Client
+	session      exchange.Peer
 	introduction introduction
 	info         json.RawMessage // InitializeResult
 	declared     declared        // of the server
@@ -103,7 +103,7 @@ var errLeft = &mcp.Error{Code: mcp.CodeServerGone, Message: "the session was clo
 
 // open begins a session for a client of the session era. info is the server's
 // DiscoverResult.
-func (s *sessionClients) open(info json.RawMessage, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (s *sessionClients) open(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	c := &sessionConn{clients: s, client: client, session: orNoPeer(session)}
 	var err error
 	if c.info, c.declared, err = initializeResult(info, client.Version); err != nil {
@@ -114,7 +114,7 @@ func (s *sessionClients) open(info json.RawMessage, client *gateway.Client, sess
 	if err != nil {
 		return nil, err
 	}
-	c.introduction = introduce(&gateway.Client{Capabilities: capabilities, Info: client.Info})
+	c.introduction = introduce(&exchange.Client{Capabilities: capabilities, Info: client.Info})
 	if c.room, err = s.enter(client.Principal); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func initializeResult(discovered json.RawMessage, version mcp.Version) (json.Raw
 	return append(out, '}'), d, nil
 }
 
-func (c *sessionConn) ServerInfo() json.RawMessage { return c.info }
+func (c *sessionConn) InitializeResult() json.RawMessage { return c.info }
 
 // Done is closed by Close, and when the server keeps sessions since it started anew:
 // there is none at it that could end.
@@ -209,7 +209,7 @@ func (c *sessionConn) Handle() ([]byte, bool) {
 func (c *sessionConn) Leave() error { return c.Close() }
 
 // Do plays out a request of the session era.
-func (c *sessionConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *sessionConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -25,7 +25,7 @@ const (
 // play sends a request on and, as long as the server wants to know something
 // first, puts that to the client and sends the request again (MCP 2026-07-28,
 // Multi Round-Trip Requests).
-func (c *sessionConn) play(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *sessionConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	base, err := c.introduction.into(x.Request.Params, c.logLevel())
 	if err != nil {
@@ -162,19 +162,16 @@ func (in *inputRequired) again(base json.RawMessage, responses map[string]json.R
 // ask puts all questions to the client, at the same time. The first that fails
 // withdraws the others. sent is to be called, with or without an error, when the server
 // has what was answered: until then it is counted, as is the server's state.
-func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inputRequired) (responses map[string]json.RawMessage, sent func(), err error) {
+func (c *sessionConn) ask(ctx context.Context, peer exchange.Peer, required *inputRequired) (responses map[string]json.RawMessage, sent func(), err error) {
 	asking, withdraw := context.WithCancelCause(ctx)
-	sent = func() { withdraw(nil) }
-	if h, ok := peer.(gateway.Holder); ok {
-		release, err := h.Hold(len(required.state))
-		if err != nil {
-			return nil, sent, err
-		}
-		sent = sync.OnceFunc(func() {
-			withdraw(nil)
-			release()
-		})
+	release, err := peer.Hold(len(required.state))
+	if err != nil {
+		return nil, func() { withdraw(nil) }, err
 	}
+	sent = sync.OnceFunc(func() {
+		withdraw(nil)
+		release()
+	})
 	questions := required.questions
 	for i := range questions {
 		if err := c.prepare(&questions[i]); err != nil {
@@ -203,7 +200,7 @@ func (c *sessionConn) ask(ctx context.Context, peer gateway.Peer, required *inpu
 	return responses, sent, nil
 }
 
-func putQuestion(ctx context.Context, peer gateway.Peer, id int64, q question) (json.RawMessage, error) {
+func putQuestion(ctx context.Context, peer exchange.Peer, id int64, q question) (json.RawMessage, error) {
 	answer, err := peer.Ask(ctx, &mcp.Message{ID: mcp.IntID(id), Method: q.method, Params: q.params})
 	switch {
 	case err != nil && ctx.Err() != nil:

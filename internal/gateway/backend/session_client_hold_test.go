@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -31,7 +31,7 @@ func TestAStateThatWaitsForAnAnswerTakesRoom(t *testing.T) {
 	state := strings.Repeat("s", 1000)
 	var p *holdingPeer
 	var asking context.Context
-	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if mcp.Mentions(x.Request.Params, "requestState") {
 			if p.held < len(state) || asking.Err() != nil {
 				t.Errorf("when it goes back, %d bytes are held, and the question is over: %v", p.held, asking.Err())
@@ -48,7 +48,7 @@ func TestAStateThatWaitsForAnAnswerTakesRoom(t *testing.T) {
 			asked, asking = p.held, ctx
 			return mcp.NewResult(q.ID, json.RawMessage(`{"roots":[]}`)), nil
 		}
-		got := text(c.Do(testContext(t), exchange(request(mcp.IntID(3), mcp.MethodPromptsGet, `{"name":"x"}`), p)))
+		got := text(c.Do(testContext(t), exchangeOf(request(mcp.IntID(3), mcp.MethodPromptsGet, `{"name":"x"}`), p)))
 		if asking != nil && asking.Err() == nil {
 			t.Error("the question is never over")
 		}

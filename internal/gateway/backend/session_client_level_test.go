@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 func TestASessionsLogLevelIsThatOfTheMoment(t *testing.T) {
 	var levels []string
-	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		level, _, err := mcp.LookupString(x.Request.Params, "_meta", mcp.MetaLogLevel)
 		if err != nil {
 			return nil, err
@@ -26,13 +26,13 @@ func TestASessionsLogLevelIsThatOfTheMoment(t *testing.T) {
 	c := sessionAt(t, o, everything, fullClient(), nil)
 	p, next := newPeer(), []string{"debug", "debug", "error"}
 	p.answer = func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-		if _, err := c.Do(ctx, exchange(request(mcp.IntID(2), mcp.MethodSetLevel, `{"level":"`+next[0]+`"}`), nil)); err != nil {
+		if _, err := c.Do(ctx, exchangeOf(request(mcp.IntID(2), mcp.MethodSetLevel, `{"level":"`+next[0]+`"}`), nil)); err != nil {
 			t.Error(err)
 		}
 		next = next[1:]
 		return mcp.NewResult(q.ID, json.RawMessage(`{"roots":[]}`)), nil
 	}
-	if got := text(c.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"x"}`), p))); got != "done" {
+	if got := text(c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"x"}`), p))); got != "done" {
 		t.Fatal(got)
 	}
 	if d := cmp.Diff([]string{"", "debug", "debug", "error"}, levels); d != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -27,13 +27,13 @@ type herald struct {
 
 	mu     sync.Mutex
 	opened []filter
-	open   map[*gateway.Exchange]context.CancelCauseFunc
+	open   map[*exchange.Exchange]context.CancelCauseFunc
 	most   int // subscriptions at the same time
 }
 
 var errCut = errors.New("cut")
 
-func (h *herald) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (h *herald) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if x.Request.Method != mcp.MethodSubscriptionsListen {
 		return mcp.NewError(x.Request.ID, mcp.CodeMethodNotFound, "no"), nil
 	}
@@ -55,7 +55,7 @@ func (h *herald) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, err
 	h.mu.Lock()
 	h.opened = append(h.opened, f)
 	if h.open == nil {
-		h.open = map[*gateway.Exchange]context.CancelCauseFunc{}
+		h.open = map[*exchange.Exchange]context.CancelCauseFunc{}
 	}
 	h.open[x] = cancel
 	h.most = max(h.most, len(h.open))
@@ -76,7 +76,7 @@ func (h *herald) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, err
 
 func (h *herald) Close() error { return nil }
 
-func subscribed(x *gateway.Exchange, method, params string) *mcp.Message {
+func subscribed(x *exchange.Exchange, method, params string) *mcp.Message {
 	marked, err := mcp.Set(json.RawMessage(params), x.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
 	if err != nil {
 		panic(err)
@@ -107,9 +107,9 @@ func (h *herald) count() (opened, open int) {
 	return len(h.opened), len(h.open)
 }
 
-func subscribe(t *testing.T, c gateway.Conn, method, uri string) error {
+func subscribe(t *testing.T, c exchange.Conn, method, uri string) error {
 	t.Helper()
-	m, err := c.Do(testContext(t), exchange(request(mcp.IntID(9), method, fmt.Sprintf(`{"uri":%q}`, uri)), nil))
+	m, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(9), method, fmt.Sprintf(`{"uri":%q}`, uri)), nil))
 	if err == nil && string(m.Result) != `{}` {
 		t.Errorf("%s", m.Encode())
 	}
@@ -275,7 +275,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 	if last := h.opened[len(h.opened)-1]; !last.ToolsListChanged || !slices.Equal(last.ResourceSubscriptions, []string{"a:1"}) {
 		t.Error(last)
 	}
-	if m, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodPing, ``), nil)); err != nil || m.Error != nil {
+	if m, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodPing, ``), nil)); err != nil || m.Error != nil {
 		t.Error(m, err)
 	}
 }
@@ -283,7 +283,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 // TestSessionClientDoesNotInsist: a server that honours nothing may end the
 // subscription at once.
 func TestSessionClientDoesNotInsist(t *testing.T) {
-	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(subscribed(x, mcp.NotificationSubscribed, `{"notifications":{}}`))
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
 	}}
@@ -331,14 +331,14 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 	if _, ok := conn.(*sessionConn); !ok {
 		t.Fatalf("%T", conn)
 	}
-	conn.(gateway.Listener).Listen()
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "echo", `{"text":"hello"}`), p))); !strings.Contains(got, "hello") {
+	conn.Listen()
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{"text":"hello"}`), p))); !strings.Contains(got, "hello") {
 		t.Error(got)
 	}
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(2), "mirrored", `{"region":" Ä","n":3}`), p))); got != `{"region":" Ä","n":3}` {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(2), "mirrored", `{"region":" Ä","n":3}`), p))); got != `{"region":" Ä","n":3}` {
 		t.Error(got)
 	}
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(3), "grow", `{}`), nil))); got != "grown" {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(3), "grow", `{}`), nil))); got != "grown" {
 		t.Error(got)
 	}
 	note := p.next(t, mcp.NotificationToolsChanged)
@@ -346,14 +346,14 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 		t.Errorf("%s", note.Params)
 	}
 	asked := answering(map[string]string{mcp.MethodElicitation: `{"action":"decline"}`})
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(4), "curious", `{}`), asked))); got != "decline asked" {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(4), "curious", `{}`), asked))); got != "decline asked" {
 		t.Error(got)
 	}
-	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(5), mcp.MethodSetLevel, `{"level":"info"}`), nil)); err != nil {
+	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(5), mcp.MethodSetLevel, `{"level":"info"}`), nil)); err != nil {
 		t.Error(err)
 	}
 	heard := newPeer()
-	if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(6), "log", `{}`), heard))); got != "logged" {
+	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(6), "log", `{}`), heard))); got != "logged" {
 		t.Error(got)
 	}
 	heard.next(t, mcp.NotificationMessage)
@@ -367,7 +367,7 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { _, err := conn.Do(ctx, exchange(call(mcp.IntID(7), "wait", `{}`), nil)); ended <- err }()
+	go func() { _, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(7), "wait", `{}`), nil)); ended <- err }()
 	<-f.started
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

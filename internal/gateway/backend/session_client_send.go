@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // send sends one request of the stateless era and looks at what passes through
 // for what tools want in headers.
-func (c *sessionConn) send(ctx context.Context, m *mcp.Message, peer gateway.Peer) (*mcp.Message, error) {
+func (c *sessionConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer) (*mcp.Message, error) {
 	tools := c.room.tools
 	mirrored := tools != nil && m.Method == mcp.MethodToolsCall
 	var headers http.Header
@@ -41,8 +41,8 @@ func (c *sessionConn) send(ctx context.Context, m *mcp.Message, peer gateway.Pee
 	return answer, nil
 }
 
-func (c *sessionConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer gateway.Peer) (*mcp.Message, error) {
-	answer, err := c.clients.modern.Do(ctx, &gateway.Exchange{Client: c.client, Request: m, Headers: headers, Peer: orNoPeer(peer)})
+func (c *sessionConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer exchange.Peer) (*mcp.Message, error) {
+	answer, err := c.clients.modern.Do(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: orNoPeer(peer)})
 	return answer, c.lostBy(ctx, err)
 }
 
@@ -62,7 +62,7 @@ func (t *toolHeaders) headersFor(ctx context.Context, c *sessionConn, params jso
 			if err != nil {
 				return nil, err
 			}
-			return c.clients.modern.Do(ctx, &gateway.Exchange{
+			return c.clients.modern.Do(ctx, &exchange.Exchange{
 				Client: c.client, Peer: noPeer{},
 				Request: &mcp.Message{ID: c.clients.newID(), Method: mcp.MethodToolsList, Params: params},
 			})

@@ -8,12 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // subscription is one subscriptions/listen at the server.
 type subscription struct {
+	exchange.PeerDefaults
 	room         *room
 	wanted       filter
 	honoured     filter // set when acknowledged is closed
@@ -30,7 +31,7 @@ func (r *room) begin(wanted filter) (*subscription, error) {
 	s := &subscription{room: r, wanted: wanted, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
 	client := ourself()
 	client.Principal = r.principal
-	x := &gateway.Exchange{Client: client, Peer: s, Request: &mcp.Message{
+	x := &exchange.Exchange{Client: client, Peer: s, Request: &mcp.Message{
 		ID: r.clients.newID(), Method: mcp.MethodSubscriptionsListen,
 		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, introduce(client), wanted.text()),
 	}}

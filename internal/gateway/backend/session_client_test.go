@@ -13,19 +13,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // oracle is a server of the stateless era that does what a test says.
 type oracle struct {
-	do func(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error)
+	do func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 
 	mu    sync.Mutex
-	asked []*gateway.Exchange
+	asked []*exchange.Exchange
 }
 
-func (o *oracle) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (o *oracle) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	o.mu.Lock()
 	o.asked = append(o.asked, x)
 	o.mu.Unlock()
@@ -35,7 +35,7 @@ func (o *oracle) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, err
 func (o *oracle) Close() error { return nil }
 
 // of returns the requests with the method so far.
-func (o *oracle) of(method string) (out []*gateway.Exchange) {
+func (o *oracle) of(method string) (out []*exchange.Exchange) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range o.asked {
@@ -48,7 +48,7 @@ func (o *oracle) of(method string) (out []*gateway.Exchange) {
 
 // says answers by method; what is not there is not offered.
 func says(results map[string]string) *oracle {
-	return &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	return &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if r, ok := results[x.Request.Method]; ok {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(r)), nil
 		}
@@ -60,7 +60,7 @@ const everything = `{"resultType":"complete","supportedVersions":["2026-07-28"],
 	"capabilities":{"logging":{},"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true,"listChanged":true}},
 	"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"modern","version":"1"}}}`
 
-func sessionAt(t *testing.T, m modern, info string, client *gateway.Client, session gateway.Peer) *sessionConn {
+func sessionAt(t *testing.T, m modern, info string, client *exchange.Client, session exchange.Peer) *sessionConn {
 	t.Helper()
 	noLeaks(t)
 	clients := newSessionClients(m, testLog())
@@ -68,7 +68,7 @@ func sessionAt(t *testing.T, m modern, info string, client *gateway.Client, sess
 	return enterSession(t, clients, info, client, session)
 }
 
-func enterSession(t *testing.T, clients *sessionClients, info string, client *gateway.Client, session gateway.Peer) *sessionConn {
+func enterSession(t *testing.T, clients *sessionClients, info string, client *exchange.Client, session exchange.Peer) *sessionConn {
 	t.Helper()
 	conn, err := clients.open(json.RawMessage(info), client, session)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestSessionClientInitializeResult(t *testing.T) {
 			client := fullClient()
 			client.Version = mcp.Version(tt.version)
 			c := sessionAt(t, says(nil), tt.info, client, nil)
-			if diff := cmp.Diff(tt.want, compact(c.ServerInfo())); diff != "" {
+			if diff := cmp.Diff(tt.want, compact(c.InitializeResult())); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -125,7 +125,7 @@ func TestSessionClientAnswersByItselfWhatTheServerDoesNotHave(t *testing.T) {
 		{c, "server/discover", `{}`, mcp.CodeMethodNotFound},
 		{c, "subscriptions/listen", `{"notifications":{}}`, mcp.CodeMethodNotFound},
 	} {
-		m, err := tt.conn.Do(testContext(t), exchange(request(mcp.StringID("q"), tt.method, tt.params), nil))
+		m, err := tt.conn.Do(testContext(t), exchangeOf(request(mcp.StringID("q"), tt.method, tt.params), nil))
 		if got := codeOf(err); got != tt.code || err == nil && (m.ID != mcp.StringID("q") || string(m.Result) != `{}`) {
 			t.Errorf("%s %.60s: %v, %v", tt.method, tt.params, m, err)
 		}
@@ -145,7 +145,7 @@ func TestSessionClientIntroducesItsClient(t *testing.T) {
 	c := sessionAt(t, o, everything, client, nil)
 	list := func() string {
 		t.Helper()
-		m, err := c.Do(testContext(t), exchange(request(mcp.StringID("7"), mcp.MethodPromptsList, `{"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"debug"}}`), nil))
+		m, err := c.Do(testContext(t), exchangeOf(request(mcp.StringID("7"), mcp.MethodPromptsList, `{"_meta":{"progressToken":1,"io.modelcontextprotocol/logLevel":"debug"}}`), nil))
 		if err != nil || m.ID != mcp.StringID("7") || string(m.Result) != `{"resultType":"complete","ttlMs":5,"prompts":[]}` {
 			t.Fatal(m, err)
 		}
@@ -156,7 +156,7 @@ func TestSessionClientIntroducesItsClient(t *testing.T) {
 	if diff := cmp.Diff(fmt.Sprintf(want, ``), list()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"error"}`), nil)); err != nil {
+	if _, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"error"}`), nil)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(fmt.Sprintf(want, `"io.modelcontextprotocol/logLevel":"error",`), list()); diff != "" {
@@ -176,7 +176,7 @@ func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
 	var n int
 	var ids []mcp.ID
 	var sent []string
-	o := &oracle{do: func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(&mcp.Message{Method: mcp.NotificationProgress})
 		params, _ := mcp.Without(x.Request.Params, func(k string) bool { return k == "_meta" })
 		ids, sent = append(ids, x.Request.ID), append(sent, compact(params))
@@ -185,7 +185,7 @@ func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
 	}}
 	c := sessionAt(t, o, everything, fullClient(), nil)
 	p := answering(map[string]string{mcp.MethodElicitation: `{"action":"decline"}`, mcp.MethodRootsList: `{"roots":[]}`, mcp.MethodSampling: `{"role":"assistant"}`})
-	m, err := c.Do(testContext(t), exchange(request(mcp.IntID(3), mcp.MethodPromptsGet, `{"name":"x","inputResponses":{"forged":{}},"requestState":"forged"}`), p))
+	m, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(3), mcp.MethodPromptsGet, `{"name":"x","inputResponses":{"forged":{}},"requestState":"forged"}`), p))
 	if got := text(m, err); got != "done" || m.ID != mcp.IntID(3) {
 		t.Fatal(got)
 	}
@@ -226,7 +226,7 @@ func TestSessionClientInputThatCannotBeHad(t *testing.T) {
 			client := fullClient()
 			client.Capabilities = json.RawMessage(tt.capabilities)
 			c := sessionAt(t, says(map[string]string{tt.method: tt.result}), everything, client, nil)
-			m, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), tt.method, `{"name":"x"}`), newPeer()))
+			m, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), tt.method, `{"name":"x"}`), newPeer()))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Error(m, err)
 			}
@@ -238,13 +238,13 @@ func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
 	o := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`})
 	c := sessionAt(t, o, everything, fullClient(), nil)
 	p := answering(map[string]string{mcp.MethodRootsList: `{"roots":[]}`})
-	_, err := c.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), p))
+	_, err := c.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), p))
 	if err == nil || len(o.of(mcp.MethodToolsCall)) != maxRounds {
 		t.Error(err, len(o.of(mcp.MethodToolsCall)))
 	}
 	shed := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","requestState":"later"}`})
 	c = sessionAt(t, shed, everything, fullClient(), nil)
-	_, err = c.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), p))
+	_, err = c.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), p))
 	if err == nil || len(shed.of(mcp.MethodToolsCall)) != maxSheds+1 {
 		t.Error(err, len(shed.of(mcp.MethodToolsCall)))
 	}
@@ -253,7 +253,7 @@ func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
 func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
 	results := []string{`{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://x"}}}}`, done}
 	o := &oracle{}
-	o.do = func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o.do = func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"tools":[]}`)), nil
 		}
@@ -269,7 +269,7 @@ func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
 		}
 		return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
 	}
-	if got := text(c.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), p))); got != "done" {
+	if got := text(c.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), p))); got != "done" {
 		t.Error(got)
 	}
 }
@@ -293,7 +293,7 @@ func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			ended := make(chan error, 1)
-			go func() { _, err := c.Do(ctx, exchange(call(mcp.IntID(1), "x", `{}`), p)); ended <- err }()
+			go func() { _, err := c.Do(ctx, exchangeOf(call(mcp.IntID(1), "x", `{}`), p)); ended <- err }()
 			<-asked
 			<-asked
 			end(c, cancel)
@@ -315,7 +315,7 @@ func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
 	_ = c.Close()
 	for range 100 {
 		for _, method := range []string{mcp.MethodPromptsList, mcp.MethodPing} {
-			if m, err := c.Do(testContext(t), exchange(request(mcp.IntID(1), method, `{}`), nil)); !errors.Is(err, errLeft) {
+			if m, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), method, `{}`), nil)); !errors.Is(err, errLeft) {
 				t.Fatalf("%s: %v, %v", method, m, err)
 			}
 		}
@@ -332,7 +332,7 @@ func TestSessionClientMirrorsArguments(t *testing.T) {
 	}
 	header := "Region"
 	o := &oracle{}
-	o.do = func(_ context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	o.do = func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		switch x.Request.Method {
 		case mcp.MethodToolsList:
 			if cursor, _, _ := mcp.LookupString(x.Request.Params, "cursor"); cursor == "" {
@@ -348,7 +348,7 @@ func TestSessionClientMirrorsArguments(t *testing.T) {
 	c := sessionAt(t, o, everything, fullClient(), nil)
 	arguments := `{"region":"日本","deep":{"n":4.0e1,"b":true}}`
 	for range 2 {
-		if got := text(c.Do(testContext(t), exchange(call(mcp.IntID(1), "where", arguments), nil))); got != "done" {
+		if got := text(c.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "where", arguments), nil))); got != "done" {
 			t.Fatal(got)
 		}
 	}
@@ -360,25 +360,25 @@ func TestSessionClientMirrorsArguments(t *testing.T) {
 		t.Error(diff)
 	}
 	header = "Zone" // the tool changes
-	if got := text(c.Do(testContext(t), exchange(call(mcp.IntID(2), "where", arguments), nil))); got != "done" {
+	if got := text(c.Do(testContext(t), exchangeOf(call(mcp.IntID(2), "where", arguments), nil))); got != "done" {
 		t.Error(got)
 	}
 	header = "Gone" // for ever wrong: one retry
 	c.room.tools.mu.Lock()
 	before := len(o.of(mcp.MethodToolsCall))
 	c.room.tools.mu.Unlock()
-	m, err := c.Do(testContext(t), exchange(call(mcp.IntID(3), "where", `{}`), nil))
+	m, err := c.Do(testContext(t), exchangeOf(call(mcp.IntID(3), "where", `{}`), nil))
 	if err != nil || m.Error == nil || m.ID != mcp.IntID(3) || len(o.of(mcp.MethodToolsCall)) != before+2 {
 		t.Error(m, err)
 	}
 	// Tools that are on no list are not looked for each time.
 	lists := len(o.of(mcp.MethodToolsList))
-	_, _ = c.Do(testContext(t), exchange(call(mcp.IntID(4), "nowhere", `{}`), nil))
+	_, _ = c.Do(testContext(t), exchangeOf(call(mcp.IntID(4), "nowhere", `{}`), nil))
 	if got := len(o.of(mcp.MethodToolsList)) - lists; got != 2 { // for the mismatch alone
 		t.Errorf("%d more lists", got)
 	}
 	// What passes through loses what a client must not see.
-	m, err = c.Do(testContext(t), exchange(request(mcp.IntID(5), mcp.MethodToolsList, `{}`), nil))
+	m, err = c.Do(testContext(t), exchangeOf(request(mcp.IntID(5), mcp.MethodToolsList, `{}`), nil))
 	if err != nil || string(m.Result) != `{"tools":[],"nextCursor":"2"}` {
 		t.Error(m, err)
 	}

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // stateless is a call by a client of the stateless era.
-func stateless(tool string) *gateway.Exchange {
-	x := exchange(call(mcp.IntID(1), tool, `{"_meta":{}}`), newPeer())
-	x.Client = &gateway.Client{Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`)}
+func stateless(tool string) *exchange.Exchange {
+	x := exchangeOf(call(mcp.IntID(1), tool, `{"_meta":{}}`), newPeer())
+	x.Client = &exchange.Client{Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`)}
 	return x
 }
 
@@ -95,7 +95,7 @@ func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
 // on it, and its question would be the next one's.
 func TestNoCallFollowsACancelledOneInItsSession(t *testing.T) {
 	entered := make(chan *atOne, 1)
-	s := &sessionServer{do: func(ctx context.Context, c *atOne, x *gateway.Exchange) (*mcp.Message, error) {
+	s := &sessionServer{do: func(ctx context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
 			return nil, nil
 		}

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // heard is what a server has said of itself, to whichever client, guarded by bridge.mu.
 type heard struct {
 	name, version string
-	session       gateway.Speech
+	session       exchange.EraVersion
 	// sessionless: it takes initialize, but keeps no session.
 	sessionless bool
 }
@@ -42,7 +42,7 @@ func shortened(s string) string {
 // opened notes what came of an attempt to begin a session in version asked. What a
 // server says to a client of an older version is not all that it can. One that refused
 // what a server of the session era does not is not believed any more to be of that era.
-func (b *bridge) opened(asked mcp.Version, conn gateway.Conn, err error) {
+func (b *bridge) opened(asked mcp.Version, conn exchange.Conn, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	newest := asked == mcp.LatestSession
@@ -52,18 +52,18 @@ func (b *bridge) opened(asked mcp.Version, conn gateway.Conn, err error) {
 		}
 		b.refused = nil
 		if newest {
-			b.heard.session = gateway.SpeechNo
+			b.heard.session = exchange.EraUnsupported
 		}
 		return
 	}
-	before, info := b.heard, conn.ServerInfo()
+	before, info := b.heard, conn.InitializeResult()
 	b.heard.implementation(info, "serverInfo")
 	b.heard.sessionless = sessionless(conn)
 	if v, _, _ := mcp.LookupString(info, "protocolVersion"); newest || !before.session.IsVersion() {
-		b.heard.session = gateway.Speech(v)
+		b.heard.session = exchange.EraVersion(v)
 	}
 	// Another server than before, whatever that one said of the other era.
-	if before.session != "" && (before.session == gateway.SpeechNo || before.name != b.heard.name ||
+	if before.session != "" && (before.session == exchange.EraUnsupported || before.name != b.heard.name ||
 		before.version != b.heard.version || before.sessionless != b.heard.sessionless) {
 		b.discovered, b.refused = nil, nil
 	}
@@ -76,23 +76,23 @@ func (b *bridge) introduced(result json.RawMessage) {
 	b.heard.implementation(result, "_meta", mcp.MetaServerInfo)
 }
 
-// Speaks implements [gateway.Speaker].
-func (b *bridge) Speaks() gateway.Speaks {
+// ServerInfo implements [exchange.Backend].
+func (b *bridge) ServerInfo() exchange.ServerInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := gateway.Speaks{Name: b.heard.name, Version: b.heard.version, Stateless: gateway.SpeechUnknown}
-	s.Session = cmp.Or(b.heard.session, gateway.SpeechUnknown)
+	s := exchange.ServerInfo{Name: b.heard.name, Version: b.heard.version, Stateless: exchange.EraUnknown}
+	s.Session = cmp.Or(b.heard.session, exchange.EraUnknown)
 	switch {
 	case b.discovered != nil:
-		s.Stateless = gateway.Speech(mcp.LatestStateless)
+		s.Stateless = exchange.EraVersion(mcp.LatestStateless)
 	case b.modern == nil, b.refused != nil && !b.until.IsZero():
-		s.Stateless = gateway.SpeechNo
+		s.Stateless = exchange.EraUnsupported
 	}
 	// A refusal of initialize is its word on the era only if it speaks the other one.
-	if s.Session == gateway.SpeechNo && !s.Stateless.IsVersion() {
-		s.Session = gateway.SpeechUnknown
+	if s.Session == exchange.EraUnsupported && !s.Stateless.IsVersion() {
+		s.Session = exchange.EraUnknown
 	}
-	s.SessionTranslated = s.Stateless.IsVersion() && !b.asIs && (s.Session == gateway.SpeechNo || b.heard.sessionless)
-	s.StatelessTranslated = s.Stateless == gateway.SpeechNo && s.Session.IsVersion()
+	s.SessionTranslated = s.Stateless.IsVersion() && !b.asIs && (s.Session == exchange.EraUnsupported || b.heard.sessionless)
+	s.StatelessTranslated = s.Stateless == exchange.EraUnsupported && s.Session.IsVersion()
 	return s
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -62,15 +62,15 @@ func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
 	server.name.Store("first")
 	server.session.Store(true)
 	b := closeAfter(t, streamableBackend(serve(t, server).URL))
-	is := func(when string, want gateway.Speaks) {
+	is := func(when string, want exchange.ServerInfo) {
 		t.Helper()
-		if diff := cmp.Diff(want, b.(gateway.Speaker).Speaks()); diff != "" {
+		if diff := cmp.Diff(want, b.ServerInfo()); diff != "" {
 			t.Errorf("%s:\n%s", when, diff)
 		}
 	}
 	session := func(version mcp.Version) {
 		t.Helper()
-		conn, err := b.Open(testContext(t), &gateway.Client{Version: version, Capabilities: json.RawMessage(`{}`)}, nil)
+		conn, err := b.Open(testContext(t), &exchange.Client{Version: version, Capabilities: json.RawMessage(`{}`)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,42 +80,42 @@ func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
 		_, err := b.Do(testContext(t), statelessRequest(mcp.MethodDiscover, "", `{}`, newPeer()))
 		return err
 	}
-	is("before anybody came", gateway.Speaks{Session: "unknown", Stateless: "unknown"})
+	is("before anybody came", exchange.ServerInfo{Session: "unknown", Stateless: "unknown"})
 
 	session(mcp.LatestSession)
-	is("a session", gateway.Speaks{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("a session", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	session(mcp.V20241105)
-	is("an older client is no news", gateway.Speaks{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("an older client is no news", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("a stateless client", gateway.Speaks{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
+	is("a stateless client", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
 
 	server.session.Store(false)
 	server.stateless.Store(true)
 	server.name.Store("second")
 	session(mcp.LatestSession)
-	is("the server has changed its era", gateway.Speaks{Name: "second", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
+	is("the server has changed its era", exchange.ServerInfo{Name: "second", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
 	server.name.Store("third")
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("the same under another name", gateway.Speaks{Name: "third", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
+	is("the same under another name", exchange.ServerInfo{Name: "third", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
 
 	server.sessionless.Store(true)
 	session(mcp.LatestSession)
-	is("it takes initialize too, and keeps no session", gateway.Speaks{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "2026-07-28", SessionTranslated: true})
+	is("it takes initialize too, and keeps no session", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "2026-07-28", SessionTranslated: true})
 
 	server.stateless.Store(false)
 	server.session.Store(true)
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("it refused", gateway.Speaks{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("it refused", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("and back", gateway.Speaks{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
+	is("and back", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
 }
 
 func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
@@ -123,16 +123,16 @@ func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
 	server.name.Store("")
 	b := closeAfter(t, streamableBackend(serve(t, server).URL))
 	if conn, err := b.Open(testContext(t), fullClient(), nil); err == nil {
-		t.Errorf("a session: %s", conn.ServerInfo())
+		t.Errorf("a session: %s", conn.InitializeResult())
 	}
-	if got, want := b.(gateway.Speaker).Speaks(), (gateway.Speaks{Session: "unknown", Stateless: "no"}); got != want {
+	if got, want := b.ServerInfo(), (exchange.ServerInfo{Session: "unknown", Stateless: "no"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
 func TestOverSSEThereIsNoStatelessEra(t *testing.T) {
 	b := closeAfter(t, sseBackend("http://127.0.0.1:1/sse"))
-	if got := b.(gateway.Speaker).Speaks(); got.Stateless != gateway.SpeechNo || got.Session != gateway.SpeechUnknown {
+	if got := b.ServerInfo(); got.Stateless != exchange.EraUnsupported || got.Session != exchange.EraUnknown {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -33,7 +33,7 @@ type SSEConfig struct {
 // Transports, HTTP with SSE): messages are POSTed, everything the server says
 // comes on one stream. Every Open is a stream, and so a session, of its own. A
 // stream that ends cannot be continued: what is in flight fails.
-func NewSSE(cfg SSEConfig) gateway.Backend {
+func NewSSE(cfg SSEConfig) exchange.Backend {
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport()
 	}
@@ -44,11 +44,12 @@ func NewSSE(cfg SSEConfig) gateway.Backend {
 }
 
 type sse struct {
+	exchange.BackendDefaults
 	cfg SSEConfig
 	connections
 }
 
-func (b *sse) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *sse) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {
 		return nil, err
@@ -69,6 +70,7 @@ func (b *sse) Close() error {
 
 // sseConn is one stream of events and the URL messages are POSTed to.
 type sseConn struct {
+	exchange.ConnDefaults
 	*httpSession
 	endpoint *url.URL
 }
@@ -172,7 +174,7 @@ func origin(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-func dialSSE(ctx context.Context, r *remote, session gateway.Peer, log *slog.Logger) (*sseConn, error) {
+func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Logger) (*sseConn, error) {
 	c := &sseConn{httpSession: newHTTPSession(r, session, log)}
 	c.push = c.post
 	wait, cancel := context.WithTimeout(ctx, endpointTime)
@@ -192,7 +194,7 @@ func dialSSE(ctx context.Context, r *remote, session gateway.Peer, log *slog.Log
 // on some servers is only when the request has been worked on: so the POST goes on
 // beside the wait and may outlive it for drainTime, but not a cancellation, and not the
 // connection.
-func (c *sseConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	f, out, err := c.flights.add(x)
 	if err != nil {
 		return nil, err

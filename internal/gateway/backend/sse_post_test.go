@@ -52,7 +52,7 @@ func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
 			}
 			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
 			for range 2 {
-				if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != tt.want {
+				if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 			}
@@ -80,7 +80,7 @@ func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
 			}
 			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
 			for range 2 {
-				if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "done" {
+				if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "done" {
 					t.Fatal(got)
 				}
 			}
@@ -126,7 +126,7 @@ func TestSSESessionsThatTheServerForgot(t *testing.T) {
 	b := closeAfter(t, sseBackend(srv.URL))
 	conn := open(t, b, newPeer())
 	forget()
-	_, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), newPeer()))
+	_, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), newPeer()))
 	if codeOf(err) != mcp.CodeSessionNotFound || !isClosed(conn.Done()) {
 		t.Errorf("got %v, and the session is over: %v", err, isClosed(conn.Done()))
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -188,7 +188,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 			s := newSSEScript(nil)
 			s.say = tt.say(s)
 			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
-			got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer())))
+			got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer())))
 			if !strings.Contains(got, tt.want) || !strings.Contains(got, "error") {
 				t.Errorf("got %s", got)
 			}
@@ -196,7 +196,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 				return
 			}
 			<-conn.Done()
-			if m, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil {
+			if m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil {
 				t.Errorf("after the end: %s", text(m, err))
 			}
 		})
@@ -206,7 +206,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 		s := newSSEScript(nil)
 		s.post = 503
 		conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
-		_, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
 		if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "503 Service Unavailable: not today") {
 			t.Errorf("got %v", err)
 		}
@@ -227,7 +227,7 @@ func TestSSENoiseIsPassedOver(t *testing.T) {
 	}
 	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
 	for range 2 {
-		if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "fine" {
+		if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "fine" {
 			t.Error(got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestSSECloseFailsWhatIsInFlight(t *testing.T) {
 	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := conn.Do(context.Background(), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		_, err := conn.Do(context.Background(), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
 		failed <- err
 	}()
 	<-asked
@@ -253,4 +253,4 @@ func TestSSECloseFailsWhatIsInFlight(t *testing.T) {
 	<-conn.Done()
 }
 
-var _ gateway.Conn = (*sseConn)(nil)
+var _ exchange.Conn = (*sseConn)(nil)

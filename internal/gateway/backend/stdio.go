@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 )
 
@@ -64,7 +64,7 @@ type StdioConfig struct {
 // a session that asks for something only its own process may do is moved to one
 // at that moment. In the stateless era a process is not a conversation, and all
 // exchanges of a principal share one ([modernStdio]).
-func NewStdio(cfg StdioConfig) gateway.Backend {
+func NewStdio(cfg StdioConfig) exchange.Backend {
 	if cfg.MaxProcesses <= 0 {
 		cfg.MaxProcesses = defaultMaxProcesses
 	}
@@ -96,12 +96,13 @@ func NewStdio(cfg StdioConfig) gateway.Backend {
 
 // stdio keeps the processes of one server.
 type stdio struct {
+	exchange.BackendDefaults
 	cfg StdioConfig
 	// slots holds a token for every process, from before it is started until it
 	// has ended.
 	slots   chan struct{}
 	waiting atomic.Int64
-	// makeRoom ends a call that waits for its client (gateway.Crowded).
+	// makeRoom ends a call that waits for its client (exchange.Backend, SetEvictor).
 	makeRoom func()
 
 	ctx  context.Context // ends with Close
@@ -118,7 +119,7 @@ type stdio struct {
 // errStopped is the reason of everything that fails because of Close.
 var errStopped = gone("the workload is stopping")
 
-func (b *stdio) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *stdio) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	key, mayShare, err := sharingOf(client)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (b *stdio) begin(ctx context.Context, c *stdioConn) (*stdioProcess, error) 
 // start starts a process and performs the handshake on behalf of client, unless
 // the process is of the stateless era, which has none. com is nil for a process
 // of one session, whose Peer is then session.
-func (b *stdio) start(ctx context.Context, client *gateway.Client, session gateway.Peer, com *common) (*stdioProcess, error) {
+func (b *stdio) start(ctx context.Context, client *exchange.Client, session exchange.Peer, com *common) (*stdioProcess, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(errStopped) })()
@@ -251,8 +252,8 @@ func (b *stdio) ending() (n int64) {
 	return n
 }
 
-// WhenCrowded implements [gateway.Crowded].
-func (b *stdio) WhenCrowded(makeRoom func()) { b.makeRoom = makeRoom }
+// SetEvictor implements [exchange.Backend].
+func (b *stdio) SetEvictor(evict func()) { b.makeRoom = evict }
 
 // lost forgets a process that is ending and tells its sessions.
 func (b *stdio) lost(p *stdioProcess) {

@@ -21,7 +21,7 @@ func BenchmarkStdioCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := exchange(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
+	x := exchangeOf(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
 	for b.Loop() {
 		if got := text(conn.Do(b.Context(), x)); got != "Hi you" {
 			b.Fatal(got)

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -25,20 +25,20 @@ func TestStdioCarries(t *testing.T) {
 	}
 	session := newPeer()
 	conn := open(t, b, session)
-	if name, _, err := mcp.LookupString(conn.ServerInfo(), "serverInfo", "name"); name != "fixture" || err != nil {
-		t.Errorf("server info %s, %v", conn.ServerInfo(), err)
+	if name, _, err := mcp.LookupString(conn.InitializeResult(), "serverInfo", "name"); name != "fixture" || err != nil {
+		t.Errorf("server info %s, %v", conn.InitializeResult(), err)
 	}
 	ctx := testContext(t)
 	t.Run("ids keep their type", func(t *testing.T) {
 		for _, id := range []mcp.ID{mcp.IntID(1), mcp.StringID("1"), mcp.IntID(-7), mcp.StringID("ü \" \n"), mcp.StringID("")} {
-			m, err := conn.Do(ctx, exchange(call(id, "echo", `{"a":1}`), newPeer()))
+			m, err := conn.Do(ctx, exchangeOf(call(id, "echo", `{"a":1}`), newPeer()))
 			if err != nil || m.ID != id {
 				t.Errorf("asked with id %s, answered with %v, %v", id, m, err)
 			}
 		}
 	})
 	t.Run("the client's declarations", func(t *testing.T) {
-		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "client", `{}`), newPeer()))); got != "the client 2025-11-25" {
+		if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "client", `{}`), newPeer()))); got != "the client 2025-11-25" {
 			t.Error(got)
 		}
 	})
@@ -46,7 +46,7 @@ func TestStdioCarries(t *testing.T) {
 		for _, token := range []string{`"tok"`, `7`} {
 			p := newPeer()
 			m := request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"progress","arguments":{},"_meta":{"progressToken":`+token+`}}`)
-			if got := text(conn.Do(ctx, exchange(m, p))); got != "done" {
+			if got := text(conn.Do(ctx, exchangeOf(m, p))); got != "done" {
 				t.Fatal(got)
 			}
 			if len(p.notes) != 3 {
@@ -66,21 +66,21 @@ func TestStdioCarries(t *testing.T) {
 	})
 	t.Run("questions", func(t *testing.T) {
 		for name, want := range map[string]string{"sample": "model said hello", "elicit": "user chose decline", "roots": "root file:///home"} {
-			if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), name, `{}`), answering(answers)))); got != want {
+			if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), name, `{}`), answering(answers)))); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
-			got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), name, `{}`), newPeer())))
+			got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), name, `{}`), newPeer())))
 			if !strings.Contains(got, "this peer answers nothing") {
 				t.Errorf("%s refused by the client: %s", name, got)
 			}
 		}
 	})
 	t.Run("log messages", func(t *testing.T) {
-		if _, err := conn.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), newPeer())); err != nil {
+		if _, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), newPeer())); err != nil {
 			t.Fatal(err)
 		}
 		p := newPeer()
-		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "log", `{}`), p))); got != "logged" {
+		if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "log", `{}`), p))); got != "logged" {
 			t.Fatal(got)
 		}
 		if n := p.next(t, mcp.NotificationMessage); !strings.Contains(string(n.Params), "careful") {
@@ -89,13 +89,13 @@ func TestStdioCarries(t *testing.T) {
 	})
 	t.Run("list changes", func(t *testing.T) {
 		// It comes while the call is in flight, or when it is over.
-		if got := text(conn.Do(ctx, exchange(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
+		if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
 			t.Fatal(got)
 		}
 		session.next(t, mcp.NotificationToolsChanged)
 	})
 	t.Run("the server's own errors", func(t *testing.T) {
-		m, err := conn.Do(ctx, exchange(request(mcp.StringID("e"), "no/such", `{}`), newPeer()))
+		m, err := conn.Do(ctx, exchangeOf(request(mcp.StringID("e"), "no/such", `{}`), newPeer()))
 		if err != nil || m.Error == nil || m.Error.Code != mcp.CodeMethodNotFound || m.ID != mcp.StringID("e") {
 			t.Errorf("%+v, %v", m, err)
 		}
@@ -117,10 +117,10 @@ func TestStdioWithTheOfficialSDKsServers(t *testing.T) {
 				client := plain()
 				client.Version = version
 				conn := openAs(t, s.backend(t, StdioConfig{}, argv...), client, newPeer())
-				if got, _, _ := mcp.LookupString(conn.ServerInfo(), "protocolVersion"); got != string(version) {
+				if got, _, _ := mcp.LookupString(conn.InitializeResult(), "protocolVersion"); got != string(version) {
 					t.Errorf("the server speaks %s, asked for %s", got, version)
 				}
-				if got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), c.tool, c.args), newPeer()))); got != c.want {
+				if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), c.tool, c.args), newPeer()))); got != c.want {
 					t.Errorf("%s: %s", version, got)
 				}
 			}
@@ -139,7 +139,7 @@ func TestStdioAnswersAreNotMixedUp(t *testing.T) {
 			wg.Go(func() {
 				want := fmt.Sprintf("session %d call %d", session, n)
 				id := mcp.IntID(int64(n))
-				m, err := conn.Do(testContext(t), exchange(call(id, "echo", fmt.Sprintf(`{"is":%q}`, want)), newPeer()))
+				m, err := conn.Do(testContext(t), exchangeOf(call(id, "echo", fmt.Sprintf(`{"is":%q}`, want)), newPeer()))
 				if err == nil && m.ID != id {
 					t.Errorf("answer has id %s, want %s", m.ID, id)
 				}
@@ -156,7 +156,7 @@ func TestStdioAnswersAreNotMixedUp(t *testing.T) {
 }
 
 func TestStdioCancellationReachesTheServer(t *testing.T) {
-	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 		t.Run(name, func(t *testing.T) {
 			_, b := crudeBackend(t, StdioConfig{})
 			conn := openAs(t, b, client, newPeer())

@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // stdioConn is one session on a process of the server.
 type stdioConn struct {
+	exchange.ConnDefaults
 	backend *stdio
-	client  *gateway.Client
-	session gateway.Peer
+	client  *exchange.Client
+	session exchange.Peer
 	info    json.RawMessage
 
 	// ctx ends when the session does, and with it what it has in flight.
@@ -30,7 +31,7 @@ type stdioConn struct {
 	process *stdioProcess
 }
 
-func newStdioConn(b *stdio, client *gateway.Client, session gateway.Peer) *stdioConn {
+func newStdioConn(b *stdio, client *exchange.Client, session exchange.Peer) *stdioConn {
 	c := &stdioConn{
 		backend: b, client: client, session: orNoPeer(session),
 		done: make(chan struct{}), moving: make(chan struct{}, 1),
@@ -65,13 +66,13 @@ func (c *stdioConn) Share() {
 var errSessionClosed = gone("the session was closed before the server answered")
 
 // ServerInfo is the server's InitializeResult, raw.
-func (c *stdioConn) ServerInfo() json.RawMessage { return c.info }
+func (c *stdioConn) InitializeResult() json.RawMessage { return c.info }
 
 // Done is closed when the session's process has ended, and by Close.
 func (c *stdioConn) Done() <-chan struct{} { return c.done }
 
 // Do plays out one exchange.
-func (c *stdioConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *stdioConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
 // words collects what is written by several goroutines.
@@ -48,7 +48,7 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 		"other framing": {`printf 'Content-Length: 2\r\n\r\n{}'; cat > /dev/null`, "Content-Length: 2\n{}\n", 500 * time.Millisecond},
 	}
 	for name, tt := range tests {
-		for kind, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		for kind, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				noLeaks(t)
 				s := newSite(t)

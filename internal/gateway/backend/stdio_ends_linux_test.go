@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
 // record is a log to look at afterwards.
@@ -55,7 +55,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 		"close output": "the server's process was ended because it closed its output (end of its standard output)",
 		"endless line": "the server's process was ended because it wrote a line of more than 16 MiB",
 	} {
-		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(tool+" "+name, func(t *testing.T) {
 				var log record
 				_, b := crudeBackend(t, StdioConfig{Log: log.log()})
@@ -85,7 +85,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 	var log record
 	s, b := crudeBackend(t, StdioConfig{Log: log.log(), Linger: 10 * time.Millisecond})
-	for _, client := range []*gateway.Client{plain(), fullClient()} {
+	for _, client := range []*exchange.Client{plain(), fullClient()} {
 		conn := openAs(t, b, client, newPeer())
 		if got := ask(t, conn, "echo", "x"); got != "x" {
 			t.Fatal(got)

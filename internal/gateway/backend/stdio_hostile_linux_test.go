@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -32,7 +32,7 @@ func TestStdioServerThatFails(t *testing.T) {
 			s, b := crudeBackend(t, StdioConfig{})
 			a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
 			bystander, _ := hold(testContext(t), t, c, "x", newPeer())
-			culprit := begin(testContext(t), a, exchange(tool(tt.tool, ""), newPeer()))
+			culprit := begin(testContext(t), a, exchangeOf(tool(tt.tool, ""), newPeer()))
 			for _, done := range []<-chan outcome{bystander, culprit} {
 				if _, err := wait(t, done); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("ended with %v, want %s", err, tt.want)
@@ -70,11 +70,11 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		{"a question that cannot be read", "right"},
 	}
 	for _, tt := range tests {
-		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(tt.tool+" "+name, func(t *testing.T) {
 				_, b := crudeBackend(t, StdioConfig{})
 				conn := openAs(t, b, client, quiet{})
-				got := text(conn.Do(testContext(t), exchange(tool(tt.tool, ""), quiet{})))
+				got := text(conn.Do(testContext(t), exchangeOf(tool(tt.tool, ""), quiet{})))
 				if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.HasPrefix(got, tt.want)) {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
@@ -89,11 +89,11 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 // A server that does not know notifications/initialized may say so, and mean nobody's
 // request, also when its words come after a request.
 func TestStdioServerThatAnswersNotifications(t *testing.T) {
-	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 		t.Run(name, func(t *testing.T) {
 			_, b := crudeBackend(t, StdioConfig{})
 			conn := openAs(t, b, client, quiet{})
-			if got := text(conn.Do(testContext(t), exchange(tool("answers to notifications", ""), quiet{}))); got != "right" {
+			if got := text(conn.Do(testContext(t), exchangeOf(tool("answers to notifications", ""), quiet{}))); got != "right" {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -104,7 +104,7 @@ func TestStdioServerThatAnswersNotifications(t *testing.T) {
 // others get their answers; who is left gets the error.
 func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 	for name, tt := range map[string]struct {
-		client *gateway.Client
+		client *exchange.Client
 		want   string
 	}{
 		"shared": {plain(), "error: the server's answer is lost: it sent one that does not say which request it is for"},
@@ -115,7 +115,7 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 			conn, other := openAs(t, b, tt.client, newPeer()), openAs(t, b, tt.client, newPeer())
 			first, _ := hold(testContext(t), t, conn, "a", newPeer())
 			second, _ := hold(testContext(t), t, conn, "b", newPeer())
-			unread := begin(testContext(t), conn, exchange(tool("cannot be parsed", ""), newPeer()))
+			unread := begin(testContext(t), conn, exchangeOf(tool("cannot be parsed", ""), newPeer()))
 			for _, held := range []struct {
 				name string
 				done <-chan outcome
@@ -138,12 +138,12 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 }
 
 func TestStdioServerThatFloods(t *testing.T) {
-	for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 		t.Run(name, func(t *testing.T) {
 			_, b := crudeBackend(t, StdioConfig{})
 			conn := openAs(t, b, client, quiet{})
 			before := runtime.NumGoroutine()
-			done := begin(testContext(t), conn, exchange(tool("flood", ""), quiet{}))
+			done := begin(testContext(t), conn, exchangeOf(tool("flood", ""), quiet{}))
 			most := 0
 			for {
 				select {
@@ -184,7 +184,7 @@ func TestStdioServerThatStopsReading(t *testing.T) {
 	defer cancel()
 	var calls []<-chan outcome
 	for range 5 {
-		calls = append(calls, begin(ctx, conn, exchange(tool("echo", big), newPeer())))
+		calls = append(calls, begin(ctx, conn, exchangeOf(tool("echo", big), newPeer())))
 	}
 	for _, c := range calls {
 		if _, err := wait(t, c); !errors.Is(err, context.DeadlineExceeded) {
@@ -208,7 +208,7 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 		{"says nothing", role(t, "mute"), 2 * time.Second, "too slow"},
 	}
 	for _, tt := range tests {
-		for name, client := range map[string]*gateway.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
 			t.Run(tt.name+" "+name, func(t *testing.T) {
 				noLeaks(t)
 				s := newSite(t)
@@ -253,7 +253,7 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 	}
 	// Who shares needs no place, and who must move needs one.
 	third := openAs(t, b, plain(), newPeer())
-	_, err = third.Do(testContext(t), exchange(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), newPeer()))
+	_, err = third.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), newPeer()))
 	if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes") {
 		t.Errorf("moving: %v", err)
 	}
@@ -275,7 +275,7 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 func TestStdioMakesRoom(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
 	first := openAs(t, b, fullClient(), newPeer())
-	b.(gateway.Crowded).WhenCrowded(func() { _ = first.Close() })
+	b.SetEvictor(func() { _ = first.Close() })
 	second := openAs(t, b, fullClient(), newPeer())
 	if got := ask(t, second, "echo", "x"); got != "x" {
 		t.Error(got)
@@ -292,9 +292,9 @@ func TestStdioMakesRoomOnce(t *testing.T) {
 		return reluctant{p, released}, err
 	}})
 	defer func() { _ = b.Close() }()
-	sessions := []gateway.Conn{openAs(t, b, fullClient(), newPeer()), openAs(t, b, fullClient(), newPeer())}
+	sessions := []exchange.Conn{openAs(t, b, fullClient(), newPeer()), openAs(t, b, fullClient(), newPeer())}
 	var rooms atomic.Int64
-	b.(gateway.Crowded).WhenCrowded(func() {
+	b.SetEvictor(func() {
 		if n := int(rooms.Add(1)); n <= len(sessions) {
 			go sessions[n-1].Close()
 		}
@@ -322,7 +322,7 @@ func (r reluctant) Stop(ctx context.Context) error {
 // Sessions that stateless clients have used, and may use again, make room first.
 func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
-	b.(gateway.Crowded).WhenCrowded(func() { t.Error("a call was to be ended") })
+	b.SetEvictor(func() { t.Error("a call was to be ended") })
 	for _, capabilities := range []string{`{"sampling":{}}`, `{"elicitation":{}}`} {
 		if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"echo","arguments":{"text":"x"}`, capabilities, newPeer())); err != nil {
 			t.Fatal(err)
@@ -384,7 +384,7 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: time.Minute})
 	shared, own := openAs(t, b, plain(), newPeer()), openAs(t, b, fullClient(), newPeer())
 	var calls []<-chan outcome
-	for _, conn := range []gateway.Conn{shared, own} {
+	for _, conn := range []exchange.Conn{shared, own} {
 		held, _ := hold(testContext(t), t, conn, "x", newPeer())
 		calls = append(calls, held)
 	}
@@ -410,7 +410,7 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 	if err := <-queued; fmt.Sprint(err) != "the workload is stopping" {
 		t.Errorf("one that waited: %v", err)
 	}
-	for _, client := range []*gateway.Client{plain(), fullClient()} {
+	for _, client := range []*exchange.Client{plain(), fullClient()} {
 		if _, err := b.Open(testContext(t), client, newPeer()); fmt.Sprint(err) != "the workload is stopping" {
 			t.Errorf("open afterwards: %v", err)
 		}
@@ -449,7 +449,7 @@ func TestStdioStorm(t *testing.T) {
 				}
 				inSession.Go(func() {
 					name := fmt.Sprintf("session %d call %d", n, id)
-					m, err := conn.Do(ctx, exchange(call(mcp.IntID(int64(id)), "greet", fmt.Sprintf(`{"name":%q}`, name)), newPeer()))
+					m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(int64(id)), "greet", fmt.Sprintf(`{"name":%q}`, name)), newPeer()))
 					switch {
 					case err != nil && abrupt && codeOf(err) == mcp.CodeServerGone:
 					case err == nil && m.ID != mcp.IntID(int64(id)):
@@ -465,7 +465,7 @@ func TestStdioStorm(t *testing.T) {
 	}
 	wg.Wait()
 	s.eventually(t, 1)
-	if got := text(warm.Do(testContext(t), exchange(call(mcp.IntID(1), "greet", `{"name":"me"}`), newPeer()))); got != "Hi me" {
+	if got := text(warm.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "greet", `{"name":"me"}`), newPeer()))); got != "Hi me" {
 		t.Error(got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -126,7 +126,7 @@ func role(t *testing.T, name string) []string {
 }
 
 // backend runs argv as a stdio server until the test ends.
-func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) gateway.Backend {
+func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) exchange.Backend {
 	t.Helper()
 	cfg.Spawn = func(ctx context.Context) (guest.Process, error) { return s.line.Spawn(ctx, argv) }
 	b := NewStdio(cfg)
@@ -141,7 +141,7 @@ func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) gateway.Ba
 }
 
 // crudeBackend is a backend of the crude server.
-func crudeBackend(t *testing.T, cfg StdioConfig) (*site, gateway.Backend) {
+func crudeBackend(t *testing.T, cfg StdioConfig) (*site, exchange.Backend) {
 	t.Helper()
 	noLeaks(t)
 	s := newSite(t)
@@ -149,11 +149,11 @@ func crudeBackend(t *testing.T, cfg StdioConfig) (*site, gateway.Backend) {
 }
 
 // plain is a client that cannot be asked.
-func plain() *gateway.Client {
-	return &gateway.Client{Version: mcp.V20251125, Capabilities: json.RawMessage(`{}`), Info: json.RawMessage(`{"name":"plain","version":"1"}`)}
+func plain() *exchange.Client {
+	return &exchange.Client{Version: mcp.V20251125, Capabilities: json.RawMessage(`{}`), Info: json.RawMessage(`{"name":"plain","version":"1"}`)}
 }
 
-func openAs(t *testing.T, b gateway.Backend, c *gateway.Client, session gateway.Peer) gateway.Conn {
+func openAs(t *testing.T, b exchange.Backend, c *exchange.Client, session exchange.Peer) exchange.Conn {
 	t.Helper()
 	conn, err := b.Open(testContext(t), c, session)
 	if err != nil {
@@ -168,13 +168,13 @@ func tool(name, arg string) *mcp.Message {
 }
 
 // ask calls a tool of the crude server.
-func ask(t *testing.T, c gateway.Conn, name, arg string) string {
+func ask(t *testing.T, c exchange.Conn, name, arg string) string {
 	t.Helper()
-	return text(c.Do(testContext(t), exchange(tool(name, arg), newPeer())))
+	return text(c.Do(testContext(t), exchangeOf(tool(name, arg), newPeer())))
 }
 
 // outcome is what a call that goes on meanwhile comes to.
-func begin(ctx context.Context, c gateway.Conn, x *gateway.Exchange) <-chan outcome {
+func begin(ctx context.Context, c exchange.Conn, x *exchange.Exchange) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		m, err := c.Do(ctx, x)
@@ -185,10 +185,10 @@ func begin(ctx context.Context, c gateway.Conn, x *gateway.Exchange) <-chan outc
 
 // hold begins a call that the crude server keeps until it is told to release
 // name, and returns when it has it, with its id toward the server.
-func hold(ctx context.Context, t *testing.T, c gateway.Conn, name string, p gateway.Peer) (done <-chan outcome, id string) {
+func hold(ctx context.Context, t *testing.T, c exchange.Conn, name string, p exchange.Peer) (done <-chan outcome, id string) {
 	t.Helper()
 	m := request(mcp.IntID(5), mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{"progressToken":"same"}}`, name))
-	done = begin(ctx, c, exchange(m, p))
+	done = begin(ctx, c, exchangeOf(m, p))
 	eventually(t, "the server has the call "+name, func() bool {
 		id = ask(t, c, "holds", name)
 		return id != "nothing"
@@ -197,7 +197,7 @@ func hold(ctx context.Context, t *testing.T, c gateway.Conn, name string, p gate
 }
 
 // quiet is a peer that listens to nothing and leaves questions unanswered.
-type quiet struct{}
+type quiet struct{ exchange.PeerDefaults }
 
 func (quiet) Notify(*mcp.Message) {}
 
@@ -206,7 +206,7 @@ func (quiet) Ask(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
 	return nil, ctx.Err()
 }
 
-func mustEnd(t *testing.T, c gateway.Conn) {
+func mustEnd(t *testing.T, c exchange.Conn) {
 	t.Helper()
 	select {
 	case <-c.Done():
@@ -215,7 +215,7 @@ func mustEnd(t *testing.T, c gateway.Conn) {
 	}
 }
 
-func mustLive(t *testing.T, c gateway.Conn) {
+func mustLive(t *testing.T, c exchange.Conn) {
 	t.Helper()
 	select {
 	case <-c.Done():

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -34,8 +34,8 @@ type stdioProcess struct {
 	server  guest.Process
 	log     *slog.Logger
 	early   *earlyOutput
-	common  *common      // nil for a process of one session
-	session gateway.Peer // that session's, else nil
+	common  *common       // nil for a process of one session
+	session exchange.Peer // that session's, else nil
 
 	info    json.RawMessage // the InitializeResult; set by the handshake
 	version atomic.Pointer[mcp.Version]
@@ -64,7 +64,7 @@ type stdioProcess struct {
 	sessions map[*stdioConn]struct{}
 }
 
-func newStdioProcess(b *stdio, server guest.Process, session gateway.Peer, com *common) *stdioProcess {
+func newStdioProcess(b *stdio, server guest.Process, session exchange.Peer, com *common) *stdioProcess {
 	p := &stdioProcess{
 		backend: b, server: server, common: com, session: session, log: b.cfg.Log,
 		flights: newInflight(com != nil), outbox: make(chan []byte),
@@ -181,12 +181,12 @@ func (p *stdioProcess) diagnose(err error) error {
 
 // handshake initializes the server on behalf of client (MCP, Lifecycle,
 // Initialization).
-func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client) error {
+func (p *stdioProcess) handshake(ctx context.Context, client *exchange.Client) error {
 	init, err := initializeRequest(client)
 	if err != nil {
 		return err
 	}
-	f, out, err := p.flights.add(&gateway.Exchange{Client: client, Request: init, Peer: p.session})
+	f, out, err := p.flights.add(&exchange.Exchange{Client: client, Request: init, Peer: p.session})
 	if err != nil {
 		return err
 	}
@@ -212,10 +212,10 @@ func (p *stdioProcess) handshake(ctx context.Context, client *gateway.Client) er
 
 // play plays x out. ctx ends when the client cancels or goes away. sent reports
 // whether the server may have got the request.
-func (p *stdioProcess) play(ctx context.Context, x *gateway.Exchange) (answer *mcp.Message, sent bool, err error) {
+func (p *stdioProcess) play(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	line := &leash{peer: x.Peer}
 	defer line.drop()
-	f, out, err := p.flights.add(&gateway.Exchange{Client: x.Client, Request: x.Request, Peer: line})
+	f, out, err := p.flights.add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
 	if err != nil {
 		return nil, false, err
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -24,7 +24,7 @@ type sharing struct {
 // capabilities, none of which lets the server ask, since whom would a shared process
 // ask? Their names may differ; the server is told the first one's. The error is an
 // *mcp.Error for capabilities that two readers could read differently.
-func sharingOf(client *gateway.Client) (key sharing, mayShare bool, err error) {
+func sharingOf(client *exchange.Client) (key sharing, mayShare bool, err error) {
 	for _, question := range mcp.ServerMethods() {
 		_, found, err := mcp.Lookup(client.Capabilities, mcp.NeededCapability(question))
 		if err != nil {
@@ -77,7 +77,7 @@ const joinAttempts = 3
 // join returns the process that is shared under the key, which it starts on
 // behalf of client if there is none. admit makes the caller a user of it; it is
 // called while the backend's mu is held.
-func (b *stdio) join(ctx context.Context, key sharing, client *gateway.Client, admit func(*stdioProcess)) (*stdioProcess, error) {
+func (b *stdio) join(ctx context.Context, key sharing, client *exchange.Client, admit func(*stdioProcess)) (*stdioProcess, error) {
 	var err error
 	for range joinAttempts {
 		com := b.enter(key, client)
@@ -99,7 +99,7 @@ func (b *stdio) join(ctx context.Context, key sharing, client *gateway.Client, a
 
 // enter makes the caller one of those who wait for a process; nil when the
 // backend is closed.
-func (b *stdio) enter(key sharing, client *gateway.Client) *common {
+func (b *stdio) enter(key sharing, client *exchange.Client) *common {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -120,7 +120,7 @@ func (b *stdio) enter(key sharing, client *gateway.Client) *common {
 	return com
 }
 
-func (b *stdio) startCommon(ctx context.Context, com *common, client *gateway.Client) {
+func (b *stdio) startCommon(ctx context.Context, com *common, client *exchange.Client) {
 	defer com.cancel()
 	p, err := b.start(ctx, client, nil, com)
 	b.mu.Lock()

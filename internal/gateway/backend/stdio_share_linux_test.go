@@ -8,30 +8,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 func TestStdioWhoSharesAProcess(t *testing.T) {
-	with := func(change func(*gateway.Client)) *gateway.Client {
+	with := func(change func(*exchange.Client)) *exchange.Client {
 		c := plain()
 		change(c)
 		return c
 	}
-	declares := func(capabilities string) *gateway.Client {
-		return with(func(c *gateway.Client) { c.Capabilities = json.RawMessage(capabilities) })
+	declares := func(capabilities string) *exchange.Client {
+		return with(func(c *exchange.Client) { c.Capabilities = json.RawMessage(capabilities) })
 	}
 	tests := []struct {
 		name          string
-		first, second *gateway.Client
+		first, second *exchange.Client
 		share         bool
 	}{
 		{"the same client twice", plain(), plain(), true},
-		{"another name", plain(), with(func(c *gateway.Client) { c.Info = json.RawMessage(`{"name":"other","version":"2"}`) }), true},
+		{"another name", plain(), with(func(c *exchange.Client) { c.Info = json.RawMessage(`{"name":"other","version":"2"}`) }), true},
 		{"the same capabilities written otherwise", declares(`{"experimental":{"a":{},"b":{"x":1}}}`), declares(` { "experimental" : {"b":{"x":1},"a":{}} }`), true},
-		{"nothing declared", plain(), with(func(c *gateway.Client) { c.Capabilities = nil }), true},
-		{"another principal", plain(), with(func(c *gateway.Client) { c.Principal = "somebody" }), false},
-		{"another version", plain(), with(func(c *gateway.Client) { c.Version = mcp.V20250618 }), false},
+		{"nothing declared", plain(), with(func(c *exchange.Client) { c.Capabilities = nil }), true},
+		{"another principal", plain(), with(func(c *exchange.Client) { c.Principal = "somebody" }), false},
+		{"another version", plain(), with(func(c *exchange.Client) { c.Version = mcp.V20250618 }), false},
 		{"other capabilities", plain(), declares(`{"experimental":{}}`), false},
 		{"other numbers", declares(`{"experimental":{"a":{"n":1}}}`), declares(`{"experimental":{"a":{"n":1.0}}}`), false},
 		{"both can sample", declares(`{"sampling":{}}`), declares(`{"sampling":{}}`), false},
@@ -78,7 +78,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 5 { // moved once, however many ask
 				wg.Go(func() {
-					if answer, err := a.Do(testContext(t), exchange(m, newPeer())); err != nil || answer.Error != nil {
+					if answer, err := a.Do(testContext(t), exchangeOf(m, newPeer())); err != nil || answer.Error != nil {
 						t.Errorf("%v, %v", answer, err)
 					}
 				})
@@ -105,7 +105,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 			_ = other.Close()
 			s.eventually(t, 1)
 			mustLive(t, a)
-			if got := text(a.Do(testContext(t), exchange(tool("die", ""), newPeer()))); !strings.Contains(got, "exit status 3") {
+			if got := text(a.Do(testContext(t), exchangeOf(tool("die", ""), newPeer()))); !strings.Contains(got, "exit status 3") {
 				t.Error(got)
 			}
 			mustEnd(t, a)
@@ -145,7 +145,7 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 	}
 	// Several are in flight: whose is a log message?
 	caller := newPeer()
-	if got := text(a.Do(ctx, exchange(tool("log", "secret of A"), caller))); got != "logged" {
+	if got := text(a.Do(ctx, exchangeOf(tool("log", "secret of A"), caller))); got != "logged" {
 		t.Fatal(got)
 	}
 	ask(t, a, "updated", "")
@@ -155,7 +155,7 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 		t.Error(got)
 	}
 	// Exactly one: it is that one's.
-	if got := text(a.Do(ctx, exchange(tool("log", "of the only one"), caller))); got != "logged" {
+	if got := text(a.Do(ctx, exchangeOf(tool("log", "of the only one"), caller))); got != "logged" {
 		t.Fatal(got)
 	}
 	if n := caller.next(t, mcp.NotificationMessage); !strings.Contains(string(n.Params), "of the only one") {
@@ -187,14 +187,14 @@ func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
 		t.Fatal("a cancelled call was answered")
 	}
 	other := newPeer()
-	if got := text(c.Do(testContext(t), exchange(tool("log", "perhaps about the cancelled one"), other))); got != "logged" {
+	if got := text(c.Do(testContext(t), exchangeOf(tool("log", "perhaps about the cancelled one"), other))); got != "logged" {
 		t.Fatal(got)
 	}
 	if len(other.notes) > 0 {
 		t.Errorf("another session was told %s", (<-other.notes).Encode())
 	}
 	ask(t, c, "release", "gone") // answered: now it is over
-	if got := text(c.Do(testContext(t), exchange(tool("log", "mine"), other))); got != "logged" {
+	if got := text(c.Do(testContext(t), exchangeOf(tool("log", "mine"), other))); got != "logged" {
 		t.Fatal(got)
 	}
 	other.next(t, mcp.NotificationMessage)
@@ -209,12 +209,12 @@ func TestStdioSharedProcessCannotAsk(t *testing.T) {
 		return nil, nil
 	}
 	for _, method := range []string{mcp.MethodSampling, mcp.MethodElicitation, mcp.MethodRootsList, "x/y"} {
-		got := text(conn.Do(testContext(t), exchange(tool("ask", method), p)))
+		got := text(conn.Do(testContext(t), exchangeOf(tool("ask", method), p)))
 		if !strings.Contains(got, `"id":"question `+method+`"`) || !strings.Contains(got, "-32601") || !strings.Contains(got, "did not declare") {
 			t.Errorf("%s is answered %s", method, got)
 		}
 	}
-	if got := text(conn.Do(testContext(t), exchange(tool("ask", mcp.MethodPing), p))); got != `{"jsonrpc":"2.0","id":"question ping","result":{}}` {
+	if got := text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodPing), p))); got != `{"jsonrpc":"2.0","id":"question ping","result":{}}` {
 		t.Errorf("ping is answered %s", got)
 	}
 }
@@ -224,12 +224,12 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 	session := answering(map[string]string{mcp.MethodSampling: `{"from":"the session"}`})
 	conn := openAs(t, b, fullClient(), session)
 	caller := answering(map[string]string{mcp.MethodSampling: `{"from":"the caller"}`})
-	got := text(conn.Do(testContext(t), exchange(tool("ask", mcp.MethodSampling), caller)))
+	got := text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodSampling), caller)))
 	if got != `{"jsonrpc":"2.0","id":"question sampling/createMessage","result":{"from":"the caller"}}` {
 		t.Errorf("one call in flight: %s", got)
 	}
 	held, _ := hold(testContext(t), t, conn, "x", newPeer())
-	got = text(conn.Do(testContext(t), exchange(tool("ask", mcp.MethodSampling), caller)))
+	got = text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodSampling), caller)))
 	if !strings.Contains(got, "the session") {
 		t.Errorf("several in flight: %s", got)
 	}
@@ -244,7 +244,7 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	session.answer = caller.answer
-	if got := text(conn.Do(testContext(t), exchange(tool("take back", ""), caller))); got != "taken back" {
+	if got := text(conn.Do(testContext(t), exchangeOf(tool("take back", ""), caller))); got != "taken back" {
 		t.Error(got)
 	}
 	select {
@@ -268,7 +268,7 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 		t.Errorf("a call of a closed session: %s", got)
 	}
 	mustEnd(t, a)
-	if got := text(a.Do(testContext(t), exchange(tool("echo", ""), newPeer()))); !strings.Contains(got, "session was closed") {
+	if got := text(a.Do(testContext(t), exchangeOf(tool("echo", ""), newPeer()))); !strings.Contains(got, "session was closed") {
 		t.Errorf("a call on a closed session: %s", got)
 	}
 	mustLive(t, c)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -100,7 +100,7 @@ func (c *streamableConn) checkSession() {
 	ctx, cancel := context.WithTimeout(c.ctx, openTime)
 	defer cancel()
 	ping := &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodPing}
-	if _, err := c.request(ctx, &gateway.Exchange{Request: ping}, nil); err != nil {
+	if _, err := c.request(ctx, &exchange.Exchange{Request: ping}, nil); err != nil {
 		c.log.Debug("no sign of life in the session", "error", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -47,7 +47,7 @@ type StreamableConfig struct {
 // (MCP, Transports, Streamable HTTP), in version 2026-07-28, which has no
 // sessions, and in versions 2025-03-26 to 2025-11-25, where every Open is a
 // session of its own at the server.
-func NewStreamable(cfg StreamableConfig) gateway.Backend {
+func NewStreamable(cfg StreamableConfig) exchange.Backend {
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport()
 	}
@@ -61,12 +61,13 @@ func NewStreamable(cfg StreamableConfig) gateway.Backend {
 }
 
 type streamable struct {
+	exchange.BackendDefaults
 	cfg StreamableConfig
 	connections
 	leaving workers // end sessions whose clients left while they began
 }
 
-func (b *streamable) Open(ctx context.Context, client *gateway.Client, session gateway.Peer) (gateway.Conn, error) {
+func (b *streamable) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {
 		return nil, err
@@ -131,16 +132,16 @@ type streamableConn struct {
 	took    time.Duration // the handshake
 }
 
-func (b *streamable) newConn(r *remote, session gateway.Peer) *streamableConn {
+func (b *streamable) newConn(r *remote, session exchange.Peer) *streamableConn {
 	c := &streamableConn{httpSession: newHTTPSession(r, session, b.cfg.Log), mark: b.mark(), deaf: b.cfg.Stateless, listen: b.cfg.listen}
 	c.push = c.send
 	return c
 }
 
-func (c *streamableConn) handshake(ctx context.Context, client *gateway.Client) error {
+func (c *streamableConn) handshake(ctx context.Context, client *exchange.Client) error {
 	began := time.Now()
 	defer func() { c.took = time.Since(began) }()
-	return c.initialize(ctx, client, func(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+	return c.initialize(ctx, client, func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		return c.request(ctx, x, c.takeID)
 	})
 }
@@ -193,7 +194,7 @@ func isVisibleASCII(s string) bool {
 }
 
 // Do plays out one exchange.
-func (c *streamableConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Message, error) {
+func (c *streamableConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	return c.request(ctx, x, nil)
 }
 
@@ -201,7 +202,7 @@ func (c *streamableConn) Do(ctx context.Context, x *gateway.Exchange) (*mcp.Mess
 // the stream that continues it, or on the session's stream. first, if there is
 // one, sees the successful response before it is read. All of that happens on the
 // caller's goroutine; only what a stream brings after the answer does not.
-func (c *streamableConn) request(ctx context.Context, x *gateway.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
+func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
 	f, out, err := c.flights.add(x)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -37,7 +37,7 @@ func beginning(t *testing.T) (srv string, s *script, begun, answer chan struct{}
 }
 
 // leaves is a client that leaves when the server has begun its session, and what it gets.
-func leaves(t *testing.T, b gateway.Backend, begun <-chan struct{}) error {
+func leaves(t *testing.T, b exchange.Backend, begun <-chan struct{}) error {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
 	opened := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -92,7 +92,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 			s := newScript(tt.post)
 			srv := serve(t, s)
 			conn := open(t, closeAfter(t, streamableBackend(srv.URL+"/mcp?key=secret")), newPeer())
-			m, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+			m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
 			if err == nil {
 				t.Fatalf("got the answer %s", m.Encode())
 			}
@@ -130,7 +130,7 @@ func TestErrorsOfTheServerAreItsAnswer(t *testing.T) {
 				_, _ = w.Write(mcp.NewError(m.ID, mcp.CodeMethodNotFound, "no such method").Encode())
 			}))
 			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
-			m, err := conn.Do(testContext(t), exchange(request(mcp.StringID("q"), "x", `{}`), newPeer()))
+			m, err := conn.Do(testContext(t), exchangeOf(request(mcp.StringID("q"), "x", `{}`), newPeer()))
 			if got := text(m, err); got != "rpc error -32601: no such method" || m.ID != mcp.StringID("q") {
 				t.Errorf("got %s", got)
 			}
@@ -161,11 +161,11 @@ func TestLostSessionIsRecognized(t *testing.T) {
 			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
 			other := make(chan error, 1)
 			go func() {
-				_, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+				_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
 				other <- err
 			}()
 			<-waiting
-			_, err := conn.Do(testContext(t), exchange(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), newPeer()))
+			_, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), newPeer()))
 			if codeOf(err) != mcp.CodeSessionNotFound {
 				t.Errorf("got %v", err)
 			}
@@ -180,7 +180,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 		s := newScript(func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) { w.WriteHeader(404) })
 		s.stateless = true
 		conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-		_, err := conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
 		if codeOf(err) != mcp.CodeServerGone {
 			t.Errorf("got %v", err)
 		}
@@ -270,7 +270,7 @@ func TestRequestsCarryTheSession(t *testing.T) {
 		reply(w, m.ID, `{}`)
 	})
 	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-	if m, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil || string(m.Result) != `{}` {
+	if m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil || string(m.Result) != `{}` {
 		t.Fatal(m, err)
 	}
 	h := <-headers
@@ -297,7 +297,7 @@ func TestStatelessOpensNoStream(t *testing.T) {
 	s.stateless = true
 	b := closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL, Stateless: true}))
 	conn := open(t, b, newPeer())
-	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
@@ -312,7 +312,7 @@ func TestHangingStreamDoesNotHoldUp(t *testing.T) {
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	conn := open(t, closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL})), newPeer())
-	if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -343,7 +343,7 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 			}
 			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
 			ctx := testContext(t)
-			m, err := conn.Do(ctx, exchange(request(mcp.StringID("mine"), "x", `{}`), newPeer()))
+			m, err := conn.Do(ctx, exchangeOf(request(mcp.StringID("mine"), "x", `{}`), newPeer()))
 			if err != nil || m.ID != mcp.StringID("mine") || string(m.Result) != `{"late":true}` {
 				t.Errorf("got %v, %v", m, err)
 			}
@@ -376,7 +376,7 @@ func TestStreamIsReadToItsEnd(t *testing.T) {
 	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
 	seen := map[string]bool{}
 	for range 100 {
-		if _, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+		if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
 			t.Fatal(err)
 		}
 		answered <- struct{}{}
@@ -508,7 +508,7 @@ func TestCutStreamIsContinued(t *testing.T) {
 				tt.get(w, r, i, id)
 			}
 			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-			m, err := conn.Do(testContext(t), exchange(call(mcp.StringID("a"), "x", `{}`), newPeer()))
+			m, err := conn.Do(testContext(t), exchangeOf(call(mcp.StringID("a"), "x", `{}`), newPeer()))
 			if got := text(m, err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s", got)
 			}
@@ -531,7 +531,7 @@ func TestCancellationNamesTheRequestAsTheServerKnowsIt(t *testing.T) {
 		id = <-ids
 		cancel()
 	}()
-	if _, err := conn.Do(ctx, exchange(call(mcp.StringID("mine"), "x", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
+	if _, err := conn.Do(ctx, exchangeOf(call(mcp.StringID("mine"), "x", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	eventually(t, "the cancellation", func() bool {
@@ -581,7 +581,7 @@ func TestQuestionsOnAStream(t *testing.T) {
 		return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
 	}
 	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-	got := text(conn.Do(testContext(t), exchange(call(mcp.IntID(1), "x", `{}`), x)))
+	got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), x)))
 	if want := `map["stay":{"action":"accept"} 0:{}]`; got != want {
 		t.Errorf("the server got %s, want %s", got, want)
 	}
@@ -611,11 +611,11 @@ func TestBatchesOf20250326(t *testing.T) {
 		}
 	})
 	conn := open(t, closeAfter(t, streamableBackend(serve(t, h).URL)), newPeer())
-	m, err := conn.Do(testContext(t), exchange(request(mcp.IntID(1), "x", `{}`), p))
+	m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), p))
 	if err != nil || string(m.Result) != `{"ok":true}` {
 		t.Errorf("%+v, %v", m, err)
 	}
 	p.next(t, "notifications/n")
 }
 
-var _ gateway.Conn = (*streamableConn)(nil)
+var _ exchange.Conn = (*streamableConn)(nil)

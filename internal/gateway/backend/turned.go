@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -20,7 +20,7 @@ var errTurned = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "the server k
 // turned reports whether the server, which was of the stateless era, is of the other
 // one now. That it refuses a request says little, since whatever stands in front of it
 // may do that; this says that it does not answer server/discover, and takes initialize.
-func (b *bridge) turned(ctx context.Context, client *gateway.Client) bool {
+func (b *bridge) turned(ctx context.Context, client *exchange.Client) bool {
 	b.forget()
 	if _, err := b.discover(ctx, discoverTime); err == nil || !refusedByServer(err) {
 		return false

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -110,9 +110,9 @@ func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
 			s.stateless.Store(test.stateless)
 			b := closeAfter(t, streamableBackend(serve(t, s).URL))
 			ctx := testContext(t)
-			list := func() *gateway.Exchange { return statelessRequest("prompts/list", "", `{}`, nil) }
+			list := func() *exchange.Exchange { return statelessRequest("prompts/list", "", `{}`, nil) }
 			conn := open(t, b, nil)
-			if _, err := conn.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); err != nil {
+			if _, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.Do(ctx, list()); err != nil {
@@ -124,7 +124,7 @@ func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
 				t.Errorf("without a session: %s", text(m, err))
 			}
 
-			if m, err := conn.Do(ctx, exchange(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), nil)); codeOf(err) != mcp.CodeSessionNotFound {
+			if m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), nil)); codeOf(err) != mcp.CodeSessionNotFound {
 				t.Errorf("in the session: %s; want the error that makes a client initialize again", text(m, err))
 			}
 			select {
@@ -133,7 +133,7 @@ func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
 				t.Error("the session is not over")
 			}
 			again := open(t, b, nil)
-			if m, err := again.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); err != nil || m.Error != nil {
+			if m, err := again.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); err != nil || m.Error != nil {
 				t.Errorf("in a new session: %s", text(m, err))
 			}
 			if m, err := b.Do(ctx, statelessRequest(mcp.MethodToolsCall, `"name":"a"`, `{}`, nil)); err != nil || m.Error != nil || s.calls.Load() != 1 {
@@ -152,7 +152,7 @@ func TestWhoListensIsToldThatTheServerIsOfTheOtherEra(t *testing.T) {
 			s.stateless.Store(stateless)
 			b := closeAfter(t, streamableBackend(serve(t, s).URL))
 			conn := open(t, b, newPeer())
-			conn.(gateway.Listener).Listen()
+			conn.Listen()
 			p := newPeer()
 			subscription := beginModern(testContext(t), b, statelessRequest(mcp.MethodSubscriptionsListen, `"notifications":{"toolsListChanged":true}`, `{}`, p))
 			p.next(t, mcp.NotificationSubscribed)
@@ -186,11 +186,11 @@ func TestSessionsOutliveARefusalOnTheWay(t *testing.T) {
 	ctx := testContext(t)
 	conn := open(t, b, nil)
 	away.Store(true)
-	if m, err := conn.Do(ctx, exchange(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); codeOf(err) != mcp.CodeServerGone {
+	if m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil)); codeOf(err) != mcp.CodeServerGone {
 		t.Errorf("got %s", text(m, err))
 	}
 	away.Store(false)
-	if m, err := conn.Do(ctx, exchange(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), nil)); err != nil || m.Error != nil {
+	if m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), nil)); err != nil || m.Error != nil {
 		t.Errorf("afterwards: %s", text(m, err))
 	}
 }

@@ -1,0 +1,70 @@
+// Package exchange holds the types that the fronts, the stages and the backends of the
+// gateway share.
+//
+// A front turns the bytes of a client into an [Exchange]: one request together with
+// everything that belongs to it. A [Stage] inspects it, and may change, refuse or observe
+// it. A [Conn] (session era) or a [Backend] (stateless era) sends it to the server. Each of
+// them knows these types and none of the others, so any front works with any backend.
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Client identifies the sender of a request: enough for a backend to open a connection
+// on its behalf, and to tell two clients apart.
+type Client struct {
+	// Principal identifies the authenticated caller; "" is the local user when no
+	// authentication is configured.
+	Principal string
+	// Version is the protocol version that the client requested. It determines the
+	// client's era: messages to and from the client are of that version.
+	Version mcp.Version
+	// Capabilities and Info are the client's own declarations, raw
+	// (InitializeRequest.params.capabilities and clientInfo).
+	Capabilities json.RawMessage
+	Info         json.RawMessage
+}
+
+// Exchange is one request on its way from a client to a server. It has exactly one
+// outcome: the response that a [Handler] returns, or an error that the front turns into
+// one.
+//
+// Cancelling the context given to Do means that the client cancelled the request; the
+// backend cancels it at the server.
+type Exchange struct {
+	Client *Client
+	// Request carries the client's own id; the response must carry it too. Its
+	// params are those of the client's era: of the stateless era with a complete
+	// _meta.
+	Request *mcp.Message
+	// Headers are the Mcp-Param-* headers of a stateless request; nil for none.
+	Headers http.Header
+	// Peer receives the notifications that belong to this exchange and forwards
+	// the server's requests (sampling, elicitation, roots) to the client.
+	Peer Peer
+
+	// The front sets one of the two. Open, when it is set, ends the exchange: it opens
+	// a session, or needs none. Otherwise Conn.Do does.
+	Open func(context.Context) (*mcp.Message, error)
+	Conn Conn
+}
+
+// Handler processes an exchange and returns its outcome; a [Stage] wraps one.
+type Handler func(ctx context.Context, x *Exchange) (*mcp.Message, error)
+
+// Stage inspects an exchange, and may change, refuse or observe it, before and after
+// the next handler. The order of the stages is defined in one place: gateway.New.
+type Stage func(next Handler) Handler
+
+// Deliver is the last [Handler]: it sends the exchange where its front directed it.
+func Deliver(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+	if x.Open != nil {
+		return x.Open(ctx)
+	}
+	return x.Conn.Do(ctx, x)
+}
