@@ -189,7 +189,7 @@ func TestImportsPointDownward(t *testing.T) {
 	}
 	never := map[string][]string{
 		// What fronts, stages and backends share knows none of them.
-		"internal/exchange":        {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
+		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
 		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
 		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},
