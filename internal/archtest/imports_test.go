@@ -184,7 +184,7 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/registry/command": {"cmd"},
 		"internal/registry/server":  {"internal/registry/command"},
 		"internal/owner":            {"internal/cli"},
-		"test":                      {"test", "bench"},
+		"test":                      {"test", "bench", "internal/gateway/backend/backendtest"},
 		"bench":                     {"bench"},
 	}
 	never := map[string][]string{
@@ -219,6 +219,36 @@ func TestImportsPointDownward(t *testing.T) {
 						t.Errorf("%s imports %s: imports point downward (docs/architecture.md)", p.name(), name)
 					}
 				}
+			}
+		}
+	})
+}
+
+// The packages of the backend import each other in one direction, and nothing of the
+// front: each transport and the translation can be read without the others.
+func TestBackendPackagesImportInOneDirection(t *testing.T) {
+	const backend = "internal/gateway/backend"
+	allowed := map[string][]string{
+		"":             {"/wire", "/paramheader", "/httpconn", "/stdio", "/translate"},
+		"/wire":        nil,
+		"/correlate":   {"/wire"},
+		"/paramheader": {"/wire"},
+		"/httpconn":    {"/wire", "/correlate"},
+		"/stdio":       {"/wire", "/correlate"},
+		"/translate":   {"/wire", "/paramheader"},
+		"/backendtest": nil,
+	}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		if !under(p.name(), backend) {
+			return
+		}
+		targets, known := allowed[strings.TrimPrefix(p.name(), backend)]
+		if !known {
+			t.Errorf("%s has no rule here", p.name())
+		}
+		for _, name := range p.ours() {
+			if under(name, "internal/gateway") && !slices.Contains(targets, strings.TrimPrefix(name, backend)) {
+				t.Errorf("%s imports %s", p.name(), name)
 			}
 		}
 	})

@@ -96,7 +96,7 @@ func (w *watch) first(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, backend.ErrBabble) {
+		if errors.Is(err, backend.ErrNoProtocolOutput) {
 			return fmt.Errorf("%w for %s; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
 				err, w.owner.babble(), w.owner.cfg.StartTimeout)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,123 +15,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
-	"github.com/toolhaven/toolhaven/test/leak"
 )
-
-// patience bounds every wait of a test for something that must happen.
-const patience = time.Minute
-
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// noLeaks fails the test if goroutines started after it are left at its end.
-// Call it first.
-func noLeaks(t *testing.T) {
-	t.Helper()
-	leak.None(t)
-}
-
-// peer records what a server sends to a client and answers its questions.
-type peer struct {
-	exchange.PeerDefaults
-	notes  chan *mcp.Message
-	answer func(context.Context, *mcp.Message) (*mcp.Message, error)
-}
-
-func newPeer() *peer {
-	return &peer{
-		notes: make(chan *mcp.Message, 1000),
-		answer: func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-			return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "this peer answers nothing: " + q.Method}
-		},
-	}
-}
-
-func (p *peer) Notify(m *mcp.Message) { p.notes <- m }
-
-func (p *peer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return p.answer(ctx, q)
-}
-
-// next is the next notification with the method; others are passed over.
-func (p *peer) next(t *testing.T, method string) *mcp.Message {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		select {
-		case m := <-p.notes:
-			if m.Method == method {
-				return m
-			}
-		case <-deadline:
-			t.Fatalf("no %s arrived", method)
-		}
-	}
-}
-
-// answering is a peer that gives result to every question.
-func answering(results map[string]string) *peer {
-	p := newPeer()
-	p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-		r, ok := results[q.Method]
-		if !ok {
-			return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no answer to " + q.Method}
-		}
-		return mcp.NewResult(q.ID, json.RawMessage(r)), nil
-	}
-	return p
-}
-
-// fullClient can do everything a server may ask for.
-func fullClient() *exchange.Client {
-	return &exchange.Client{
-		Version:      mcp.V20251125,
-		Capabilities: json.RawMessage(`{"sampling":{},"elicitation":{"form":{}},"roots":{"listChanged":true}}`),
-		Info:         json.RawMessage(`{"name":"the client","version":"3"}`),
-	}
-}
-
-func request(id mcp.ID, method, params string) *mcp.Message {
-	return &mcp.Message{ID: id, Method: method, Params: json.RawMessage(params)}
-}
-
-func call(id mcp.ID, tool, arguments string) *mcp.Message {
-	return request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
-}
-
-func exchangeOf(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
-	return &exchange.Exchange{Client: fullClient(), Request: m, Peer: p}
-}
-
-// text is the text of a tool's result, or of an error.
-func text(m *mcp.Message, err error) string {
-	if err != nil {
-		return "error: " + err.Error()
-	}
-	if m.Error != nil {
-		return fmt.Sprintf("rpc error %d: %s", m.Error.Code, m.Error.Message)
-	}
-	var r struct {
-		Content []struct{ Text string }
-	}
-	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) != 1 {
-		return "unexpected result " + string(m.Result)
-	}
-	return r.Content[0].Text
-}
-
-func codeOf(err error) int {
-	var rpc *mcp.Error
-	if errors.As(err, &rpc) {
-		return rpc.Code
-	}
-	return 0
-}
 
 // fixture is a server made with the official SDK.
 type fixture struct {
@@ -259,17 +144,17 @@ func streamableHandler(o *sdk.StreamableHTTPOptions) func(*sdk.Server) http.Hand
 }
 
 func streamableBackend(url string) exchange.Backend {
-	return NewStreamable(StreamableConfig{URL: url, Log: testLog(), listen: patience})
+	return NewStreamable(httpconn.StreamableConfig{URL: url, Log: backendtest.TestLog(), ListenTime: backendtest.Patience})
 }
 
-func sseBackend(url string) exchange.Backend { return NewSSE(SSEConfig{URL: url, Log: testLog()}) }
-
-func testLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func sseBackend(url string) exchange.Backend {
+	return NewSSE(httpconn.SSEConfig{URL: url, Log: backendtest.TestLog()})
+}
 
 // open connects b to its server for the time of the test, and listens.
 func open(t *testing.T, b exchange.Backend, session exchange.Peer) exchange.Conn {
 	t.Helper()
-	conn, err := b.Open(testContext(t), fullClient(), session)
+	conn, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,30 +284,3 @@ func events(w http.ResponseWriter, all ...mcp.Event) {
 }
 
 func event(m *mcp.Message) mcp.Event { return mcp.Event{Data: m.Encode()} }
-
-// eventually polls until ok holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
-// outcome is what an exchange that was begun came to.
-type outcome struct {
-	m   *mcp.Message
-	err error
-}
-
-func wait(t *testing.T, done <-chan outcome) (*mcp.Message, error) {
-	t.Helper()
-	select {
-	case o := <-done:
-		return o.m, o.err
-	case <-time.After(patience):
-		t.Fatal("the call has no outcome")
-		return nil, nil
-	}
-}

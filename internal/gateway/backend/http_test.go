@@ -14,6 +14,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -22,16 +24,16 @@ import (
 func TestEveryTransportCarries(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			fix := newFixture()
 			srv := serve(t, tr.handler(fix.server))
-			session := answering(map[string]string{
+			session := backendtest.Answering(map[string]string{
 				mcp.MethodSampling:    `{"role":"assistant","model":"m","content":{"type":"text","text":"hello"}}`,
 				mcp.MethodElicitation: `{"action":"decline"}`,
 				mcp.MethodRootsList:   `{"roots":[{"uri":"file:///home"}]}`,
 			})
 			conn := open(t, closeAfter(t, tr.backend(srv.URL)), session)
-			ctx := testContext(t)
+			ctx := backendtest.TestContext(t)
 
 			t.Run("the server's own introduction", func(t *testing.T) {
 				if name, _, err := mcp.LookupString(conn.InitializeResult(), "serverInfo", "name"); name != "fixture" || err != nil {
@@ -40,8 +42,8 @@ func TestEveryTransportCarries(t *testing.T) {
 			})
 			t.Run("an answer, under the client's id", func(t *testing.T) {
 				for _, id := range []mcp.ID{mcp.StringID("x\"y"), mcp.IntID(-7)} {
-					m, err := conn.Do(ctx, exchangeOf(call(id, "echo", `{"a":1}`), newPeer()))
-					if got := text(m, err); got != `{"a":1}` {
+					m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(id, "echo", `{"a":1}`), backendtest.NewPeer()))
+					if got := backendtest.Text(m, err); got != `{"a":1}` {
 						t.Fatalf("got %s", got)
 					}
 					if m.ID != id {
@@ -52,13 +54,13 @@ func TestEveryTransportCarries(t *testing.T) {
 			t.Run("an answer for who has no peers", func(t *testing.T) {
 				lone := open(t, closeAfter(t, tr.backend(srv.URL)), nil)
 				for tool, want := range map[string]string{"echo": "{}", "roots": "tool error"} {
-					if got := text(lone.Do(ctx, exchangeOf(call(mcp.IntID(1), tool, `{}`), nil))); !strings.HasPrefix(got, want) {
+					if got := backendtest.Text(lone.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), tool, `{}`), nil))); !strings.HasPrefix(got, want) {
 						t.Errorf("%s: %s", tool, got)
 					}
 				}
 			})
 			t.Run("the server's own error", func(t *testing.T) {
-				m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"none"}`), newPeer()))
+				m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodPromptsGet, `{"name":"none"}`), backendtest.NewPeer()))
 				if err != nil || m.Error == nil || m.ID != mcp.IntID(1) || !strings.Contains(m.Error.Message, "none") {
 					t.Errorf("got %+v, %v", m, err)
 				}
@@ -68,7 +70,7 @@ func TestEveryTransportCarries(t *testing.T) {
 			}
 			if tr.asks {
 				t.Run("the client's introduction", func(t *testing.T) {
-					if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "client", `{}`), newPeer()))); got != "the client 2025-11-25" {
+					if got := backendtest.Text(conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "client", `{}`), backendtest.NewPeer()))); got != "the client 2025-11-25" {
 						t.Errorf("the server saw %q", got)
 					}
 				})
@@ -80,8 +82,8 @@ func TestEveryTransportCarries(t *testing.T) {
 			t.Run("nothing after Close", func(t *testing.T) {
 				_ = conn.Close()
 				<-conn.Done()
-				if m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer())); err == nil {
-					t.Errorf("got %s", text(m, err))
+				if m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "echo", `{}`), backendtest.NewPeer())); err == nil {
+					t.Errorf("got %s", backendtest.Text(m, err))
 				}
 			})
 		})
@@ -89,14 +91,14 @@ func TestEveryTransportCarries(t *testing.T) {
 }
 
 func testProgress(t *testing.T, conn exchange.Conn) {
-	p := newPeer()
-	m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":"my token"}}`), p))
-	if got := text(m, err); got != "done" {
+	p := backendtest.NewPeer()
+	m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"progress","_meta":{"progressToken":"my token"}}`), p))
+	if got := backendtest.Text(m, err); got != "done" {
 		t.Fatal(got)
 	}
-	close(p.notes)
+	close(p.Notes)
 	var got []string
-	for n := range p.notes {
+	for n := range p.Notes {
 		got = append(got, string(n.Params))
 	}
 	// All have been delivered when Do returns: a front may close its stream then.
@@ -114,52 +116,52 @@ func testProgress(t *testing.T, conn exchange.Conn) {
 	}
 }
 
-func testQuestions(t *testing.T, conn exchange.Conn, session *peer) {
-	ctx := testContext(t)
-	x := newPeer()
-	x.answer = session.answer
+func testQuestions(t *testing.T, conn exchange.Conn, session *backendtest.Peer) {
+	ctx := backendtest.TestContext(t)
+	x := backendtest.NewPeer()
+	x.Answer = session.Answer
 	for tool, want := range map[string]string{"sample": "model said hello", "elicit": "user chose decline", "roots": "root file:///home"} {
-		if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), tool, `{}`), x))); got != want {
+		if got := backendtest.Text(conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), tool, `{}`), x))); got != want {
 			t.Errorf("%s: got %q, want %q", tool, got, want)
 		}
 	}
 	// The client's refusal reaches the server.
-	x.answer = func(context.Context, *mcp.Message) (*mcp.Message, error) {
+	x.Answer = func(context.Context, *mcp.Message) (*mcp.Message, error) {
 		return nil, &mcp.Error{Code: -1, Message: "user rejected sampling"}
 	}
-	if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "sample", `{}`), x))); !strings.Contains(got, "user rejected sampling") {
+	if got := backendtest.Text(conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "sample", `{}`), x))); !strings.Contains(got, "user rejected sampling") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func testLogMessages(t *testing.T, conn exchange.Conn) {
-	ctx := testContext(t)
-	if m, err := conn.Do(ctx, exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), newPeer())); err != nil || m.Error != nil {
+	ctx := backendtest.TestContext(t)
+	if m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"debug"}`), backendtest.NewPeer())); err != nil || m.Error != nil {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	p := newPeer()
-	if got := text(conn.Do(ctx, exchangeOf(call(mcp.IntID(2), "log", `{}`), p))); got != "logged" {
+	p := backendtest.NewPeer()
+	if got := backendtest.Text(conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(2), "log", `{}`), p))); got != "logged" {
 		t.Fatal(got)
 	}
-	if m := p.next(t, mcp.NotificationMessage); !strings.Contains(string(m.Params), "careful") {
+	if m := p.Next(t, mcp.NotificationMessage); !strings.Contains(string(m.Params), "careful") {
 		t.Errorf("got %s", m.Params)
 	}
 }
 
-func testSessionNews(t *testing.T, conn exchange.Conn, session *peer) {
+func testSessionNews(t *testing.T, conn exchange.Conn, session *backendtest.Peer) {
 	// The SDK gathers changes for a moment, so the news comes when no exchange is in
 	// flight any more, or the only one is this.
-	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
+	if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "grow", `{}`), session))); got != "grown" {
 		t.Fatal(got)
 	}
-	session.next(t, mcp.NotificationToolsChanged)
+	session.Next(t, mcp.NotificationToolsChanged)
 }
 
 func testCancellation(t *testing.T, conn exchange.Conn, fix *fixture) {
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 	failed := make(chan error, 1)
 	go func() {
-		_, err := conn.Do(ctx, exchangeOf(call(mcp.StringID("c"), "wait", `{}`), newPeer()))
+		_, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.StringID("c"), "wait", `{}`), backendtest.NewPeer()))
 		failed <- err
 	}()
 	<-fix.started
@@ -169,7 +171,7 @@ func testCancellation(t *testing.T, conn exchange.Conn, fix *fixture) {
 	}
 	select {
 	case <-fix.cancelled:
-	case <-time.After(patience):
+	case <-time.After(backendtest.Patience):
 		t.Error("the server was not told")
 	}
 }
@@ -181,15 +183,15 @@ func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			fix := newFixture()
-			conn := open(t, closeAfter(t, tr.backend(serve(t, tr.handler(fix.server)).URL)), newPeer())
-			ctx, cancel := context.WithCancel(testContext(t))
+			conn := open(t, closeAfter(t, tr.backend(serve(t, tr.handler(fix.server)).URL)), backendtest.NewPeer())
+			ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 			go func() {
 				<-fix.started
 				cancel()
 			}()
-			if _, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(1), "wait", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
+			if _, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "wait", `{}`), backendtest.NewPeer())); !errors.Is(err, context.Canceled) {
 				t.Errorf("Do returned %v", err)
 			}
 			if err := conn.Close(); err != nil {
@@ -197,7 +199,7 @@ func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
 			}
 			select {
 			case <-fix.cancelled:
-			case <-time.After(patience):
+			case <-time.After(backendtest.Patience):
 				t.Error("the server was not told")
 			}
 		})
@@ -209,19 +211,19 @@ func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
 func TestAnswersNeverStray(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			srv := serve(t, tr.handler(newFixture().server))
 			b := closeAfter(t, tr.backend(srv.URL))
-			ctx := testContext(t)
+			ctx := backendtest.TestContext(t)
 			var all sync.WaitGroup
 			for c := range 4 {
-				conn := open(t, b, newPeer())
+				conn := open(t, b, backendtest.NewPeer())
 				for g := range 4 {
 					all.Go(func() {
 						for i := range 20 {
 							want := fmt.Sprintf(`{"who":"%d-%d-%d"}`, c, g, i)
-							m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(int64(i)), "echo", want), newPeer()))
-							if got := text(m, err); got != want || m.ID != mcp.IntID(int64(i)) {
+							m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(int64(i)), "echo", want), backendtest.NewPeer()))
+							if got := backendtest.Text(m, err); got != want || m.ID != mcp.IntID(int64(i)) {
 								t.Errorf("asked for %s, got %s", want, got)
 								return
 							}
@@ -242,21 +244,21 @@ func TestProgressFindsItsRequest(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			srv := serve(t, tr.handler(newFixture().server))
-			session := newPeer()
+			session := backendtest.NewPeer()
 			conn := open(t, closeAfter(t, tr.backend(srv.URL)), session)
 			var all sync.WaitGroup
 			for i := range 20 {
 				all.Go(func() {
-					p := newPeer()
+					p := backendtest.NewPeer()
 					params := fmt.Sprintf(`{"name":"progress","_meta":{"progressToken":%d}}`, i)
-					if got := text(conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsCall, params), p))); got != "done" {
+					if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, params), p))); got != "done" {
 						t.Error(got)
 					}
-					close(p.notes)
+					close(p.Notes)
 					n := 0
-					for m := range p.notes {
+					for m := range p.Notes {
 						n++
 						if raw, _, _ := mcp.Lookup(m.Params, "progressToken"); string(raw) != fmt.Sprint(i) {
 							t.Errorf("token %s came to request %d", raw, i)
@@ -268,8 +270,8 @@ func TestProgressFindsItsRequest(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if len(session.notes) != 0 {
-				t.Errorf("%d notifications strayed to the session", len(session.notes))
+			if len(session.Notes) != 0 {
+				t.Errorf("%d notifications strayed to the session", len(session.Notes))
 			}
 		})
 	}
@@ -278,11 +280,11 @@ func TestProgressFindsItsRequest(t *testing.T) {
 // A server may close a stream and be asked again for the answer (MCP 2025-11-25,
 // Streamable HTTP, polling).
 func TestAnswerOfAServerThatHangsUpAndIsPolled(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	fix := newFixture()
 	srv := serve(t, streamableHandler(&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})(fix.server))
-	conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
-	if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "polled", `{}`), newPeer()))); got != "polled" {
+	conn := open(t, closeAfter(t, streamableBackend(srv.URL)), backendtest.NewPeer())
+	if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "polled", `{}`), backendtest.NewPeer()))); got != "polled" {
 		t.Error(got)
 	}
 }
@@ -293,7 +295,7 @@ func TestSessionIsEndedAtTheServer(t *testing.T) {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			fix := newFixture()
 			srv := serve(t, tr.handler(fix.server))
 			b := closeAfter(t, tr.backend(srv.URL))
@@ -303,17 +305,17 @@ func TestSessionIsEndedAtTheServer(t *testing.T) {
 				}
 				return n
 			}
-			one, _ := open(t, b, newPeer()), open(t, b, newPeer())
-			eventually(t, "two sessions", func() bool { return count() == 2 })
+			one, _ := open(t, b, backendtest.NewPeer()), open(t, b, backendtest.NewPeer())
+			backendtest.Eventually(t, "two sessions", func() bool { return count() == 2 })
 			if err := one.Close(); err != nil {
 				t.Error(err)
 			}
-			eventually(t, "one is ended by Close", func() bool { return count() == 1 })
+			backendtest.Eventually(t, "one is ended by Close", func() bool { return count() == 1 })
 			if err := b.Close(); err != nil {
 				t.Error(err)
 			}
-			eventually(t, "the other by the backend's Close", func() bool { return count() == 0 })
-			if _, err := b.Open(testContext(t), fullClient(), newPeer()); err == nil {
+			backendtest.Eventually(t, "the other by the backend's Close", func() bool { return count() == 0 })
+			if _, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer()); err == nil {
 				t.Error("a closed backend opens connections")
 			}
 		})
@@ -322,7 +324,7 @@ func TestSessionIsEndedAtTheServer(t *testing.T) {
 
 // A server that restarted does not know its sessions any more.
 func TestRestartedServerEndsTheSession(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	var mu sync.Mutex
 	before := newFixture()
 	t.Cleanup(func() {
@@ -338,21 +340,21 @@ func TestRestartedServerEndsTheSession(t *testing.T) {
 		h.ServeHTTP(w, r)
 	}))
 	b := closeAfter(t, streamableBackend(srv.URL))
-	conn := open(t, b, newPeer())
+	conn := open(t, b, backendtest.NewPeer())
 	mu.Lock()
 	handler = streamableHandler(nil)(newFixture().server)
 	mu.Unlock()
-	m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer()))
-	if codeOf(err) != mcp.CodeSessionNotFound {
-		t.Errorf("got %s; want the error that makes a client initialize again", text(m, err))
+	m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "echo", `{}`), backendtest.NewPeer()))
+	if backendtest.CodeOf(err) != mcp.CodeSessionNotFound {
+		t.Errorf("got %s; want the error that makes a client initialize again", backendtest.Text(m, err))
 	}
 	select {
 	case <-conn.Done():
-	case <-time.After(patience):
+	case <-time.After(backendtest.Patience):
 		t.Error("Done is not closed")
 	}
-	again := open(t, b, newPeer())
-	if got := text(again.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{}`), newPeer()))); got != "{}" {
+	again := open(t, b, backendtest.NewPeer())
+	if got := backendtest.Text(again.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "echo", `{}`), backendtest.NewPeer()))); got != "{}" {
 		t.Errorf("a new session: %s", got)
 	}
 }
@@ -378,30 +380,30 @@ func TestDetect(t *testing.T) {
 		"a redirect":     {http.RedirectHandler("http://127.0.0.1:1/", 307), "", "not followed"},
 	}
 	for _, tr := range transports {
-		transport := TransportStreamable
+		transport := httpconn.TransportStreamable
 		if tr.name == "sse" {
-			transport = TransportSSE
+			transport = httpconn.TransportSSE
 		}
 		tests[tr.name] = detection{tr.handler(newFixture().server), transport, ""}
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			srv := serve(t, tt.handler)
-			got, err := Detect(testContext(t), srv.URL, nil)
+			got, err := httpconn.Detect(backendtest.TestContext(t), srv.URL, nil)
 			if got != tt.transport || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %q, %v; want %q, an error with %q", got, err, tt.transport, tt.err)
 			}
 		})
 	}
 	t.Run("leaves no session behind", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		fix := newFixture()
 		srv := serve(t, streamableHandler(nil)(fix.server))
-		if _, err := Detect(testContext(t), srv.URL, nil); err != nil {
+		if _, err := httpconn.Detect(backendtest.TestContext(t), srv.URL, nil); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "no session", func() bool {
+		backendtest.Eventually(t, "no session", func() bool {
 			for range fix.server.Sessions() {
 				return false
 			}
@@ -410,7 +412,7 @@ func TestDetect(t *testing.T) {
 	})
 	t.Run("a URL that is none", func(t *testing.T) {
 		for _, u := range []string{"", "localhost:80", "file:///etc/passwd", "http://"} {
-			if got, err := Detect(testContext(t), u, nil); err == nil {
+			if got, err := httpconn.Detect(backendtest.TestContext(t), u, nil); err == nil {
 				t.Errorf("%q is %s", u, got)
 			}
 		}

@@ -10,12 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // acknowledged hears the first message of a subscription, and goes away with it.
 type acknowledged struct {
-	noPeer
+	wire.NoPeer
 	cancel context.CancelFunc
 	heard  []*mcp.Message
 }
@@ -38,8 +40,8 @@ func FuzzSubscriptionFilter(f *testing.F) {
 		if !json.Valid(one) || !json.Valid(other) {
 			return
 		}
-		read := func(raw []byte) (filter, bool) {
-			f, _, err := filterOf(json.RawMessage(`{"notifications":` + string(raw) + `}`))
+		read := func(raw []byte) (wire.Filter, bool) {
+			f, _, err := wire.ParseFilter(json.RawMessage(`{"notifications":` + string(raw) + `}`))
 			return f, err == nil
 		}
 		v, ok := read(one)
@@ -51,19 +53,19 @@ func FuzzSubscriptionFilter(f *testing.F) {
 			}
 			return
 		}
-		if again, ok := read(v.text()); !ok || !again.equal(&v) {
-			t.Fatalf("%s is written as %s", one, v.text())
+		if again, ok := read(v.JSON()); !ok || !again.Equal(&v) {
+			t.Fatalf("%s is written as %s", one, v.JSON())
 		}
-		both, shared, twice := union(v, w), v.common(w), union(v, v)
-		if !both.include(v) || !both.include(w) || !v.include(shared) || !w.include(shared) || !twice.include(v) || !v.include(twice) {
-			t.Fatalf("%s and %s: union %s, common %s", one, other, both.text(), shared.text())
+		both, shared, twice := wire.Union(v, w), v.Intersection(w), wire.Union(v, v)
+		if !both.Includes(v) || !both.Includes(w) || !v.Includes(shared) || !w.Includes(shared) || !twice.Includes(v) || !v.Includes(twice) {
+			t.Fatalf("%s and %s: union %s, common %s", one, other, both.JSON(), shared.JSON())
 		}
 		for _, uri := range both.ResourceSubscriptions {
 			if !slices.Contains(v.ResourceSubscriptions, uri) && !slices.Contains(w.ResourceSubscriptions, uri) {
 				t.Fatalf("nobody asked for %q", uri)
 			}
 		}
-		if len(v.ResourceSubscriptions) > maxSubscriptions {
+		if len(v.ResourceSubscriptions) > wire.MaxSubscriptions {
 			if asked != nil {
 				t.Fatalf("%d resources", len(v.ResourceSubscriptions))
 			}
@@ -83,10 +85,10 @@ func FuzzSubscriptionFilter(f *testing.F) {
 
 // listenTo is what of notifications is acknowledged where the server can do all
 // of it; nil when they are refused.
-func listenTo(t *testing.T, notifications json.RawMessage) *filter {
+func listenTo(t *testing.T, notifications json.RawMessage) *wire.Filter {
 	t.Helper()
 	s := &sessionServer{capabilities: `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}`}
-	b := newBridge(s, nil, true, testLog())
+	b := newBridge(endpoints{sessions: s}, true, backendtest.TestLog())
 	defer func() { _ = b.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -103,7 +105,7 @@ func listenTo(t *testing.T, notifications json.RawMessage) *filter {
 		return nil
 	}
 	raw, _, err := mcp.Lookup(peer.heard[0].Params, "notifications")
-	var honoured filter
+	var honoured wire.Filter
 	if err != nil || peer.heard[0].Method != mcp.NotificationSubscribed || json.Unmarshal(raw, &honoured) != nil {
 		t.Fatalf("%s is acknowledged with %s, %v", notifications, peer.heard[0].Encode(), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -17,7 +18,7 @@ func TestANotificationDoesNotOutliveItsSession(t *testing.T) {
 			continue // there is no session at the server, or no more to see of it
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			handler, arrived := tr.handler(newFixture().server), make(chan struct{})
 			srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
@@ -34,14 +35,14 @@ func TestANotificationDoesNotOutliveItsSession(t *testing.T) {
 				}
 				handler.ServeHTTP(w, r)
 			}))
-			conn := open(t, closeAfter(t, tr.backend(srv.URL)), newPeer())
+			conn := open(t, closeAfter(t, tr.backend(srv.URL)), backendtest.NewPeer())
 			untaken := make(chan error, 1)
 			go func() {
-				untaken <- conn.Notify(testContext(t), &mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progressToken":1,"progress":1}`)})
+				untaken <- conn.Notify(backendtest.TestContext(t), &mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progressToken":1,"progress":1}`)})
 			}()
 			<-arrived
 			_ = conn.Close()
-			if err := <-untaken; codeOf(err) != mcp.CodeServerGone {
+			if err := <-untaken; backendtest.CodeOf(err) != mcp.CodeServerGone {
 				t.Errorf("got %v", err)
 			}
 		})

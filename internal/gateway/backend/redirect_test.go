@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -15,7 +17,7 @@ import (
 func TestRedirectsWithinTheServerAreFollowed(t *testing.T) {
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			handler := tr.handler(newFixture().server)
 			var anonymous atomic.Int64
 			mux := http.NewServeMux()
@@ -31,8 +33,8 @@ func TestRedirectsWithinTheServerAreFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 			u.User = url.UserPassword("ada", "secret")
-			conn := open(t, closeAfter(t, tr.backend(u.String())), newPeer())
-			if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "echo", `{"a":1}`), newPeer()))); got != `{"a":1}` {
+			conn := open(t, closeAfter(t, tr.backend(u.String())), backendtest.NewPeer())
+			if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "echo", `{"a":1}`), backendtest.NewPeer()))); got != `{"a":1}` {
 				t.Errorf("got %s", got)
 			}
 			if n := anonymous.Load(); n > 0 {
@@ -58,12 +60,12 @@ func TestOtherRedirectsAreNotFollowed(t *testing.T) {
 		"by another credential":           {307, "http://eve:secret@HOST/mcp", "to http://127.0.0.1:", 1},
 		"as a GET":                        {303, "/mcp/", "/mcp/ (", 1},
 		"as a GET, probably":              {301, "/mcp/", "/mcp/ (", 1},
-		"in a circle":                     {307, "/mcp", "/mcp (", 1 + maxRedirects},
+		"in a circle":                     {307, "/mcp", "/mcp (", 4},
 		"nowhere":                         {307, "", "redirects initialize (HTTP 307", 1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			var requests atomic.Int64
 			srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
@@ -72,7 +74,7 @@ func TestOtherRedirectsAreNotFollowed(t *testing.T) {
 				}
 				w.WriteHeader(tt.status)
 			}))
-			_, err := NewStreamable(StreamableConfig{URL: srv.URL + "/mcp", Log: testLog()}).(*bridge).sessions.Open(testContext(t), fullClient(), newPeer())
+			_, err := NewStreamable(httpconn.StreamableConfig{URL: srv.URL + "/mcp", Log: backendtest.TestLog()}).(*bridge).sessions.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v, want it to say %q", err, tt.says)
 			}

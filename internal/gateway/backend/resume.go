@@ -1,15 +1,10 @@
 package backend
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
-	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 )
 
 // Resume continues a session of the session era that a process before us began.
@@ -19,63 +14,16 @@ func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []b
 	if len(handle) > 0 {
 		return b.sessions.Resume(ctx, client, handle, session)
 	}
-	if b.modern == nil || b.asIs {
+	if b.stateless == nil || b.asIs {
 		return nil, exchange.ErrNotResumable
 	}
 	info, err := b.discover(ctx, discoverTime)
 	switch {
 	case err == nil:
 		return b.withoutSessions(info, client, session)
-	case refusedByServer(err):
+	case wire.IsRefusal(err):
 		return nil, exchange.ErrNotResumable // it was another server then
 	default:
 		return nil, err
 	}
-}
-
-// Resume continues a session by what [streamableConn.Handle] wrote, with the
-// server it was written for and no other.
-func (b *streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
-	server, rest, _ := bytes.Cut(handle, []byte(" "))
-	version, id, ok := bytes.Cut(rest, []byte(" "))
-	if !ok || !bytes.Equal(server, b.mark()) || !mcp.Version(version).IsSession() || !isVisibleASCII(string(id)) {
-		return nil, exchange.ErrNotResumable
-	}
-	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
-	if err != nil {
-		return nil, err
-	}
-	c := b.newConn(r, session)
-	c.id, c.version, c.resumed = string(id), mcp.Version(version), true
-	// Ids of the process before us must not come again: the server may still be at
-	// work for it (MCP, Base Protocol, Requests).
-	c.flights.last.Store(time.Now().UnixMicro())
-	if c.info, err = json.Marshal(map[string]any{"protocolVersion": c.version}); err != nil {
-		return nil, err
-	}
-	if err := b.track(c.ctx, c); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-// mark tells the server from others: a session's id is not for them.
-func (b *streamable) mark() []byte {
-	sum := sha256.Sum256([]byte(b.cfg.URL))
-	return fmt.Appendf(nil, "%x", sum[:6])
-}
-
-// Handle is the server's mark, the negotiated version and the session's id,
-// which is empty when the server gave none.
-func (c *streamableConn) Handle() ([]byte, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return fmt.Appendf(nil, "%s %s %s", c.mark, c.version, c.id), c.version != ""
-}
-
-// Leave ends the connection and leaves the session at the server.
-func (c *streamableConn) Leave() error {
-	c.close(false)
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -14,7 +16,7 @@ import (
 // same server and left there.
 func resumeAt(t *testing.T, b exchange.Backend, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	t.Helper()
-	conn, err := b.Resume(testContext(t), fullClient(), handle, session)
+	conn, err := b.Resume(backendtest.TestContext(t), backendtest.FullClient(), handle, session)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
@@ -25,7 +27,7 @@ func resumeAt(t *testing.T, b exchange.Backend, handle []byte, session exchange.
 func leave(t *testing.T, url string) []byte {
 	t.Helper()
 	b := streamableBackend(url)
-	conn, err := b.Open(testContext(t), fullClient(), newPeer())
+	conn, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func leave(t *testing.T, url string) []byte {
 }
 
 func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	ids := make(chan mcp.ID, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		if r.Header.Get(mcp.HeaderSessionID) != "the-session" || r.Header.Get(mcp.HeaderVersion) != "2025-11-25" {
@@ -54,14 +56,14 @@ func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
 	})
 	srv := serve(t, s)
 	handle := leave(t, srv.URL)
-	conn, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), handle, newPeer())
+	conn, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), handle, backendtest.NewPeer())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v, _, _ := mcp.LookupString(conn.InitializeResult(), "protocolVersion"); v != "2025-11-25" {
 		t.Errorf("the version is %q", v)
 	}
-	if m, err := conn.Do(testContext(t), exchangeOf(request(mcp.StringID("q"), "x", `{}`), newPeer())); err != nil || m.ID != mcp.StringID("q") {
+	if m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.StringID("q"), "x", `{}`), backendtest.NewPeer())); err != nil || m.ID != mcp.StringID("q") {
 		t.Errorf("%+v, %v", m, err)
 	}
 	// The process before us used small ids, and the server may still work for it.
@@ -81,25 +83,25 @@ func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
 func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
 	for name, use := range map[string]func(*testing.T, exchange.Conn) error{
 		"a request": func(t *testing.T, c exchange.Conn) error {
-			_, err := c.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer()))
+			_, err := c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
 			return err
 		},
 		"a notification": func(t *testing.T, c exchange.Conn) error {
-			return c.Notify(testContext(t), &mcp.Message{Method: mcp.NotificationRootsChanged})
+			return c.Notify(backendtest.TestContext(t), &mcp.Message{Method: mcp.NotificationRootsChanged})
 		},
 		"its stream": func(_ *testing.T, c exchange.Conn) error { c.Listen(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			s := newScript(nil)
 			srv := serve(t, s)
 			handle := leave(t, srv.URL)
 			s.forgot.Store(true)
-			conn, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), handle, newPeer())
+			conn, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), handle, backendtest.NewPeer())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := use(t, conn); err != nil && codeOf(err) != mcp.CodeSessionNotFound {
+			if err := use(t, conn); err != nil && backendtest.CodeOf(err) != mcp.CodeSessionNotFound {
 				t.Errorf("got %v", err)
 			}
 			select {
@@ -112,7 +114,7 @@ func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
 }
 
 func TestAHandleIsForItsServerOnly(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(nil)
 	srv := serve(t, s)
 	handle := string(leave(t, srv.URL))
@@ -123,12 +125,12 @@ func TestAHandleIsForItsServerOnly(t *testing.T) {
 		"not ASCII":       handle + "\n",
 		"garbage":         "x",
 	} {
-		if _, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), []byte(bad), newPeer()); !errors.Is(err, exchange.ErrNotResumable) {
+		if _, err := resumeAt(t, closeAfter(t, streamableBackend(srv.URL)), []byte(bad), backendtest.NewPeer()); !errors.Is(err, exchange.ErrNotResumable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, b := range map[string]exchange.Backend{"SSE": sseBackend(srv.URL), "stdio": NewStdio(StdioConfig{})} {
-		if _, err := resumeAt(t, closeAfter(t, b), []byte(handle), newPeer()); !errors.Is(err, exchange.ErrNotResumable) {
+	for name, b := range map[string]exchange.Backend{"SSE": sseBackend(srv.URL), "stdio": NewStdio(stdio.Config{})} {
+		if _, err := resumeAt(t, closeAfter(t, b), []byte(handle), backendtest.NewPeer()); !errors.Is(err, exchange.ErrNotResumable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -136,18 +138,18 @@ func TestAHandleIsForItsServerOnly(t *testing.T) {
 
 // A session costs the server a stream only if somebody listens.
 func TestTheSessionsStreamIsOpenedWhenSomebodyListens(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(w http.ResponseWriter, r *http.Request) {
 		events(w)
 		<-r.Context().Done()
 	}
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
-	conn, err := b.Open(testContext(t), fullClient(), newPeer())
+	conn, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	if _, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err != nil {
 		t.Fatal(err)
 	}
 	if want := "POST initialize, POST notifications/initialized, POST x"; s.seen() != want {

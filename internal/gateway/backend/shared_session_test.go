@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // stateless is a call by a client of the stateless era.
 func stateless(tool string) *exchange.Exchange {
-	x := exchangeOf(call(mcp.IntID(1), tool, `{"_meta":{}}`), newPeer())
+	x := backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), tool, `{"_meta":{}}`), backendtest.NewPeer())
 	x.Client = &exchange.Client{Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`)}
 	return x
 }
@@ -25,7 +26,7 @@ func stateless(tool string) *exchange.Exchange {
 // does not know that session, who waits for an answer in it still gets it, and
 // who comes next is served in another.
 func TestASharedSessionIsLostToWhoIsToldSo(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		tool, _, _ := mcp.LookupString(m.Params, "name")
@@ -44,12 +45,12 @@ func TestASharedSessionIsLostToWhoIsToldSo(t *testing.T) {
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
 	held := make(chan string, 1)
-	go func() { held <- text(b.Do(context.Background(), stateless("held"))) }()
+	go func() { held <- backendtest.Text(b.Do(context.Background(), stateless("held"))) }()
 	<-entered
-	if _, err := b.Do(testContext(t), stateless("lost")); err == nil || !strings.Contains(err.Error(), "lost its session") {
+	if _, err := b.Do(backendtest.TestContext(t), stateless("lost")); err == nil || !strings.Contains(err.Error(), "lost its session") {
 		t.Error(err)
 	}
-	if got := text(b.Do(testContext(t), stateless("next"))); got != "done" {
+	if got := backendtest.Text(b.Do(backendtest.TestContext(t), stateless("next"))); got != "done" {
 		t.Error("who comes next:", got)
 	}
 	select {
@@ -66,7 +67,7 @@ func TestASharedSessionIsLostToWhoIsToldSo(t *testing.T) {
 // A server without sessions that once refused server/discover, as one does that
 // is being deployed, is asked again when it refuses initialize.
 func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	var up atomic.Bool
 	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -81,11 +82,11 @@ func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
 		}
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
-	if _, err := b.Do(testContext(t), stateless("x")); err == nil {
+	if _, err := b.Do(backendtest.TestContext(t), stateless("x")); err == nil {
 		t.Error("it answered while it was down")
 	}
 	up.Store(true)
-	if got := text(b.Do(testContext(t), stateless("x"))); got != "done" {
+	if got := backendtest.Text(b.Do(backendtest.TestContext(t), stateless("x"))); got != "done" {
 		t.Error(got)
 	}
 }
@@ -137,15 +138,15 @@ func TestProgressTokensInASharedSession(t *testing.T) {
 		ids <- *m
 	}
 	b := closeAfter(t, sseBackend(serve(t, s).URL))
-	var peers [2]*peer
+	var peers [2]*backendtest.Peer
 	done := make(chan struct{}, 2)
 	var at [2]mcp.Message
 	for i := range peers {
-		peers[i] = newPeer()
+		peers[i] = backendtest.NewPeer()
 		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peers[i])
 		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`1`), "_meta", "progressToken")
 		go func() {
-			_, err := b.Do(testContext(t), x)
+			_, err := b.Do(backendtest.TestContext(t), x)
 			if err != nil {
 				t.Error(err)
 			}
@@ -161,8 +162,8 @@ func TestProgressTokensInASharedSession(t *testing.T) {
 	}
 	<-done
 	<-done
-	if len(peers[0].notes) != 1 || len(peers[1].notes) != 0 {
-		t.Errorf("the first heard %d, the other %d", len(peers[0].notes), len(peers[1].notes))
+	if len(peers[0].Notes) != 1 || len(peers[1].Notes) != 0 {
+		t.Errorf("the first heard %d, the other %d", len(peers[0].Notes), len(peers[1].Notes))
 	}
 }
 
@@ -205,24 +206,24 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 		}
 	})
 	b := closeAfter(t, streamableBackend(serve(t, h).URL))
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 	defer cancel()
 	go func() {
-		_, _ = b.Do(ctx, statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, `{}`, newPeer()))
+		_, _ = b.Do(ctx, statelessRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`, `{}`, backendtest.NewPeer()))
 	}()
 	stream := <-streams
 	done := make(chan struct{}, 2)
 	asked := make(chan int, 2)
 	for i := range 2 {
-		p := newPeer()
-		p.answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+		p := backendtest.NewPeer()
+		p.Answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 			asked <- i
 			return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
 		}
 		x := statelessRequest("tools/call", `"name":"a"`, `{}`, p)
 		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"t"`), "_meta", "progressToken")
 		go func() {
-			_, err := b.Do(testContext(t), x)
+			_, err := b.Do(backendtest.TestContext(t), x)
 			if err != nil {
 				t.Error(err)
 			}
@@ -231,11 +232,11 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 		if token := <-entered; string(token) == `"t"` {
 			t.Error("the server was given a token that another client may have too")
 		}
-		if m := p.next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":"t"}` {
+		if m := p.Next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":"t"}` {
 			t.Errorf("client %d heard %s", i, m.Params)
 		}
 	}
-	events(stream, event(request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"for the first"}`)))
+	events(stream, event(backendtest.Request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"for the first"}`)))
 	a := <-answers
 	if a.Error == nil {
 		t.Errorf("a guess was asked: %s", a.Encode())
@@ -252,7 +253,7 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 
 // What comes on the stream of a request that has its answer is for nobody else.
 func TestWhatComesLateInASharedSession(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	answers := make(chan *mcp.Message, 1)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
@@ -271,19 +272,19 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 		case tool == "late":
 			events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{}`))),
 				event(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":"late"}`)}),
-				event(request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"late"}`)))
+				event(backendtest.Request(mcp.StringID("q"), mcp.MethodElicitation, `{"message":"late"}`)))
 			return
 		}
 		reply(w, m.ID, `{"content":[{"type":"text","text":"done"}]}`)
 	})
 	b := closeAfter(t, streamableBackend(serve(t, s).URL))
-	held := answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})
+	held := backendtest.Answering(map[string]string{mcp.MethodElicitation: `{"action":"accept"}`})
 	done := make(chan string, 1)
 	go func() {
-		done <- text(b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"held"`, `{}`, held)))
+		done <- backendtest.Text(b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"held"`, `{}`, held)))
 	}()
 	<-entered
-	if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"late"`, `{}`, newPeer())); err != nil {
+	if _, err := b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"late"`, `{}`, backendtest.NewPeer())); err != nil {
 		t.Error(err)
 	}
 	if a := <-answers; a.Error == nil {
@@ -293,15 +294,15 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 	if got := <-done; got != "done" {
 		t.Error(got)
 	}
-	if len(held.notes) > 0 {
-		t.Errorf("another client heard %s", (<-held.notes).Params)
+	if len(held.Notes) > 0 {
+		t.Errorf("another client heard %s", (<-held.Notes).Params)
 	}
 }
 
 // A lost session in which others still wait ends with the backend, although another
 // has taken its place.
 func TestCloseEndsALostSession(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	entered := make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		tool, _, _ := mcp.LookupString(m.Params, "name")
@@ -322,20 +323,20 @@ func TestCloseEndsALostSession(t *testing.T) {
 	b := streamableBackend(serve(t, s).URL)
 	held := make(chan error, 1)
 	go func() {
-		_, err := b.Do(testContext(t), stateless("held"))
+		_, err := b.Do(backendtest.TestContext(t), stateless("held"))
 		held <- err
 	}()
 	<-entered
-	if _, err := b.Do(testContext(t), stateless("lost")); err == nil {
+	if _, err := b.Do(backendtest.TestContext(t), stateless("lost")); err == nil {
 		t.Error("it was answered")
 	}
-	if got := text(b.Do(testContext(t), stateless("next"))); got != "done" {
+	if got := backendtest.Text(b.Do(backendtest.TestContext(t), stateless("next"))); got != "done" {
 		t.Error("who comes next:", got)
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-held; codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "is closed") {
+	if err := <-held; backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "is closed") {
 		t.Error("who waits:", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -39,7 +40,7 @@ func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
 		"more than can be read": {mcp.TypeJSON, func(mcp.ID) string { return strings.Repeat(" ", mcp.MaxEvent+1) }, onStream},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			var id mcp.ID
 			s := newSSEScript(func(m *mcp.Message, _ func(string)) { id = m.ID })
 			s.hang = func(w http.ResponseWriter, _ *http.Request) {
@@ -50,9 +51,9 @@ func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
 					s.stream <- mcp.AppendEvent(nil, mcp.Event{Data: []byte(result(id, onStream))})
 				}
 			}
-			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
 			for range 2 {
-				if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != tt.want {
+				if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))); got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 			}
@@ -71,23 +72,23 @@ func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			s, over := newSSEScript(sayDone), make(chan struct{}, 10)
 			s.hang = func(w http.ResponseWriter, r *http.Request) {
 				hang(w)
 				<-r.Context().Done()
 				over <- struct{}{}
 			}
-			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
 			for range 2 {
-				if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "done" {
+				if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))); got != "done" {
 					t.Fatal(got)
 				}
 			}
 			for range 2 {
 				select {
 				case <-over:
-				case <-testContext(t).Done():
+				case <-backendtest.TestContext(t).Done():
 					t.Fatal("a POST stays open")
 				}
 			}
@@ -101,7 +102,7 @@ func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
 // A server that has forgotten the session says so to a POST, and may leave the stream
 // open, on which nothing comes any more.
 func TestSSESessionsThatTheServerForgot(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	var mu sync.Mutex
 	var s *sseScript
 	opened, forgotten := 0, false
@@ -124,16 +125,16 @@ func TestSSESessionsThatTheServerForgot(t *testing.T) {
 		script.ServeHTTP(w, r)
 	}))
 	b := closeAfter(t, sseBackend(srv.URL))
-	conn := open(t, b, newPeer())
+	conn := open(t, b, backendtest.NewPeer())
 	forget()
-	_, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodToolsList, `{}`), newPeer()))
-	if codeOf(err) != mcp.CodeSessionNotFound || !isClosed(conn.Done()) {
+	_, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodToolsList, `{}`), backendtest.NewPeer()))
+	if backendtest.CodeOf(err) != mcp.CodeSessionNotFound || !isClosed(conn.Done()) {
 		t.Errorf("got %v, and the session is over: %v", err, isClosed(conn.Done()))
 	}
 
 	// A stateless client knows of no session, and notices nothing.
 	list := func() error {
-		_, err := b.Do(testContext(t), statelessRequest(mcp.MethodPromptsList, "", `{}`, nil))
+		_, err := b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodPromptsList, "", `{}`, nil))
 		return err
 	}
 	if err := list(); err != nil {

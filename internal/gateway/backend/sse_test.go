@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -77,12 +77,12 @@ func TestSSEEndpointOfAnotherOriginIsRefused(t *testing.T) {
 		"http://user:pw@HOST/m", "http://localhost:PORT/m", "file:///etc/passwd", "javascript:alert(1)", "http://[::1", "",
 	} {
 		t.Run(endpoint, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			s := newSSEScript(nil)
 			srv := serve(t, s)
 			host := strings.TrimPrefix(srv.URL, "http://")
 			s.endpoint = strings.NewReplacer("HOST", host, "PORT", host[strings.IndexByte(host, ':')+1:]).Replace(endpoint)
-			conn, err := closeAfter(t, sseBackend(srv.URL+"/sse")).Open(testContext(t), fullClient(), newPeer())
+			conn, err := closeAfter(t, sseBackend(srv.URL+"/sse")).Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if endpoint == "" { // the stream's own URL, which takes no POST here but is no other origin
 				if err == nil {
 					_ = conn.Close()
@@ -92,25 +92,10 @@ func TestSSEEndpointOfAnotherOriginIsRefused(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "endpoint") {
+			if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "endpoint") {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestSSEEndpointMayBeRelativeOrWhole(t *testing.T) {
-	r, err := newRemote("http://Example.com:80/a/sse?x=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ref, want := range map[string]string{
-		"/m?s=1": "http://Example.com:80/m?s=1", "m": "http://Example.com:80/a/m", "?s=2": "http://Example.com:80/a/sse?s=2",
-		" http://example.com/m#f ": "http://example.com/m",
-	} {
-		if got, err := r.endpoint(ref); err != nil || got.String() != want {
-			t.Errorf("%q: got %v, %v; want %s", ref, got, err, want)
-		}
 	}
 }
 
@@ -128,22 +113,22 @@ func TestSSEStreamThatOpensWrong(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
-			_, err := closeAfter(t, sseBackend(serve(t, tt.handler).URL)).Open(testContext(t), fullClient(), newPeer())
+			backendtest.NoLeaks(t)
+			_, err := closeAfter(t, sseBackend(serve(t, tt.handler).URL)).Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
 			}
 		})
 	}
 	t.Run("silent", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			events(w)
 			<-r.Context().Done()
 		}))
-		ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(backendtest.TestContext(t), 50*time.Millisecond)
 		defer cancel()
-		_, err := closeAfter(t, sseBackend(srv.URL)).Open(ctx, fullClient(), newPeer())
+		_, err := closeAfter(t, sseBackend(srv.URL)).Open(ctx, backendtest.FullClient(), backendtest.NewPeer())
 		if err == nil || !strings.Contains(err.Error(), "in time") {
 			t.Errorf("got %v", err)
 		}
@@ -184,11 +169,11 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			s := newSSEScript(nil)
 			s.say = tt.say(s)
-			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
-			got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer())))
+			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
+			got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())))
 			if !strings.Contains(got, tt.want) || !strings.Contains(got, "error") {
 				t.Errorf("got %s", got)
 			}
@@ -196,18 +181,18 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 				return
 			}
 			<-conn.Done()
-			if m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer())); err == nil {
-				t.Errorf("after the end: %s", text(m, err))
+			if m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err == nil {
+				t.Errorf("after the end: %s", backendtest.Text(m, err))
 			}
 		})
 	}
 	t.Run("a refused POST", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		s := newSSEScript(nil)
 		s.post = 503
-		conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
-		_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
-		if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "503 Service Unavailable: not today") {
+		conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
+		_, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
+		if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "503 Service Unavailable: not today") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -216,7 +201,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 // Lines that are no messages at all, answers to nobody and second endpoints
 // disturb nothing.
 func TestSSENoiseIsPassedOver(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newSSEScript(nil)
 	s.say = func(m *mcp.Message, write func(string)) {
 		write("ping")
@@ -225,32 +210,30 @@ func TestSSENoiseIsPassedOver(t *testing.T) {
 		s.stream <- mcp.AppendComment(nil, "keep alive")
 		write(string(mcp.NewResult(m.ID, json.RawMessage(`{"content":[{"type":"text","text":"fine"}]}`)).Encode()))
 	}
-	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
 	for range 2 {
-		if got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))); got != "fine" {
+		if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))); got != "fine" {
 			t.Error(got)
 		}
 	}
 }
 
 func TestSSECloseFailsWhatIsInFlight(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	asked := make(chan struct{})
 	s := newSSEScript(func(*mcp.Message, func(string)) { close(asked) })
-	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), newPeer())
+	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := conn.Do(context.Background(), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
+		_, err := conn.Do(context.Background(), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
 		failed <- err
 	}()
 	<-asked
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-failed; codeOf(err) != mcp.CodeServerGone || errors.Is(err, context.Canceled) {
+	if err := <-failed; backendtest.CodeOf(err) != mcp.CodeServerGone || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-conn.Done()
 }
-
-var _ exchange.Conn = (*sseConn)(nil)

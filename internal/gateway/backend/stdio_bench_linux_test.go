@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -13,7 +15,7 @@ import (
 func BenchmarkStdioCall(b *testing.B) {
 	file := program(b, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
 	s := newSite(b)
-	backend := NewStdio(StdioConfig{Spawn: func(ctx context.Context) (guest.Process, error) {
+	backend := NewStdio(stdio.Config{Spawn: func(ctx context.Context) (guest.Process, error) {
 		return s.line.Spawn(ctx, []string{file})
 	}})
 	defer backend.Close()
@@ -21,9 +23,9 @@ func BenchmarkStdioCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := exchangeOf(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
+	x := backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
 	for b.Loop() {
-		if got := text(conn.Do(b.Context(), x)); got != "Hi you" {
+		if got := backendtest.Text(conn.Do(b.Context(), x)); got != "Hi you" {
 			b.Fatal(got)
 		}
 	}
@@ -33,14 +35,14 @@ func BenchmarkStdioCall(b *testing.B) {
 func BenchmarkModernStdioCall(b *testing.B) {
 	s := newSite(b)
 	file := program(b, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
-	backend := NewStdio(StdioConfig{Spawn: func(ctx context.Context) (guest.Process, error) {
+	backend := NewStdio(stdio.Config{Spawn: func(ctx context.Context) (guest.Process, error) {
 		return s.line.Spawn(ctx, []string{file})
 	}}).(*bridge)
 	defer backend.Close()
-	x := modernExchange(call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
+	x := modernExchange(backendtest.Call(mcp.IntID(1), "greet", `{"name":"you"}`), quiet{})
 	b.Run("one", func(b *testing.B) {
 		for b.Loop() {
-			if got := text(backend.modern.Do(b.Context(), x)); got != "Hi you" {
+			if got := backendtest.Text(backend.stateless.Do(b.Context(), x)); got != "Hi you" {
 				b.Fatal(got)
 			}
 		}
@@ -49,7 +51,7 @@ func BenchmarkModernStdioCall(b *testing.B) {
 		b.SetParallelism(16)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if got := text(backend.modern.Do(b.Context(), x)); got != "Hi you" {
+				if got := backendtest.Text(backend.stateless.Do(b.Context(), x)); got != "Hi you" {
 					b.Error(got)
 					return
 				}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 )
 
 // words collects what is written by several goroutines.
@@ -48,13 +50,13 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 		"other framing": {`printf 'Content-Length: 2\r\n\r\n{}'; cat > /dev/null`, "Content-Length: 2\n{}\n", 500 * time.Millisecond},
 	}
 	for name, tt := range tests {
-		for kind, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+		for kind, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(name+" "+kind, func(t *testing.T) {
-				noLeaks(t)
+				backendtest.NoLeaks(t)
 				s := newSite(t)
 				shown := &words{}
-				b := s.backend(t, StdioConfig{Babble: tt.babble, Stray: shown}, shell(tt.script)...)
-				if _, err := b.Open(testContext(t), client, newPeer()); !errors.Is(err, ErrBabble) {
+				b := s.backend(t, stdio.Config{Babble: tt.babble, Stray: shown}, shell(tt.script)...)
+				if _, err := b.Open(backendtest.TestContext(t), client, backendtest.NewPeer()); !errors.Is(err, stdio.ErrNoProtocolOutput) {
 					t.Errorf("open: %v", err)
 				}
 				if got := shown.String(); got != tt.shown {
@@ -82,13 +84,13 @@ func TestStdioServerThatGreetsAndIsSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
-			b := s.backend(t, StdioConfig{Babble: babble}, shell(script, role(t, "crude")...)...)
-			conn := openAs(t, b, plain(), newPeer())
+			b := s.backend(t, stdio.Config{Babble: babble}, shell(script, role(t, "crude")...)...)
+			conn := openAs(t, b, plain(), backendtest.NewPeer())
 			// Silence between two messages is how servers are.
-			held, _ := hold(testContext(t), t, conn, "x", newPeer())
+			held, _ := hold(backendtest.TestContext(t), t, conn, "x", backendtest.NewPeer())
 			select {
 			case o := <-held:
-				t.Errorf("the call ended with %s", text(o.m, o.err))
+				t.Errorf("the call ended with %s", backendtest.Text(o.M, o.Err))
 			case <-time.After(babble + babble/10):
 			}
 			if got := ask(t, conn, "echo", "well"); got != "well" {
@@ -102,8 +104,8 @@ func TestStdioServerThatGreetsAndIsSlow(t *testing.T) {
 func TestStdioServersLastWordsAreShown(t *testing.T) {
 	s := newSite(t)
 	shown := &words{}
-	b := s.backend(t, StdioConfig{Stray: shown}, shell(`printf 'no API key'; exit 78`)...)
-	_, err := b.Open(testContext(t), plain(), newPeer())
+	b := s.backend(t, stdio.Config{Stray: shown}, shell(`printf 'no API key'; exit 78`)...)
+	_, err := b.Open(backendtest.TestContext(t), plain(), backendtest.NewPeer())
 	if err == nil || !strings.Contains(err.Error(), "exit status 78") || shown.String() != "no API key\n" {
 		t.Errorf("open: %v, shown: %q", err, shown.String())
 	}

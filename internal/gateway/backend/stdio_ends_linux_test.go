@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 )
 
 // record is a log to look at afterwards.
@@ -55,11 +57,11 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 		"close output": "the server's process was ended because it closed its output (end of its standard output)",
 		"endless line": "the server's process was ended because it wrote a line of more than 16 MiB",
 	} {
-		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tool+" "+name, func(t *testing.T) {
 				var log record
-				_, b := crudeBackend(t, StdioConfig{Log: log.log()})
-				ask(t, openAs(t, b, client, newPeer()), tool, "")
+				_, b := crudeBackend(t, stdio.Config{Log: log.log()})
+				ask(t, openAs(t, b, client, backendtest.NewPeer()), tool, "")
 				if err := b.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -70,9 +72,9 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 		}
 		t.Run(tool+" modern", func(t *testing.T) {
 			var log record
-			_, m := modernSite(t, StdioConfig{Log: log.log()}, "modern")
+			s, m := modernSite(t, stdio.Config{Log: log.log()}, "modern")
 			askModern(t, m, tool, "")
-			if err := m.(modernStdio).backend.Close(); err != nil {
+			if err := s.bridge.sessions.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]string{want}, log.ends(t)); diff != "" {
@@ -84,9 +86,9 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 
 func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 	var log record
-	s, b := crudeBackend(t, StdioConfig{Log: log.log(), Linger: 10 * time.Millisecond})
-	for _, client := range []*exchange.Client{plain(), fullClient()} {
-		conn := openAs(t, b, client, newPeer())
+	s, b := crudeBackend(t, stdio.Config{Log: log.log(), Linger: 10 * time.Millisecond})
+	for _, client := range []*exchange.Client{plain(), backendtest.FullClient()} {
+		conn := openAs(t, b, client, backendtest.NewPeer())
 		if got := ask(t, conn, "echo", "x"); got != "x" {
 			t.Fatal(got)
 		}
@@ -95,8 +97,8 @@ func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 		}
 		s.eventually(t, 0)
 	}
-	openAs(t, b, fullClient(), newPeer())
-	openAs(t, b, plain(), newPeer())
+	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
+	openAs(t, b, plain(), backendtest.NewPeer())
 	if err := b.Close(); err != nil { // the workload stops
 		t.Fatal(err)
 	}
@@ -108,11 +110,11 @@ func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 // A server of the session era may end when it is asked which era it speaks.
 func TestTheEndOfAProcessThatWasOnlyAskedForItsEraIsNotLogged(t *testing.T) {
 	var log record
-	_, m := modernSite(t, StdioConfig{Log: log.log()}, "shy")
-	if _, err := m.Do(testContext(t), discoverExchange()); !isOtherEra(err) {
+	s, m := modernSite(t, stdio.Config{Log: log.log()}, "shy")
+	if _, err := m.Do(backendtest.TestContext(t), discoverExchange()); !isOtherEra(err) {
 		t.Fatalf("asked for its era it says %v", err)
 	}
-	if err := m.(modernStdio).backend.Close(); err != nil {
+	if err := s.bridge.sessions.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := log.ends(t); got != nil {

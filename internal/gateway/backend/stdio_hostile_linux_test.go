@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -29,12 +32,12 @@ func TestStdioServerThatFails(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool, func(t *testing.T) {
-			s, b := crudeBackend(t, StdioConfig{})
-			a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
-			bystander, _ := hold(testContext(t), t, c, "x", newPeer())
-			culprit := begin(testContext(t), a, exchangeOf(tool(tt.tool, ""), newPeer()))
-			for _, done := range []<-chan outcome{bystander, culprit} {
-				if _, err := wait(t, done); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), tt.want) {
+			s, b := crudeBackend(t, stdio.Config{})
+			a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
+			bystander, _ := hold(backendtest.TestContext(t), t, c, "x", backendtest.NewPeer())
+			culprit := begin(backendtest.TestContext(t), a, backendtest.ExchangeOf(tool(tt.tool, ""), backendtest.NewPeer()))
+			for _, done := range []<-chan backendtest.Outcome{bystander, culprit} {
+				if _, err := backendtest.Wait(t, done); backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("ended with %v, want %s", err, tt.want)
 				}
 			}
@@ -43,10 +46,10 @@ func TestStdioServerThatFails(t *testing.T) {
 			if got := ask(t, a, "echo", ""); !strings.Contains(got, tt.want) {
 				t.Errorf("a call afterwards: %s", got)
 			}
-			if err := a.Notify(testContext(t), initializedNotification()); err == nil {
+			if err := a.Notify(backendtest.TestContext(t), wire.InitializedNotification()); err == nil {
 				t.Error("a notification to nobody succeeded")
 			}
-			if got := ask(t, openAs(t, b, plain(), newPeer()), "echo", "alive"); got != "alive" {
+			if got := ask(t, openAs(t, b, plain(), backendtest.NewPeer()), "echo", "alive"); got != "alive" {
 				t.Error(got)
 			}
 			s.eventually(t, 1)
@@ -70,11 +73,11 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		{"a question that cannot be read", "right"},
 	}
 	for _, tt := range tests {
-		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tt.tool+" "+name, func(t *testing.T) {
-				_, b := crudeBackend(t, StdioConfig{})
+				_, b := crudeBackend(t, stdio.Config{})
 				conn := openAs(t, b, client, quiet{})
-				got := text(conn.Do(testContext(t), exchangeOf(tool(tt.tool, ""), quiet{})))
+				got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool(tt.tool, ""), quiet{})))
 				if got != tt.want && !(strings.HasPrefix(tt.want, "error: ") && strings.HasPrefix(got, tt.want)) {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
@@ -89,11 +92,11 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 // A server that does not know notifications/initialized may say so, and mean nobody's
 // request, also when its words come after a request.
 func TestStdioServerThatAnswersNotifications(t *testing.T) {
-	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
-			_, b := crudeBackend(t, StdioConfig{})
+			_, b := crudeBackend(t, stdio.Config{})
 			conn := openAs(t, b, client, quiet{})
-			if got := text(conn.Do(testContext(t), exchangeOf(tool("answers to notifications", ""), quiet{}))); got != "right" {
+			if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("answers to notifications", ""), quiet{}))); got != "right" {
 				t.Errorf("got %q", got)
 			}
 		})
@@ -108,26 +111,26 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 		want   string
 	}{
 		"shared": {plain(), "error: the server's answer is lost: it sent one that does not say which request it is for"},
-		"own":    {fullClient(), "rpc error -32700: I could not read that"},
+		"own":    {backendtest.FullClient(), "rpc error -32700: I could not read that"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, b := crudeBackend(t, StdioConfig{})
-			conn, other := openAs(t, b, tt.client, newPeer()), openAs(t, b, tt.client, newPeer())
-			first, _ := hold(testContext(t), t, conn, "a", newPeer())
-			second, _ := hold(testContext(t), t, conn, "b", newPeer())
-			unread := begin(testContext(t), conn, exchangeOf(tool("cannot be parsed", ""), newPeer()))
+			_, b := crudeBackend(t, stdio.Config{})
+			conn, other := openAs(t, b, tt.client, backendtest.NewPeer()), openAs(t, b, tt.client, backendtest.NewPeer())
+			first, _ := hold(backendtest.TestContext(t), t, conn, "a", backendtest.NewPeer())
+			second, _ := hold(backendtest.TestContext(t), t, conn, "b", backendtest.NewPeer())
+			unread := begin(backendtest.TestContext(t), conn, backendtest.ExchangeOf(tool("cannot be parsed", ""), backendtest.NewPeer()))
 			for _, held := range []struct {
 				name string
-				done <-chan outcome
+				done <-chan backendtest.Outcome
 			}{{"a", first}, {"b", second}} {
 				if got := ask(t, conn, "release", held.name); got != "released" {
 					t.Fatal(got)
 				}
-				if got := text(wait(t, held.done)); got != held.name {
+				if got := backendtest.Text(backendtest.Wait(t, held.done)); got != held.name {
 					t.Errorf("the held call %s: %s", held.name, got)
 				}
 			}
-			if got := text(wait(t, unread)); got != tt.want {
+			if got := backendtest.Text(backendtest.Wait(t, unread)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			if got := ask(t, other, "echo", "well"); got != "well" {
@@ -138,20 +141,20 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 }
 
 func TestStdioServerThatFloods(t *testing.T) {
-	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
-			_, b := crudeBackend(t, StdioConfig{})
+			_, b := crudeBackend(t, stdio.Config{})
 			conn := openAs(t, b, client, quiet{})
 			before := runtime.NumGoroutine()
-			done := begin(testContext(t), conn, exchangeOf(tool("flood", ""), quiet{}))
+			done := begin(backendtest.TestContext(t), conn, backendtest.ExchangeOf(tool("flood", ""), quiet{}))
 			most := 0
 			for {
 				select {
 				case o := <-done:
-					if got := text(o.m, o.err); got != "after the flood" {
+					if got := backendtest.Text(o.M, o.Err); got != "after the flood" {
 						t.Error(got)
 					}
-					if most > before+4*maxQuestions {
+					if most > before+4*wire.MaxServerRequests {
 						t.Errorf("%d goroutines, and %d before", most, before)
 					}
 					return
@@ -164,8 +167,8 @@ func TestStdioServerThatFloods(t *testing.T) {
 }
 
 func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	conn := openAs(t, b, plain(), newPeer())
+	_, b := crudeBackend(t, stdio.Config{})
+	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	if got := ask(t, conn, "ask forever", ""); !strings.Contains(got, "asks its clients more than it reads answers to") {
 		t.Error(got)
 	}
@@ -174,20 +177,20 @@ func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
 // A server that does not read any more stalls its clients for as long as they
 // care to wait, and can be ended.
 func TestStdioServerThatStopsReading(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{})
-	conn := openAs(t, b, plain(), newPeer())
+	s, b := crudeBackend(t, stdio.Config{})
+	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	if got := ask(t, conn, "stop reading", ""); got != "stopped" {
 		t.Fatal(got)
 	}
 	big := strings.Repeat("x", 4<<20)
-	ctx, cancel := context.WithTimeout(testContext(t), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(backendtest.TestContext(t), 200*time.Millisecond)
 	defer cancel()
-	var calls []<-chan outcome
+	var calls []<-chan backendtest.Outcome
 	for range 5 {
-		calls = append(calls, begin(ctx, conn, exchangeOf(tool("echo", big), newPeer())))
+		calls = append(calls, begin(ctx, conn, backendtest.ExchangeOf(tool("echo", big), backendtest.NewPeer())))
 	}
 	for _, c := range calls {
-		if _, err := wait(t, c); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := backendtest.Wait(t, c); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ended with %v", err)
 		}
 	}
@@ -202,20 +205,20 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 		wait time.Duration
 		want string
 	}{
-		{"not there", []string{"no-such-server"}, patience, `executable "no-such-server" not found in the image`},
-		{"ends at once", role(t, "stillborn"), patience, "the server's process ended: exit status 78"},
-		{"speaks something else", role(t, "babbling"), patience, "1000 lines in a row that are not JSON-RPC messages"},
+		{"not there", []string{"no-such-server"}, backendtest.Patience, `executable "no-such-server" not found in the image`},
+		{"ends at once", role(t, "stillborn"), backendtest.Patience, "the server's process ended: exit status 78"},
+		{"speaks something else", role(t, "babbling"), backendtest.Patience, "1000 lines in a row that are not JSON-RPC messages"},
 		{"says nothing", role(t, "mute"), 2 * time.Second, "too slow"},
 	}
 	for _, tt := range tests {
-		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": fullClient()} {
+		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tt.name+" "+name, func(t *testing.T) {
-				noLeaks(t)
+				backendtest.NoLeaks(t)
 				s := newSite(t)
-				b := s.backend(t, StdioConfig{}, tt.argv...)
+				b := s.backend(t, stdio.Config{}, tt.argv...)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), tt.wait, errors.New("too slow"))
 				defer cancel()
-				_, err := b.Open(ctx, client, newPeer())
+				_, err := b.Open(ctx, client, backendtest.NewPeer())
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("open: %v, want %s", err, tt.want)
 				}
@@ -226,57 +229,57 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestStdioContainerGoesAway(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{})
-	conn := openAs(t, b, plain(), newPeer())
-	held, _ := hold(testContext(t), t, conn, "x", newPeer())
+	s, b := crudeBackend(t, stdio.Config{})
+	conn := openAs(t, b, plain(), backendtest.NewPeer())
+	held, _ := hold(backendtest.TestContext(t), t, conn, "x", backendtest.NewPeer())
 	pids := s.processes(t)
 	s.cmd.Process.Kill()
 	for _, pid := range pids { // as the kernel does when PID 1 of a container is killed
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if _, err := wait(t, held); codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), guest.ErrLineLost.Error()) {
+	if _, err := backendtest.Wait(t, held); backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), guest.ErrLineLost.Error()) {
 		t.Errorf("ended with %v", err)
 	}
 	mustEnd(t, conn)
-	if _, err := b.Open(testContext(t), plain(), newPeer()); !strings.Contains(fmt.Sprint(err), guest.ErrLineLost.Error()) {
+	if _, err := b.Open(backendtest.TestContext(t), plain(), backendtest.NewPeer()); !strings.Contains(fmt.Sprint(err), guest.ErrLineLost.Error()) {
 		t.Errorf("open: %v", err)
 	}
 	s.eventually(t, 0)
 }
 
 func TestStdioProcessesAreLimited(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
-	first, second := openAs(t, b, fullClient(), newPeer()), openAs(t, b, plain(), newPeer())
-	_, err := b.Open(testContext(t), fullClient(), newPeer())
-	if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes of this workload are in use, and none became free within 300ms") {
+	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
+	first, second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
+	_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
+	if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes of this workload are in use, and none became free within 300ms") {
 		t.Errorf("a third: %v", err)
 	}
 	// Who shares needs no place, and who must move needs one.
-	third := openAs(t, b, plain(), newPeer())
-	_, err = third.Do(testContext(t), exchangeOf(request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), newPeer()))
-	if codeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes") {
+	third := openAs(t, b, plain(), backendtest.NewPeer())
+	_, err = third.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), backendtest.NewPeer()))
+	if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes") {
 		t.Errorf("moving: %v", err)
 	}
 	if got := ask(t, third, "echo", "stays"); got != "stays" {
 		t.Error(got)
 	}
-	ctx, cancel := context.WithCancelCause(testContext(t))
+	ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
 	cancel(errors.New("the client left"))
-	if _, err = b.Open(ctx, fullClient(), newPeer()); fmt.Sprint(err) != "the client left" {
+	if _, err = b.Open(ctx, backendtest.FullClient(), backendtest.NewPeer()); fmt.Sprint(err) != "the client left" {
 		t.Errorf("a client that left: %v", err)
 	}
 	first.Close()
-	openAs(t, b, fullClient(), newPeer())
+	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	mustLive(t, second)
 	s.eventually(t, 2)
 }
 
 // Calls that wait for people who have gone away stand in nobody's way for long.
 func TestStdioMakesRoom(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
-	first := openAs(t, b, fullClient(), newPeer())
+	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
+	first := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	b.SetEvictor(func() { _ = first.Close() })
-	second := openAs(t, b, fullClient(), newPeer())
+	second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	if got := ask(t, second, "echo", "x"); got != "x" {
 		t.Error(got)
 	}
@@ -287,12 +290,12 @@ func TestStdioMakesRoom(t *testing.T) {
 func TestStdioMakesRoomOnce(t *testing.T) {
 	s := newSite(t)
 	released := make(chan struct{})
-	b := NewStdio(StdioConfig{MaxProcesses: 2, QueueTimeout: patience, Spawn: func(ctx context.Context) (guest.Process, error) {
+	b := NewStdio(stdio.Config{MaxProcesses: 2, QueueTimeout: backendtest.Patience, Spawn: func(ctx context.Context) (guest.Process, error) {
 		p, err := s.line.Spawn(ctx, role(t, "crude"))
 		return reluctant{p, released}, err
 	}})
 	defer func() { _ = b.Close() }()
-	sessions := []exchange.Conn{openAs(t, b, fullClient(), newPeer()), openAs(t, b, fullClient(), newPeer())}
+	sessions := []exchange.Conn{openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())}
 	var rooms atomic.Int64
 	b.SetEvictor(func() {
 		if n := int(rooms.Add(1)); n <= len(sessions) {
@@ -300,8 +303,8 @@ func TestStdioMakesRoomOnce(t *testing.T) {
 		}
 	})
 	// Several times as long as it takes until room is made.
-	time.AfterFunc(patience/20, func() { close(released) })
-	mustLive(t, openAs(t, b, fullClient(), newPeer()))
+	time.AfterFunc(backendtest.Patience/20, func() { close(released) })
+	mustLive(t, openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()))
 	if n := rooms.Load(); n != 1 {
 		t.Errorf("room was made %d times for one", n)
 	}
@@ -321,25 +324,25 @@ func (r reluctant) Stop(ctx context.Context) error {
 
 // Sessions that stateless clients have used, and may use again, make room first.
 func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
+	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
 	b.SetEvictor(func() { t.Error("a call was to be ended") })
 	for _, capabilities := range []string{`{"sampling":{}}`, `{"elicitation":{}}`} {
-		if _, err := b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"echo","arguments":{"text":"x"}`, capabilities, newPeer())); err != nil {
+		if _, err := b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"echo","arguments":{"text":"x"}`, capabilities, backendtest.NewPeer())); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.eventually(t, 2)
-	mustLive(t, openAs(t, b, fullClient(), newPeer()))
-	mustLive(t, openAs(t, b, fullClient(), newPeer()))
+	mustLive(t, openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()))
+	mustLive(t, openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()))
 	s.eventually(t, 2)
 }
 
 func TestStdioWaitsForAPlace(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2})
+	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2})
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			conn, err := b.Open(testContext(t), fullClient(), newPeer())
+			conn, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err != nil {
 				t.Error(err)
 				return
@@ -358,22 +361,23 @@ func TestStdioWaitsForAPlace(t *testing.T) {
 }
 
 func TestStdioQueueIsBounded(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{MaxProcesses: 1, QueueTimeout: time.Minute})
-	openAs(t, b, fullClient(), newPeer())
-	ctx, cancel := context.WithCancel(testContext(t))
+	_, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: time.Minute})
+	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
+	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 	var wg sync.WaitGroup
+	const maxQueue = 256
 	for range maxQueue {
 		wg.Go(func() {
-			if conn, err := b.Open(ctx, fullClient(), newPeer()); err == nil {
+			if conn, err := b.Open(ctx, backendtest.FullClient(), backendtest.NewPeer()); err == nil {
 				t.Error("opened")
 				conn.Close()
 			}
 		})
 	}
-	for b.(*bridge).sessions.(*stdio).waiting.Load() < maxQueue {
+	for b.(*bridge).sessions.(*stdio.Pool).Waiting() < maxQueue {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := b.Open(testContext(t), fullClient(), newPeer()); !strings.Contains(fmt.Sprint(err), "wait for one already") {
+	if _, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer()); !strings.Contains(fmt.Sprint(err), "wait for one already") {
 		t.Errorf("one more: %v", err)
 	}
 	cancel()
@@ -381,19 +385,19 @@ func TestStdioQueueIsBounded(t *testing.T) {
 }
 
 func TestStdioCloseEndsEverything(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{MaxProcesses: 2, QueueTimeout: time.Minute})
-	shared, own := openAs(t, b, plain(), newPeer()), openAs(t, b, fullClient(), newPeer())
-	var calls []<-chan outcome
+	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: time.Minute})
+	shared, own := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
+	var calls []<-chan backendtest.Outcome
 	for _, conn := range []exchange.Conn{shared, own} {
-		held, _ := hold(testContext(t), t, conn, "x", newPeer())
+		held, _ := hold(backendtest.TestContext(t), t, conn, "x", backendtest.NewPeer())
 		calls = append(calls, held)
 	}
 	queued := make(chan error, 1)
 	go func() {
-		_, err := b.Open(testContext(t), fullClient(), newPeer())
+		_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 		queued <- err
 	}()
-	for b.(*bridge).sessions.(*stdio).waiting.Load() == 0 {
+	for b.(*bridge).sessions.(*stdio.Pool).Waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := b.Close(); err != nil {
@@ -403,15 +407,15 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 		t.Errorf("processes left: %v", left)
 	}
 	for _, done := range calls {
-		if got := text(wait(t, done)); got != "error: the workload is stopping" {
+		if got := backendtest.Text(backendtest.Wait(t, done)); got != "error: the workload is stopping" {
 			t.Error(got)
 		}
 	}
 	if err := <-queued; fmt.Sprint(err) != "the workload is stopping" {
 		t.Errorf("one that waited: %v", err)
 	}
-	for _, client := range []*exchange.Client{plain(), fullClient()} {
-		if _, err := b.Open(testContext(t), client, newPeer()); fmt.Sprint(err) != "the workload is stopping" {
+	for _, client := range []*exchange.Client{plain(), backendtest.FullClient()} {
+		if _, err := b.Open(backendtest.TestContext(t), client, backendtest.NewPeer()); fmt.Sprint(err) != "the workload is stopping" {
 			t.Errorf("open afterwards: %v", err)
 		}
 	}
@@ -422,10 +426,10 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 func TestStdioStorm(t *testing.T) {
 	const sessions, calls = 50, 200
 	file := program(t, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newSite(t)
-	b := s.backend(t, StdioConfig{MaxProcesses: 8, QueueTimeout: time.Minute}, file)
-	warm := openAs(t, b, plain(), newPeer()) // as the owner of a workload has one
+	b := s.backend(t, stdio.Config{MaxProcesses: 8, QueueTimeout: time.Minute}, file)
+	warm := openAs(t, b, plain(), backendtest.NewPeer()) // as the owner of a workload has one
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -433,9 +437,9 @@ func TestStdioStorm(t *testing.T) {
 		wg.Go(func() {
 			client := plain()
 			if n%10 == 0 {
-				client = fullClient()
+				client = backendtest.FullClient()
 			}
-			conn, err := b.Open(ctx, client, newPeer())
+			conn, err := b.Open(ctx, client, backendtest.NewPeer())
 			if err != nil {
 				t.Errorf("session %d: %v", n, err)
 				return
@@ -449,13 +453,13 @@ func TestStdioStorm(t *testing.T) {
 				}
 				inSession.Go(func() {
 					name := fmt.Sprintf("session %d call %d", n, id)
-					m, err := conn.Do(ctx, exchangeOf(call(mcp.IntID(int64(id)), "greet", fmt.Sprintf(`{"name":%q}`, name)), newPeer()))
+					m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.IntID(int64(id)), "greet", fmt.Sprintf(`{"name":%q}`, name)), backendtest.NewPeer()))
 					switch {
-					case err != nil && abrupt && codeOf(err) == mcp.CodeServerGone:
+					case err != nil && abrupt && backendtest.CodeOf(err) == mcp.CodeServerGone:
 					case err == nil && m.ID != mcp.IntID(int64(id)):
 						t.Errorf("%s: answered with id %s", name, m.ID)
-					case text(m, err) != "Hi "+name:
-						t.Errorf("%s: %s", name, text(m, err))
+					case backendtest.Text(m, err) != "Hi "+name:
+						t.Errorf("%s: %s", name, backendtest.Text(m, err))
 					}
 				})
 			}
@@ -465,7 +469,7 @@ func TestStdioStorm(t *testing.T) {
 	}
 	wg.Wait()
 	s.eventually(t, 1)
-	if got := text(warm.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "greet", `{"name":"me"}`), newPeer()))); got != "Hi me" {
+	if got := backendtest.Text(warm.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "greet", `{"name":"me"}`), backendtest.NewPeer()))); got != "Hi me" {
 		t.Error(got)
 	}
 }

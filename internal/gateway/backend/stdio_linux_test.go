@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -47,8 +49,9 @@ func program(t testing.TB, pkg string) string {
 
 // site is a guest at work.
 type site struct {
-	line *guest.Line
-	cmd  *exec.Cmd
+	bridge *bridge // of modernSite
+	line   *guest.Line
+	cmd    *exec.Cmd
 }
 
 func newSite(t testing.TB) *site {
@@ -103,13 +106,13 @@ func (s *site) processes(t testing.TB) (pids []int) {
 
 func (s *site) eventually(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(backendtest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		got := s.processes(t)
 		if len(got) == want {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v there are %d processes, want %d", patience, len(got), want)
+			t.Fatalf("after %v there are %d processes, want %d", backendtest.Patience, len(got), want)
 		}
 	}
 }
@@ -126,7 +129,7 @@ func role(t *testing.T, name string) []string {
 }
 
 // backend runs argv as a stdio server until the test ends.
-func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) exchange.Backend {
+func (s *site) backend(t *testing.T, cfg stdio.Config, argv ...string) exchange.Backend {
 	t.Helper()
 	cfg.Spawn = func(ctx context.Context) (guest.Process, error) { return s.line.Spawn(ctx, argv) }
 	b := NewStdio(cfg)
@@ -141,9 +144,9 @@ func (s *site) backend(t *testing.T, cfg StdioConfig, argv ...string) exchange.B
 }
 
 // crudeBackend is a backend of the crude server.
-func crudeBackend(t *testing.T, cfg StdioConfig) (*site, exchange.Backend) {
+func crudeBackend(t *testing.T, cfg stdio.Config) (*site, exchange.Backend) {
 	t.Helper()
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newSite(t)
 	return s, s.backend(t, cfg, role(t, "crude")...)
 }
@@ -155,7 +158,7 @@ func plain() *exchange.Client {
 
 func openAs(t *testing.T, b exchange.Backend, c *exchange.Client, session exchange.Peer) exchange.Conn {
 	t.Helper()
-	conn, err := b.Open(testContext(t), c, session)
+	conn, err := b.Open(backendtest.TestContext(t), c, session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,32 +167,32 @@ func openAs(t *testing.T, b exchange.Backend, c *exchange.Client, session exchan
 }
 
 func tool(name, arg string) *mcp.Message {
-	return call(mcp.IntID(1), name, fmt.Sprintf(`{"is":%q}`, arg))
+	return backendtest.Call(mcp.IntID(1), name, fmt.Sprintf(`{"is":%q}`, arg))
 }
 
 // ask calls a tool of the crude server.
 func ask(t *testing.T, c exchange.Conn, name, arg string) string {
 	t.Helper()
-	return text(c.Do(testContext(t), exchangeOf(tool(name, arg), newPeer())))
+	return backendtest.Text(c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool(name, arg), backendtest.NewPeer())))
 }
 
 // outcome is what a call that goes on meanwhile comes to.
-func begin(ctx context.Context, c exchange.Conn, x *exchange.Exchange) <-chan outcome {
-	done := make(chan outcome, 1)
+func begin(ctx context.Context, c exchange.Conn, x *exchange.Exchange) <-chan backendtest.Outcome {
+	done := make(chan backendtest.Outcome, 1)
 	go func() {
 		m, err := c.Do(ctx, x)
-		done <- outcome{m, err}
+		done <- backendtest.Outcome{M: m, Err: err}
 	}()
 	return done
 }
 
 // hold begins a call that the crude server keeps until it is told to release
 // name, and returns when it has it, with its id toward the server.
-func hold(ctx context.Context, t *testing.T, c exchange.Conn, name string, p exchange.Peer) (done <-chan outcome, id string) {
+func hold(ctx context.Context, t *testing.T, c exchange.Conn, name string, p exchange.Peer) (done <-chan backendtest.Outcome, id string) {
 	t.Helper()
-	m := request(mcp.IntID(5), mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{"progressToken":"same"}}`, name))
-	done = begin(ctx, c, exchangeOf(m, p))
-	eventually(t, "the server has the call "+name, func() bool {
+	m := backendtest.Request(mcp.IntID(5), mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{"progressToken":"same"}}`, name))
+	done = begin(ctx, c, backendtest.ExchangeOf(m, p))
+	backendtest.Eventually(t, "the server has the call "+name, func() bool {
 		id = ask(t, c, "holds", name)
 		return id != "nothing"
 	})
@@ -210,7 +213,7 @@ func mustEnd(t *testing.T, c exchange.Conn) {
 	t.Helper()
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
+	case <-time.After(backendtest.Patience):
 		t.Fatal("the session does not end")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/stdio"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -38,10 +40,10 @@ func TestStdioWhoSharesAProcess(t *testing.T) {
 		{"both elicit", declares(`{"elicitation":{}}`), declares(`{"elicitation":{}}`), false},
 		{"both have roots", declares(`{"roots":{}}`), declares(`{"roots":{}}`), false},
 	}
-	_, b := crudeBackend(t, StdioConfig{})
+	_, b := crudeBackend(t, stdio.Config{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			first, second := openAs(t, b, tt.first, newPeer()), openAs(t, b, tt.second, newPeer())
+			first, second := openAs(t, b, tt.first, backendtest.NewPeer()), openAs(t, b, tt.second, backendtest.NewPeer())
 			if share := ask(t, first, "pid", "") == ask(t, second, "pid", ""); share != tt.share {
 				t.Errorf("they share: %v, want %v", share, tt.share)
 			}
@@ -50,11 +52,11 @@ func TestStdioWhoSharesAProcess(t *testing.T) {
 }
 
 func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{})
+	s, b := crudeBackend(t, stdio.Config{})
 	for _, capabilities := range []string{`{"roots":{},"roots":null}`, `{"Sampling":{}}`, `[]`, `null`, `"x"`} {
 		c := plain()
 		c.Capabilities = json.RawMessage(capabilities)
-		if _, err := b.Open(testContext(t), c, newPeer()); codeOf(err) != mcp.CodeInvalidParams {
+		if _, err := b.Open(backendtest.TestContext(t), c, backendtest.NewPeer()); backendtest.CodeOf(err) != mcp.CodeInvalidParams {
 			t.Errorf("%s: %v", capabilities, err)
 		}
 	}
@@ -63,22 +65,22 @@ func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
 
 func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 	for _, m := range []*mcp.Message{
-		request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"error"}`),
-		request(mcp.IntID(1), mcp.MethodResourcesSubscribe, `{"uri":"a:b"}`),
-		request(mcp.IntID(1), mcp.MethodResourcesUnsubscribe, `{"uri":"a:b"}`),
-		request(mcp.IntID(1), "tasks/list", `{}`),
-		request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"echo","arguments":{},"task":{"ttl":1000}}`),
+		backendtest.Request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"error"}`),
+		backendtest.Request(mcp.IntID(1), mcp.MethodResourcesSubscribe, `{"uri":"a:b"}`),
+		backendtest.Request(mcp.IntID(1), mcp.MethodResourcesUnsubscribe, `{"uri":"a:b"}`),
+		backendtest.Request(mcp.IntID(1), "tasks/list", `{}`),
+		backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"echo","arguments":{},"task":{"ttl":1000}}`),
 	} {
 		t.Run(m.Method, func(t *testing.T) {
-			s, b := crudeBackend(t, StdioConfig{})
-			peerA := newPeer()
-			a, other := openAs(t, b, plain(), peerA), openAs(t, b, plain(), newPeer())
-			held, _ := hold(testContext(t), t, a, "before", newPeer())
+			s, b := crudeBackend(t, stdio.Config{})
+			peerA := backendtest.NewPeer()
+			a, other := openAs(t, b, plain(), peerA), openAs(t, b, plain(), backendtest.NewPeer())
+			held, _ := hold(backendtest.TestContext(t), t, a, "before", backendtest.NewPeer())
 			before := ask(t, other, "pid", "")
 			var wg sync.WaitGroup
 			for range 5 { // moved once, however many ask
 				wg.Go(func() {
-					if answer, err := a.Do(testContext(t), exchangeOf(m, newPeer())); err != nil || answer.Error != nil {
+					if answer, err := a.Do(backendtest.TestContext(t), backendtest.ExchangeOf(m, backendtest.NewPeer())); err != nil || answer.Error != nil {
 						t.Errorf("%v, %v", answer, err)
 					}
 				})
@@ -96,7 +98,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 			}
 			// What was asked before is answered by whom it was asked.
 			ask(t, other, "release", "before")
-			if got := text(wait(t, held)); got != "before" {
+			if got := backendtest.Text(backendtest.Wait(t, held)); got != "before" {
 				t.Error(got)
 			}
 			s.eventually(t, 2)
@@ -105,7 +107,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 			_ = other.Close()
 			s.eventually(t, 1)
 			mustLive(t, a)
-			if got := text(a.Do(testContext(t), exchangeOf(tool("die", ""), newPeer()))); !strings.Contains(got, "exit status 3") {
+			if got := backendtest.Text(a.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("die", ""), backendtest.NewPeer()))); !strings.Contains(got, "exit status 3") {
 				t.Error(got)
 			}
 			mustEnd(t, a)
@@ -115,28 +117,28 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 }
 
 func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	sessionA, sessionB := newPeer(), newPeer()
+	_, b := crudeBackend(t, stdio.Config{})
+	sessionA, sessionB := backendtest.NewPeer(), backendtest.NewPeer()
 	a, c := openAs(t, b, plain(), sessionA), openAs(t, b, plain(), sessionB)
-	ctx := testContext(t)
-	holdA, holdB := newPeer(), newPeer()
+	ctx := backendtest.TestContext(t)
+	holdA, holdB := backendtest.NewPeer(), backendtest.NewPeer()
 	doneA, _ := hold(ctx, t, a, "A", holdA)
 	doneB, _ := hold(ctx, t, c, "B", holdB)
 
 	ask(t, c, "made up progress", "") // 1 may be somebody's number: it is the server's to say
-	for len(holdA.notes) > 0 {
-		<-holdA.notes
+	for len(holdA.Notes) > 0 {
+		<-holdA.Notes
 	}
-	for len(holdB.notes) > 0 {
-		<-holdB.notes
+	for len(holdB.Notes) > 0 {
+		<-holdB.Notes
 	}
 	ask(t, c, "progress of", "A")
 	ask(t, a, "progress of", "B")
-	for name, p := range map[string]*peer{"A": holdA, "B": holdB} {
-		if len(p.notes) != 1 {
-			t.Fatalf("%s was told %d times of progress", name, len(p.notes))
+	for name, p := range map[string]*backendtest.Peer{"A": holdA, "B": holdB} {
+		if len(p.Notes) != 1 {
+			t.Fatalf("%s was told %d times of progress", name, len(p.Notes))
 		}
-		n := <-p.notes
+		n := <-p.Notes
 		token, _, _ := mcp.Lookup(n.Params, "progressToken")
 		message, _, _ := mcp.LookupString(n.Params, "message")
 		if string(token) != `"same"` || message != name {
@@ -144,112 +146,112 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 		}
 	}
 	// Several are in flight: whose is a log message?
-	caller := newPeer()
-	if got := text(a.Do(ctx, exchangeOf(tool("log", "secret of A"), caller))); got != "logged" {
+	caller := backendtest.NewPeer()
+	if got := backendtest.Text(a.Do(ctx, backendtest.ExchangeOf(tool("log", "secret of A"), caller))); got != "logged" {
 		t.Fatal(got)
 	}
 	ask(t, a, "updated", "")
 	ask(t, a, "release", "A")
 	ask(t, a, "release", "B")
-	if got := text(wait(t, doneA)) + text(wait(t, doneB)); got != "AB" {
+	if got := backendtest.Text(backendtest.Wait(t, doneA)) + backendtest.Text(backendtest.Wait(t, doneB)); got != "AB" {
 		t.Error(got)
 	}
 	// Exactly one: it is that one's.
-	if got := text(a.Do(ctx, exchangeOf(tool("log", "of the only one"), caller))); got != "logged" {
+	if got := backendtest.Text(a.Do(ctx, backendtest.ExchangeOf(tool("log", "of the only one"), caller))); got != "logged" {
 		t.Fatal(got)
 	}
-	if n := caller.next(t, mcp.NotificationMessage); !strings.Contains(string(n.Params), "of the only one") {
+	if n := caller.Next(t, mcp.NotificationMessage); !strings.Contains(string(n.Params), "of the only one") {
 		t.Errorf("told %s", n.Params)
 	}
 	// The list is everybody's.
 	ask(t, a, "changed", "")
-	for name, p := range map[string]*peer{"A": sessionA, "B": sessionB} {
-		p.next(t, mcp.NotificationToolsChanged)
-		if len(p.notes) > 0 {
-			t.Errorf("session %s was also told %s", name, (<-p.notes).Encode())
+	for name, p := range map[string]*backendtest.Peer{"A": sessionA, "B": sessionB} {
+		p.Next(t, mcp.NotificationToolsChanged)
+		if len(p.Notes) > 0 {
+			t.Errorf("session %s was also told %s", name, (<-p.Notes).Encode())
 		}
 	}
-	for name, p := range map[string]*peer{"A": holdA, "B": holdB, "caller": caller} {
-		if len(p.notes) > 0 {
-			t.Errorf("%s was also told %s", name, (<-p.notes).Encode())
+	for name, p := range map[string]*backendtest.Peer{"A": holdA, "B": holdB, "caller": caller} {
+		if len(p.Notes) > 0 {
+			t.Errorf("%s was also told %s", name, (<-p.Notes).Encode())
 		}
 	}
 }
 
 // A cancelled request is still one the server may speak about.
 func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
-	ctx, cancel := context.WithCancel(testContext(t))
-	gone, _ := hold(ctx, t, a, "gone", newPeer())
+	_, b := crudeBackend(t, stdio.Config{})
+	a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
+	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
+	gone, _ := hold(ctx, t, a, "gone", backendtest.NewPeer())
 	cancel()
-	if _, err := wait(t, gone); err == nil {
+	if _, err := backendtest.Wait(t, gone); err == nil {
 		t.Fatal("a cancelled call was answered")
 	}
-	other := newPeer()
-	if got := text(c.Do(testContext(t), exchangeOf(tool("log", "perhaps about the cancelled one"), other))); got != "logged" {
+	other := backendtest.NewPeer()
+	if got := backendtest.Text(c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("log", "perhaps about the cancelled one"), other))); got != "logged" {
 		t.Fatal(got)
 	}
-	if len(other.notes) > 0 {
-		t.Errorf("another session was told %s", (<-other.notes).Encode())
+	if len(other.Notes) > 0 {
+		t.Errorf("another session was told %s", (<-other.Notes).Encode())
 	}
 	ask(t, c, "release", "gone") // answered: now it is over
-	if got := text(c.Do(testContext(t), exchangeOf(tool("log", "mine"), other))); got != "logged" {
+	if got := backendtest.Text(c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("log", "mine"), other))); got != "logged" {
 		t.Fatal(got)
 	}
-	other.next(t, mcp.NotificationMessage)
+	other.Next(t, mcp.NotificationMessage)
 }
 
 func TestStdioSharedProcessCannotAsk(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	conn := openAs(t, b, plain(), newPeer())
-	p := newPeer()
-	p.answer = func(context.Context, *mcp.Message) (*mcp.Message, error) {
+	_, b := crudeBackend(t, stdio.Config{})
+	conn := openAs(t, b, plain(), backendtest.NewPeer())
+	p := backendtest.NewPeer()
+	p.Answer = func(context.Context, *mcp.Message) (*mcp.Message, error) {
 		t.Error("the client was asked")
 		return nil, nil
 	}
 	for _, method := range []string{mcp.MethodSampling, mcp.MethodElicitation, mcp.MethodRootsList, "x/y"} {
-		got := text(conn.Do(testContext(t), exchangeOf(tool("ask", method), p)))
+		got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("ask", method), p)))
 		if !strings.Contains(got, `"id":"question `+method+`"`) || !strings.Contains(got, "-32601") || !strings.Contains(got, "did not declare") {
 			t.Errorf("%s is answered %s", method, got)
 		}
 	}
-	if got := text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodPing), p))); got != `{"jsonrpc":"2.0","id":"question ping","result":{}}` {
+	if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("ask", mcp.MethodPing), p))); got != `{"jsonrpc":"2.0","id":"question ping","result":{}}` {
 		t.Errorf("ping is answered %s", got)
 	}
 }
 
 func TestStdioOwnProcessAsks(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	session := answering(map[string]string{mcp.MethodSampling: `{"from":"the session"}`})
-	conn := openAs(t, b, fullClient(), session)
-	caller := answering(map[string]string{mcp.MethodSampling: `{"from":"the caller"}`})
-	got := text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodSampling), caller)))
+	_, b := crudeBackend(t, stdio.Config{})
+	session := backendtest.Answering(map[string]string{mcp.MethodSampling: `{"from":"the session"}`})
+	conn := openAs(t, b, backendtest.FullClient(), session)
+	caller := backendtest.Answering(map[string]string{mcp.MethodSampling: `{"from":"the caller"}`})
+	got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("ask", mcp.MethodSampling), caller)))
 	if got != `{"jsonrpc":"2.0","id":"question sampling/createMessage","result":{"from":"the caller"}}` {
 		t.Errorf("one call in flight: %s", got)
 	}
-	held, _ := hold(testContext(t), t, conn, "x", newPeer())
-	got = text(conn.Do(testContext(t), exchangeOf(tool("ask", mcp.MethodSampling), caller)))
+	held, _ := hold(backendtest.TestContext(t), t, conn, "x", backendtest.NewPeer())
+	got = backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("ask", mcp.MethodSampling), caller)))
 	if !strings.Contains(got, "the session") {
 		t.Errorf("several in flight: %s", got)
 	}
 	ask(t, conn, "release", "x")
-	wait(t, held)
+	backendtest.Wait(t, held)
 
 	// A question that the server takes back is taken back from the client.
 	taken := make(chan struct{})
-	caller.answer = func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+	caller.Answer = func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
 		<-ctx.Done()
 		close(taken)
 		return nil, ctx.Err()
 	}
-	session.answer = caller.answer
-	if got := text(conn.Do(testContext(t), exchangeOf(tool("take back", ""), caller))); got != "taken back" {
+	session.Answer = caller.Answer
+	if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("take back", ""), caller))); got != "taken back" {
 		t.Error(got)
 	}
 	select {
 	case <-taken:
-	case <-time.After(patience):
+	case <-time.After(backendtest.Patience):
 		t.Error("the client still has the question")
 	}
 	if got := ask(t, conn, "echo", "and nothing was answered"); got != "and nothing was answered" {
@@ -259,22 +261,22 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 
 func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 	const linger = time.Second
-	s, b := crudeBackend(t, StdioConfig{Linger: linger})
-	a, c := openAs(t, b, plain(), newPeer()), openAs(t, b, plain(), newPeer())
+	s, b := crudeBackend(t, stdio.Config{Linger: linger})
+	a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
 	pid := ask(t, a, "pid", "")
-	held, _ := hold(testContext(t), t, a, "x", newPeer())
+	held, _ := hold(backendtest.TestContext(t), t, a, "x", backendtest.NewPeer())
 	a.Close()
-	if got := text(wait(t, held)); !strings.Contains(got, "session was closed") {
+	if got := backendtest.Text(backendtest.Wait(t, held)); !strings.Contains(got, "session was closed") {
 		t.Errorf("a call of a closed session: %s", got)
 	}
 	mustEnd(t, a)
-	if got := text(a.Do(testContext(t), exchangeOf(tool("echo", ""), newPeer()))); !strings.Contains(got, "session was closed") {
+	if got := backendtest.Text(a.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("echo", ""), backendtest.NewPeer()))); !strings.Contains(got, "session was closed") {
 		t.Errorf("a call on a closed session: %s", got)
 	}
 	mustLive(t, c)
 	closed := time.Now()
 	c.Close()
-	again := openAs(t, b, plain(), newPeer()) // it lingers
+	again := openAs(t, b, plain(), backendtest.NewPeer()) // it lingers
 	if got := ask(t, again, "pid", ""); got != pid && time.Since(closed) < linger {
 		t.Errorf("another process, %s instead of %s", got, pid)
 	}
@@ -282,19 +284,19 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 	mustLive(t, again)
 	again.Close()
 	s.eventually(t, 0)
-	if got := ask(t, openAs(t, b, plain(), newPeer()), "pid", ""); got == pid {
+	if got := ask(t, openAs(t, b, plain(), backendtest.NewPeer()), "pid", ""); got == pid {
 		t.Error("the process of before answers")
 	}
 }
 
 func TestStdioManyOpenAtOnce(t *testing.T) {
-	s, b := crudeBackend(t, StdioConfig{})
+	s, b := crudeBackend(t, stdio.Config{})
 	first, cancel := context.WithCancel(t.Context())
 	started := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { // the one that starts the process gives up
 		close(started)
-		conn, err := b.Open(first, plain(), newPeer())
+		conn, err := b.Open(first, plain(), backendtest.NewPeer())
 		if err == nil {
 			conn.Close()
 		}
@@ -302,7 +304,7 @@ func TestStdioManyOpenAtOnce(t *testing.T) {
 	<-started
 	for range 20 {
 		wg.Go(func() {
-			conn, err := b.Open(testContext(t), plain(), newPeer())
+			conn, err := b.Open(backendtest.TestContext(t), plain(), backendtest.NewPeer())
 			if err != nil {
 				t.Error(err)
 				return
@@ -320,35 +322,35 @@ func TestStdioManyOpenAtOnce(t *testing.T) {
 // Stateless clients share a session also when that has a process of its own,
 // because one of them wants log messages.
 func TestStdioProgressTokensOfStatelessClients(t *testing.T) {
-	_, b := crudeBackend(t, StdioConfig{})
-	play := func(tool, args, meta string, p *peer) {
+	_, b := crudeBackend(t, stdio.Config{})
+	play := func(tool, args, meta string, p *backendtest.Peer) {
 		x := statelessRequest(mcp.MethodToolsCall, `"name":"`+tool+`","arguments":{"is":"`+args+`"}`, `{}`, p)
 		var err error
 		if x.Request.Params, err = mcp.Insert(x.Request.Params, []byte(meta), "_meta"); err == nil {
-			_, err = b.Do(testContext(t), x)
+			_, err = b.Do(backendtest.TestContext(t), x)
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	play("echo", "", `"`+mcp.MetaLogLevel+`":"info"`, newPeer())
-	one, two := newPeer(), newPeer()
+	play("echo", "", `"`+mcp.MetaLogLevel+`":"info"`, backendtest.NewPeer())
+	one, two := backendtest.NewPeer(), backendtest.NewPeer()
 	var held sync.WaitGroup
-	for name, p := range map[string]*peer{"one": one, "two": two} {
+	for name, p := range map[string]*backendtest.Peer{"one": one, "two": two} {
 		held.Go(func() { play("hold", name, `"progressToken":1`, p) })
-		eventually(t, "it is held", func() bool {
-			return text(b.Do(testContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"holds","arguments":{"is":"`+name+`"}`, `{}`, newPeer()))) != "nothing"
+		backendtest.Eventually(t, "it is held", func() bool {
+			return backendtest.Text(b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodToolsCall, `"name":"holds","arguments":{"is":"`+name+`"}`, `{}`, backendtest.NewPeer()))) != "nothing"
 		})
 	}
-	for name, p := range map[string]*peer{"one": one, "two": two} {
-		play("progress of", name, `"x":1`, newPeer())
-		if m := p.next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":1,"progress":1,"message":"`+name+`"}` {
+	for name, p := range map[string]*backendtest.Peer{"one": one, "two": two} {
+		play("progress of", name, `"x":1`, backendtest.NewPeer())
+		if m := p.Next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":1,"progress":1,"message":"`+name+`"}` {
 			t.Errorf("%s heard %s", name, m.Params)
 		}
-		play("release", name, `"x":1`, newPeer())
+		play("release", name, `"x":1`, backendtest.NewPeer())
 	}
 	held.Wait()
-	if len(one.notes)+len(two.notes) > 0 {
+	if len(one.Notes)+len(two.Notes) > 0 {
 		t.Error("somebody heard more")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -42,7 +44,7 @@ func leaves(t *testing.T, b exchange.Backend, begun <-chan struct{}) error {
 	ctx, leave := context.WithCancel(t.Context())
 	opened := make(chan error, 1)
 	go func() {
-		_, err := b.Open(ctx, fullClient(), newPeer())
+		_, err := b.Open(ctx, backendtest.FullClient(), backendtest.NewPeer())
 		opened <- err
 	}()
 	<-begun
@@ -53,7 +55,7 @@ func leaves(t *testing.T, b exchange.Backend, begun <-chan struct{}) error {
 // A session that a server has begun when its client leaves is ended there, though only
 // the answer, which comes later, says which it is.
 func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	url, s, begun, answer := beginning(t)
 	b := closeAfter(t, streamableBackend(url))
 	if err := leaves(t, b, begun); !errors.Is(err, context.Canceled) {
@@ -62,13 +64,13 @@ func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
 	close(answer)
 	select {
 	case <-s.deleted:
-	case <-testContext(t).Done():
+	case <-backendtest.TestContext(t).Done():
 		t.Error("the server keeps the session")
 	}
 }
 
 func TestTheEndDoesNotWaitForASessionThatBegins(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	url, _, begun, _ := beginning(t)
 	b := streamableBackend(url)
 	_ = leaves(t, b, begun)
@@ -76,7 +78,7 @@ func TestTheEndDoesNotWaitForASessionThatBegins(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took >= partingTime {
+	if took := time.Since(began); took >= wire.FarewellTimeout {
 		t.Errorf("it took %s", took)
 	}
 }

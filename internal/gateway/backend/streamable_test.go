@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -88,16 +89,16 @@ func TestBadAnswersAreErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			s := newScript(tt.post)
 			srv := serve(t, s)
-			conn := open(t, closeAfter(t, streamableBackend(srv.URL+"/mcp?key=secret")), newPeer())
-			m, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
+			conn := open(t, closeAfter(t, streamableBackend(srv.URL+"/mcp?key=secret")), backendtest.NewPeer())
+			m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
 			if err == nil {
 				t.Fatalf("got the answer %s", m.Encode())
 			}
-			if codeOf(err) == 0 || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %q (code %d), want it to say %q", err, codeOf(err), tt.want)
+			if backendtest.CodeOf(err) == 0 || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %q (code %d), want it to say %q", err, backendtest.CodeOf(err), tt.want)
 			}
 			if strings.Contains(err.Error(), "secret") || strings.ContainsAny(err.Error(), "\x00\n") {
 				t.Errorf("the error shows what it should not: %q", err)
@@ -123,15 +124,15 @@ func flood(w http.ResponseWriter, start string) {
 func TestErrorsOfTheServerAreItsAnswer(t *testing.T) {
 	for _, status := range []int{200, 400, 404, 500} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			srv := serve(t, newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 				w.Header().Set("Content-Type", mcp.TypeJSON)
 				w.WriteHeader(status)
 				_, _ = w.Write(mcp.NewError(m.ID, mcp.CodeMethodNotFound, "no such method").Encode())
 			}))
-			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
-			m, err := conn.Do(testContext(t), exchangeOf(request(mcp.StringID("q"), "x", `{}`), newPeer()))
-			if got := text(m, err); got != "rpc error -32601: no such method" || m.ID != mcp.StringID("q") {
+			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), backendtest.NewPeer())
+			m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.StringID("q"), "x", `{}`), backendtest.NewPeer()))
+			if got := backendtest.Text(m, err); got != "rpc error -32601: no such method" || m.ID != mcp.StringID("q") {
 				t.Errorf("got %s", got)
 			}
 		})
@@ -148,7 +149,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 	}
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			waiting := make(chan struct{})
 			srv := serve(t, newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 				if m.Method == mcp.MethodToolsCall {
@@ -158,30 +159,30 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				}
 				answer(w)
 			}))
-			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), newPeer())
+			conn := open(t, closeAfter(t, streamableBackend(srv.URL)), backendtest.NewPeer())
 			other := make(chan error, 1)
 			go func() {
-				_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
+				_, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
 				other <- err
 			}()
 			<-waiting
-			_, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(2), mcp.MethodToolsList, `{}`), newPeer()))
-			if codeOf(err) != mcp.CodeSessionNotFound {
+			_, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(2), mcp.MethodToolsList, `{}`), backendtest.NewPeer()))
+			if backendtest.CodeOf(err) != mcp.CodeSessionNotFound {
 				t.Errorf("got %v", err)
 			}
 			<-conn.Done()
-			if err := <-other; codeOf(err) != mcp.CodeSessionNotFound {
+			if err := <-other; backendtest.CodeOf(err) != mcp.CodeSessionNotFound {
 				t.Errorf("the request in flight: %v", err)
 			}
 		})
 	}
 	t.Run("not by 404 where there is no session", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		s := newScript(func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) { w.WriteHeader(404) })
 		s.stateless = true
-		conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-		_, err := conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), newPeer()))
-		if codeOf(err) != mcp.CodeServerGone {
+		conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+		_, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
+		if backendtest.CodeOf(err) != mcp.CodeServerGone {
 			t.Errorf("got %v", err)
 		}
 		select {
@@ -225,52 +226,52 @@ func TestHandshakeFailsWithAReason(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			b := closeAfter(t, streamableBackend(serve(t, tt.handler).URL))
-			_, err := b.Open(testContext(t), fullClient(), newPeer())
+			_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
 			}
 		})
 	}
 	t.Run("nobody listens", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		srv := serve(t, http.NotFoundHandler())
 		srv.Close()
 		b := closeAfter(t, streamableBackend(srv.URL+"/?key=secret"))
-		_, err := b.Open(testContext(t), fullClient(), newPeer())
+		_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 		if err == nil || !strings.Contains(err.Error(), "cannot be reached") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("the client gives up", func(t *testing.T) {
-		noLeaks(t)
+		backendtest.NoLeaks(t)
 		asked := make(chan struct{})
 		srv := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			close(asked)
 			<-r.Context().Done()
 		}))
-		ctx, cancel := context.WithCancel(testContext(t))
+		ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 		go func() {
 			<-asked
 			cancel()
 		}()
-		if _, err := closeAfter(t, streamableBackend(srv.URL)).Open(ctx, fullClient(), newPeer()); !errors.Is(err, context.Canceled) {
+		if _, err := closeAfter(t, streamableBackend(srv.URL)).Open(ctx, backendtest.FullClient(), backendtest.NewPeer()); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
 func TestRequestsCarryTheSession(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	headers := make(chan http.Header, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		headers <- r.Header
 		reply(w, m.ID, `{}`)
 	})
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-	if m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil || string(m.Result) != `{}` {
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+	if m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err != nil || string(m.Result) != `{}` {
 		t.Fatal(m, err)
 	}
 	h := <-headers
@@ -292,12 +293,12 @@ func TestRequestsCarryTheSession(t *testing.T) {
 }
 
 func TestStatelessOpensNoStream(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.stateless = true
-	b := closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL, Stateless: true}))
-	conn := open(t, b, newPeer())
-	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	b := closeAfter(t, NewStreamable(httpconn.StreamableConfig{URL: serve(t, s).URL, Stateless: true}))
+	conn := open(t, b, backendtest.NewPeer())
+	if _, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
@@ -308,11 +309,11 @@ func TestStatelessOpensNoStream(t *testing.T) {
 
 // A server that lets GET hang does not keep a session from opening.
 func TestHangingStreamDoesNotHoldUp(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	conn := open(t, closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL})), newPeer())
-	if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+	conn := open(t, closeAfter(t, NewStreamable(httpconn.StreamableConfig{URL: serve(t, s).URL})), backendtest.NewPeer())
+	if _, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -324,7 +325,7 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 		"while it is open":           func(w http.ResponseWriter) { events(w) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			asked, over := make(chan mcp.ID, 1), make(chan struct{})
 			s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 				defer close(over)
@@ -341,9 +342,9 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 				}
 				<-r.Context().Done()
 			}
-			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-			ctx := testContext(t)
-			m, err := conn.Do(ctx, exchangeOf(request(mcp.StringID("mine"), "x", `{}`), newPeer()))
+			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+			ctx := backendtest.TestContext(t)
+			m, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Request(mcp.StringID("mine"), "x", `{}`), backendtest.NewPeer()))
 			if err != nil || m.ID != mcp.StringID("mine") || string(m.Result) != `{"late":true}` {
 				t.Errorf("got %v, %v", m, err)
 			}
@@ -352,7 +353,7 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 			}
 			select {
 			case <-over:
-			case <-time.After(patience):
+			case <-time.After(backendtest.Patience):
 				t.Error("the request is still open")
 			}
 			if s.mu.Lock(); len(s.cancels) > 0 {
@@ -366,17 +367,17 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 // What follows an answer is read to its end behind the caller's back, and then the
 // connection is used again: not always by the next call, which may come before.
 func TestStreamIsReadToItsEnd(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	from, answered := make(chan string, 1), make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		from <- r.RemoteAddr
 		events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{}`))))
 		<-answered
 	})
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
 	seen := map[string]bool{}
 	for range 100 {
-		if _, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), newPeer())); err != nil {
+		if _, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer())); err != nil {
 			t.Fatal(err)
 		}
 		answered <- struct{}{}
@@ -390,7 +391,7 @@ func TestStreamIsReadToItsEnd(t *testing.T) {
 }
 
 func TestSessionStreamIsContinued(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(nil)
 	var n atomic.Int32
 	last := make(chan string, 10)
@@ -407,10 +408,10 @@ func TestSessionStreamIsContinued(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	session := newPeer()
+	session := backendtest.NewPeer()
 	open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), session)
 	for _, want := range []string{`{"n":1}`, `{"n":3}`} {
-		if m := session.next(t, "notifications/n"); string(m.Params) != want {
+		if m := session.Next(t, "notifications/n"); string(m.Params) != want {
 			t.Errorf("got %s, want %s", m.Params, want)
 		}
 	}
@@ -424,7 +425,7 @@ func TestSessionStreamIsContinued(t *testing.T) {
 // A server that has forgotten the events since, as the Go SDK's store does when it is
 // full, says so with 400. What it says from then on is heard.
 func TestSessionStreamThatCannotBeContinuedBeginsAnew(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(nil)
 	s.get = func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -437,13 +438,13 @@ func TestSessionStreamThatCannotBeContinuedBeginsAnew(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	session := newPeer()
+	session := backendtest.NewPeer()
 	open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), session)
-	session.next(t, mcp.NotificationToolsChanged)
+	session.Next(t, mcp.NotificationToolsChanged)
 }
 
 func TestSessionStreamTellsOfALostSession(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	s := newScript(nil)
 	var n atomic.Int32
 	s.get = func(w http.ResponseWriter, _ *http.Request) {
@@ -453,10 +454,10 @@ func TestSessionStreamTellsOfALostSession(t *testing.T) {
 		}
 		events(w, mcp.Event{ID: "1", Retry: time.Millisecond})
 	}
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
 	select {
 	case <-conn.Done():
-	case <-time.After(patience):
+	case <-time.After(backendtest.Patience):
 		t.Error("Done is not closed")
 	}
 }
@@ -488,7 +489,7 @@ func TestCutStreamIsContinued(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLeaks(t)
+			backendtest.NoLeaks(t)
 			ids := make(chan mcp.ID, 1)
 			s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 				ids <- m.ID
@@ -507,9 +508,9 @@ func TestCutStreamIsContinued(t *testing.T) {
 				}
 				tt.get(w, r, i, id)
 			}
-			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-			m, err := conn.Do(testContext(t), exchangeOf(call(mcp.StringID("a"), "x", `{}`), newPeer()))
-			if got := text(m, err); !strings.HasPrefix(got, tt.want) {
+			conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+			m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.StringID("a"), "x", `{}`), backendtest.NewPeer()))
+			if got := backendtest.Text(m, err); !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s", got)
 			}
 		})
@@ -517,24 +518,24 @@ func TestCutStreamIsContinued(t *testing.T) {
 }
 
 func TestCancellationNamesTheRequestAsTheServerKnowsIt(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	ids := make(chan mcp.ID, 1)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		events(w)
 		ids <- m.ID
 		<-r.Context().Done()
 	})
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-	ctx, cancel := context.WithCancel(testContext(t))
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 	var id mcp.ID
 	go func() {
 		id = <-ids
 		cancel()
 	}()
-	if _, err := conn.Do(ctx, exchangeOf(call(mcp.StringID("mine"), "x", `{}`), newPeer())); !errors.Is(err, context.Canceled) {
+	if _, err := conn.Do(ctx, backendtest.ExchangeOf(backendtest.Call(mcp.StringID("mine"), "x", `{}`), backendtest.NewPeer())); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	eventually(t, "the cancellation", func() bool {
+	backendtest.Eventually(t, "the cancellation", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.cancels) == 1 && strings.Contains(s.cancels[0], fmt.Sprintf(`"requestId":%s,`, id))
@@ -544,7 +545,7 @@ func TestCancellationNamesTheRequestAsTheServerKnowsIt(t *testing.T) {
 // A server's question that it takes back is not answered any more; other
 // questions on the same stream are, each under the server's own id.
 func TestQuestionsOnAStream(t *testing.T) {
-	noLeaks(t)
+	backendtest.NoLeaks(t)
 	answers := make(chan *mcp.Message, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		if m.Kind() == mcp.Response {
@@ -553,9 +554,9 @@ func TestQuestionsOnAStream(t *testing.T) {
 			return
 		}
 		events(w,
-			event(request(mcp.StringID("back"), mcp.MethodElicitation, `{"take":"back"}`)),
-			event(request(mcp.IntID(0), mcp.MethodPing, `{}`)),
-			event(request(mcp.StringID("stay"), mcp.MethodElicitation, `{}`)),
+			event(backendtest.Request(mcp.StringID("back"), mcp.MethodElicitation, `{"take":"back"}`)),
+			event(backendtest.Request(mcp.IntID(0), mcp.MethodPing, `{}`)),
+			event(backendtest.Request(mcp.StringID("stay"), mcp.MethodElicitation, `{}`)),
 			event(&mcp.Message{Method: mcp.NotificationCancelled, Params: json.RawMessage(`{"requestId":"back"}`)}))
 		got := map[mcp.ID]string{}
 		for len(got) < 2 {
@@ -569,9 +570,9 @@ func TestQuestionsOnAStream(t *testing.T) {
 		raw, _ := json.Marshal(fmt.Sprint(got))
 		events(w, event(mcp.NewResult(m.ID, json.RawMessage(`{"content":[{"type":"text","text":`+string(raw)+`}]}`))))
 	})
-	x := newPeer()
+	x := backendtest.NewPeer()
 	takenBack := make(chan struct{})
-	x.answer = func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	x.Answer = func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 		if q.ID == mcp.StringID("back") {
 			<-ctx.Done()
 			close(takenBack)
@@ -580,8 +581,8 @@ func TestQuestionsOnAStream(t *testing.T) {
 		<-takenBack
 		return mcp.NewResult(q.ID, json.RawMessage(`{"action":"accept"}`)), nil
 	}
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), newPeer())
-	got := text(conn.Do(testContext(t), exchangeOf(call(mcp.IntID(1), "x", `{}`), x)))
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
+	got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), x)))
 	if want := `map["stay":{"action":"accept"} 0:{}]`; got != want {
 		t.Errorf("the server got %s, want %s", got, want)
 	}
@@ -593,8 +594,8 @@ func TestQuestionsOnAStream(t *testing.T) {
 }
 
 func TestBatchesOf20250326(t *testing.T) {
-	noLeaks(t)
-	p := newPeer()
+	backendtest.NoLeaks(t)
+	p := backendtest.NewPeer()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		m, err := mcp.Parse(body)
@@ -610,12 +611,10 @@ func TestBatchesOf20250326(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/n"},%s]`, mcp.NewResult(m.ID, json.RawMessage(`{"ok":true}`)).Encode())
 		}
 	})
-	conn := open(t, closeAfter(t, streamableBackend(serve(t, h).URL)), newPeer())
-	m, err := conn.Do(testContext(t), exchangeOf(request(mcp.IntID(1), "x", `{}`), p))
+	conn := open(t, closeAfter(t, streamableBackend(serve(t, h).URL)), backendtest.NewPeer())
+	m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), p))
 	if err != nil || string(m.Result) != `{"ok":true}` {
 		t.Errorf("%+v, %v", m, err)
 	}
-	p.next(t, "notifications/n")
+	p.Next(t, "notifications/n")
 }
-
-var _ exchange.Conn = (*streamableConn)(nil)

@@ -1,0 +1,179 @@
+package correlate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const (
+	// maxRefusals bounds the bytes of ids of requests beyond that, which wait for
+	// a server to read that they are refused: some 26,000.
+	maxRefusals = 1 << 20
+	refusalSize = 32 // of a refusal, beside its id
+)
+
+var (
+	errTooManyServerRequests = &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d requests wait for the client already", wire.MaxServerRequests)}
+	errFlood                 = wire.ServerGone("the server asks its clients more than it reads answers to")
+)
+
+// ServerRequests are the requests of a server that wait for a client's answer. Each
+// is asked on a goroutine of its own, so that reading goes on meanwhile.
+type ServerRequests struct {
+	// send sends an answer to the server. Its error is logged by itself.
+	send func(context.Context, *mcp.Message)
+
+	ctx  context.Context
+	Stop context.CancelFunc
+	wait sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	running int
+	open    map[mcp.ID]context.CancelFunc
+	// refused wait for refusing, which tells the server one by one.
+	refused     []mcp.ID
+	refusedSize int
+	refusing    bool
+}
+
+// NewServerRequests makes the table; send sends one answer to the server. close
+// must be called.
+func NewServerRequests(send func(context.Context, *mcp.Message)) *ServerRequests {
+	ctx, stop := context.WithCancel(context.Background())
+	return &ServerRequests{send: send, ctx: ctx, Stop: stop, open: map[mcp.ID]context.CancelFunc{}}
+}
+
+// Start asks the server's request q by ask, and sends what comes of it: the
+// client's answer or an error, always with the server's id. A ping is answered
+// at once: it asks whether the other end of this connection is alive, and that
+// is we. put does not wait. Its error is a reason to end the connection: the
+// server asks on and on, and does not read that nobody listens.
+func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	if q.running >= 2*wire.MaxServerRequests {
+		return q.refuse(m.ID)
+	}
+	reply := func(answer *mcp.Message) {
+		q.run(func() { q.send(q.ctx, answer) })
+	}
+	switch {
+	case m.Method == mcp.MethodPing:
+		reply(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
+		return nil
+	case q.open[m.ID] != nil:
+		reply(mcp.NewError(m.ID, mcp.CodeInvalidRequest, fmt.Sprintf("the id %s is in use by a request that is not answered yet", m.ID)))
+		return nil
+	case len(q.open) >= wire.MaxServerRequests:
+		reply(&mcp.Message{ID: m.ID, Error: errTooManyServerRequests})
+		return nil
+	}
+	// It may wait for long: of what it came in, nothing else does.
+	m = &mcp.Message{ID: m.ID, Method: m.Method, Params: bytes.Clone(m.Params)}
+	ctx, cancel := context.WithCancel(q.ctx)
+	q.open[m.ID] = cancel
+	q.run(func() {
+		defer cancel() // when the server has the answer, which is counted until then
+		answer, err := ask(ctx, m)
+		q.forget(m.ID)
+		switch {
+		case ctx.Err() != nil:
+			return // the server took the question back, or is gone
+		case err != nil:
+			answer = mcp.ErrorResponse(m.ID, mcp.CodeInternal, err)
+		default:
+			answer = &mcp.Message{ID: m.ID, Result: answer.Result, Error: answer.Error}
+		}
+		q.send(q.ctx, answer)
+	})
+	return nil
+}
+
+// refuse has the server told that there is no room for the request. The caller
+// holds mu.
+func (q *ServerRequests) refuse(id mcp.ID) error {
+	size := len(id.String()) + refusalSize
+	if q.refusedSize+size > maxRefusals {
+		return errFlood
+	}
+	q.refused, q.refusedSize = append(q.refused, id), q.refusedSize+size
+	if !q.refusing {
+		q.refusing = true
+		q.wait.Go(q.refuseAll)
+	}
+	return nil
+}
+
+func (q *ServerRequests) refuseAll() {
+	for {
+		q.mu.Lock()
+		ids := q.refused
+		q.refused = nil
+		if len(ids) == 0 || q.ctx.Err() != nil {
+			q.refusing = false
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		for _, id := range ids {
+			if q.ctx.Err() != nil {
+				break
+			}
+			q.send(q.ctx, &mcp.Message{ID: id, Error: errTooManyServerRequests})
+			q.mu.Lock()
+			q.refusedSize -= len(id.String()) + refusalSize
+			q.mu.Unlock()
+		}
+	}
+}
+
+// run starts f; the caller holds mu.
+func (q *ServerRequests) run(f func()) {
+	q.running++
+	q.wait.Go(func() {
+		f()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.running--
+	})
+}
+
+func (q *ServerRequests) forget(id mcp.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.open, id)
+}
+
+// Cancel handles the server's notifications/cancelled: the question it names, if it
+// names one, is taken back.
+func (q *ServerRequests) Cancel(m *mcp.Message) {
+	id, ok := mcp.CancelledID(m)
+	if !ok {
+		return
+	}
+	q.mu.Lock()
+	cancel := q.open[id]
+	q.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// Close takes all questions back and waits until none runs.
+func (q *ServerRequests) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.Stop()
+	q.wait.Wait()
+}

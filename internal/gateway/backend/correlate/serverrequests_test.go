@@ -1,0 +1,66 @@
+package correlate
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"testing"
+	"weak"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// A question waits for as long as a person needs; what its server sent with it, such as
+// megabytes of space around it, must not.
+func TestAQuestionThatWaitsKeepsNothingElse(t *testing.T) {
+	asks := NewServerRequests(func(context.Context, *mcp.Message) {})
+	defer asks.Close()
+	asked := make(chan struct{})
+	line := func() weak.Pointer[byte] {
+		b := append(bytes.Repeat([]byte(" "), 1<<20), `{"jsonrpc":"2.0","id":1,"method":"roots/list","params":{}}`...)
+		m, err := mcp.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := asks.Start(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+			close(asked)
+			<-ctx.Done()
+			return q, ctx.Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(&b[0])
+	}()
+	<-asked
+	backendtest.Eventually(t, "the rest of the line to be collected", func() bool { runtime.GC(); return line.Value() == nil })
+}
+
+// Who is asked counts the answer until the context of the question ends, which is when
+// the server has it (exchange.Peer).
+func TestAQuestionIsOverWhenTheServerHasTheAnswer(t *testing.T) {
+	sending, read := make(chan struct{}), make(chan struct{})
+	asks := NewServerRequests(func(context.Context, *mcp.Message) {
+		close(sending)
+		<-read
+	})
+	defer asks.Close()
+	asked := make(chan context.Context, 1)
+	if err := asks.Start(backendtest.Request(mcp.IntID(1), mcp.MethodRootsList, `{}`), func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+		asked <- ctx
+		return mcp.NewResult(q.ID, []byte(`{}`)), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := <-asked
+	<-sending
+	if ctx.Err() != nil {
+		t.Error("it is over before the server has read the answer")
+	}
+	close(read)
+	select {
+	case <-ctx.Done():
+	case <-backendtest.TestContext(t).Done():
+		t.Error("it is never over")
+	}
+}

@@ -1,0 +1,332 @@
+package correlate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// PendingRequest is one request that was sent and waits for its answer. It may stay for
+// a while when nobody waits any more, so it keeps nothing of the request's params.
+type PendingRequest struct {
+	ID       mcp.ID // toward the server
+	ClientID mcp.ID // the client's
+	Method   string
+	Peer     exchange.Peer   // the exchange's, never nil
+	token    json.RawMessage // the client's progress token, nil for none
+	number   int64
+	wire     mcp.ID // the token toward the server, as an ID so that it compares
+	logs     bool   // stateless era: it asks for log messages
+	Done     chan struct{}
+	Answer   *mcp.Message // set with err before done is closed
+	Err      error
+	// onEnd is called when f has ended, unless it was by deliverTo. It does not wait.
+	onEnd func()
+	read  bool // the server has shown that it could read it
+}
+
+// Wait returns the server's answer with the client's id, or why there is none.
+// When ctx ends first the error is its own, and the caller tells the server.
+func (f *PendingRequest) Wait(ctx context.Context) (*mcp.Message, error) {
+	select {
+	case <-f.Done:
+		return f.Answer, f.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Cancelled is the notification that tells the server to stop working on f
+// (MCP, Cancellation).
+func (f *PendingRequest) Cancelled() *mcp.Message {
+	return mcp.Cancelled(f.ID, "the client cancelled the request")
+}
+
+// RequestTable is the table of a connection's flights, by the id used toward the
+// server. It answers the question that a single stream leaves open: whose is a
+// message of the server? An answer has an id and a progress notification its
+// token. Anything else belongs to the exchange in flight if there is exactly
+// one, and otherwise to the session.
+type RequestTable struct {
+	// Shared says that the flights may be of different sessions. Then progress
+	// tokens are replaced by the flight's id toward the server and restored on
+	// the way back, and nothing is ever given to somebody on a guess. A
+	// connection of one session passes tokens through: they are unique already,
+	// and may outlive the request (MCP 2025-11-25, Tasks).
+	Shared atomic.Bool
+	// Stateless says that they are of the stateless era.
+	Stateless bool
+
+	Last atomic.Int64 // flight's number
+
+	mu      sync.Mutex
+	byID    map[mcp.ID]*PendingRequest
+	failure error // nothing can be sent any more
+	// doubt is until when the table is not all that the server may speak about,
+	// and logDoubt until when it may log about something else.
+	doubt, logDoubt time.Time
+	// unasked: the server has logged when no request asked it to.
+	unasked bool
+
+	lost unidentifiedResponses
+	// told is the number that the first request after the last notification to the
+	// server had or will have; 0 when one of those was answered since.
+	told int64
+}
+
+// maxFirstID bounds the id of a table's first request. It leaves as many again
+// before the end of the 31 bits that some servers have for a number, and is far from
+// the 2^53 that every JSON reader takes exactly (RFC 8259 section 6).
+const maxFirstID = 1 << 30
+
+// NewRequestTable makes a table whose ids begin anywhere. A server that mixes up its
+// sessions does not find the same id in another, where its answer would be somebody
+// else's; and one in which a session goes on that another process of ours began has
+// not seen them (MCP, Base protocol, Requests: an id must not be used before).
+func NewRequestTable(shared bool) *RequestTable {
+	t := &RequestTable{byID: map[mcp.ID]*PendingRequest{}}
+	t.Last.Store(rand.Int64N(maxFirstID))
+	t.Shared.Store(shared)
+	return t
+}
+
+// Add enters x and returns its flight and the request to send. The caller
+// removes the flight when it no longer waits. The error is that of fail, or an
+// *mcp.Error for params that cannot be understood.
+func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message, error) {
+	token, logs, err := t.Hints(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := &PendingRequest{
+		ClientID: x.Request.ID, Method: x.Request.Method, Peer: wire.OrNoPeer(x.Peer), logs: logs,
+		number: t.Last.Add(1), Done: make(chan struct{}),
+	}
+	f.ID = mcp.IntID(f.number)
+	out := &mcp.Message{ID: f.ID, Method: x.Request.Method, Params: x.Request.Params}
+	if token != nil {
+		f.token = bytes.Clone(token)
+		f.wire, _ = mcp.AsID(token)
+		if t.Shared.Load() {
+			f.wire = f.ID
+			if out.Params, err = mcp.Replace(out.Params, f.ID.Raw(), "_meta", "progressToken"); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure != nil {
+		return nil, nil, t.failure
+	}
+	t.byID[f.ID] = f
+	return f, out, nil
+}
+
+// Hints reads what x says of itself that decides here: its progress token, nil for
+// none, and whether it asks for log messages. The error is an *mcp.Error.
+func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs bool, err error) {
+	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.Stateless {
+		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
+	}
+	return token, logs, err
+}
+
+// Remove takes f out of the table; an answer that comes later is nobody's.
+func (t *RequestTable) Remove(f *PendingRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.ID] == f {
+		delete(t.byID, f.ID)
+		t.unanswered(f)
+	}
+}
+
+// OnEnd has do called when f ends, at once if it has. It does not wait.
+func (t *RequestTable) OnEnd(f *PendingRequest, do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.ID] != f {
+		do()
+		return
+	}
+	f.onEnd = do
+}
+
+// Refuse ends every later add with err.
+func (t *RequestTable) Refuse(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.failure = err
+	}
+}
+
+// Fail ends every flight with err, and every later add.
+func (t *RequestTable) Fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.failure = err
+	}
+	for _, f := range t.byID {
+		f.Err = err
+		t.end(f)
+	}
+}
+
+// Settle ends f with err, unless it has its answer already.
+func (t *RequestTable) Settle(f *PendingRequest, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.ID] == f {
+		f.Err = err
+		t.end(f)
+		t.unanswered(f)
+	}
+}
+
+// Has reports whether f still waits for its answer.
+func (t *RequestTable) Has(f *PendingRequest) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[f.ID] == f
+}
+
+// Notify passes the notification m to the exchange it belongs to and reports
+// whether that is settled; if not it is the session's.
+func (t *RequestTable) Notify(m *mcp.Message) bool {
+	f, progress := t.owner(m)
+	if f == nil {
+		// Progress of a request that is answered already, on a shared line: the
+		// client's own token is not known any more, and the number is no one's.
+		return progress && t.Shared.Load()
+	}
+	if progress && t.Shared.Load() {
+		params, err := mcp.Replace(m.Params, f.token, "progressToken")
+		if err != nil {
+			return true
+		}
+		m = &mcp.Message{Method: m.Method, Params: params}
+	}
+	f.Peer.Notify(m)
+	return true
+}
+
+// owner finds the flight of a notification. progress says that m is one whose
+// token decides.
+func (t *RequestTable) owner(m *mcp.Message) (f *PendingRequest, progress bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.Method == mcp.NotificationProgress {
+		raw, _, _ := mcp.Lookup(m.Params, "progressToken")
+		token, _ := mcp.AsID(raw)
+		return t.byToken(token), true
+	}
+	if t.Shared.Load() && isSessionWide(m.Method) {
+		return nil, false
+	}
+	return t.only(), false
+}
+
+// isSessionWide reports whether a notification is about the server as a whole.
+func isSessionWide(method string) bool {
+	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
+}
+
+// byToken is the newest flight with the token: a client that uses one twice
+// means its latest request.
+func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
+	if token.IsZero() {
+		return nil
+	}
+	if t.Shared.Load() {
+		if f := t.named(token); f != nil && f.token != nil {
+			return f
+		}
+		return nil
+	}
+	var newest *PendingRequest
+	for _, f := range t.byID {
+		if f.wire == token && (newest == nil || f.number > newest.number) {
+			newest = f
+		}
+	}
+	return newest
+}
+
+// Orphan takes f, about which the server may still speak, out of the table, and
+// reports whether it was in it. Until then nobody is the only one that a message can
+// be for.
+func (t *RequestTable) Orphan(f *PendingRequest, until time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[f.ID] != f {
+		return false
+	}
+	delete(t.byID, f.ID)
+	defer t.unanswered(f)
+	if f.Method == mcp.MethodSubscriptionsListen {
+		return true // its messages say what they belong to
+	}
+	t.doubt = until
+	if f.logs {
+		t.logDoubt = until
+	}
+	return true
+}
+
+// only is the one flight there is, if nobody else can be meant. The caller holds
+// mu.
+func (t *RequestTable) only() *PendingRequest {
+	if len(t.byID) != 1 || time.Now().Before(t.doubt) {
+		return nil
+	}
+	for _, f := range t.byID {
+		return f
+	}
+	return nil
+}
+
+// SendServerRequest puts the server's request q to the client it is meant for: to the
+// exchange in flight if there is one, with several to the session, and if that
+// cannot be asked to the newest exchange. session may be nil. On a shared line
+// nobody is asked on a guess.
+func (t *RequestTable) SendServerRequest(ctx context.Context, q *mcp.Message, session exchange.Peer) (*mcp.Message, error) {
+	only, newest := t.candidates()
+	if only != nil {
+		return only.Peer.Ask(ctx, q)
+	}
+	if t.Shared.Load() {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound,
+			Message: "cannot tell which client " + q.Method + " is for: the server's session is shared and not exactly one request is in flight"}
+	}
+	answer, err := wire.OrNoPeer(session).Ask(ctx, q)
+	if err == nil || ctx.Err() != nil {
+		return answer, err
+	}
+	if newest == nil {
+		return nil, err
+	}
+	return newest.Peer.Ask(ctx, q)
+}
+
+func (t *RequestTable) candidates() (only, newest *PendingRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.byID {
+		if newest == nil || f.number > newest.number {
+			newest = f
+		}
+	}
+	return t.only(), newest
+}

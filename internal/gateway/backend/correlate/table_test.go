@@ -1,0 +1,373 @@
+package correlate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+func launch(t *testing.T, table *RequestTable, id mcp.ID, params string) (*PendingRequest, *mcp.Message, *backendtest.Peer) {
+	t.Helper()
+	p := backendtest.NewPeer()
+	f, out, err := table.Add(backendtest.ExchangeOf(backendtest.Request(id, "m", params), p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, out, p
+}
+
+func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
+	table := NewRequestTable(true)
+	one, out1, _ := launch(t, table, mcp.StringID("same"), `{}`)
+	two, out2, _ := launch(t, table, mcp.StringID("same"), `{}`)
+	if out1.ID == out2.ID || out1.ID == mcp.StringID("same") {
+		t.Fatalf("ids toward the server: %s, %s", out1.ID, out2.ID)
+	}
+	if !table.Deliver(mcp.NewResult(out2.ID, json.RawMessage(`2`))) || table.Deliver(mcp.NewResult(out2.ID, json.RawMessage(`3`))) {
+		t.Error("an answer is taken once")
+	}
+	if table.DeliverTo(one, mcp.NewResult(out2.ID, json.RawMessage(`4`))) {
+		t.Error("took the answer to another request")
+	}
+	if m, err := two.Wait(t.Context()); err != nil || m.ID != mcp.StringID("same") || string(m.Result) != "2" {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	table.Remove(one)
+	if table.Deliver(mcp.NewResult(out1.ID, json.RawMessage(`1`))) {
+		t.Error("an answer found a request that was removed")
+	}
+}
+
+// A server that mixes up its sessions answers nobody else's request.
+func TestIDsOfTwoSessionsDiffer(t *testing.T) {
+	const sessions, requests = 50, 20
+	seen := map[mcp.ID]int{}
+	for n := range sessions {
+		table := NewRequestTable(n%2 == 0)
+		for range requests {
+			_, out, _ := launch(t, table, mcp.IntID(1), `{}`)
+			seen[out.ID]++
+			if id, err := strconv.ParseInt(out.ID.String(), 10, 64); err != nil || id < 1 || id > math.MaxInt32 {
+				t.Fatalf("id %s toward the server", out.ID)
+			}
+		}
+	}
+	// By chance two sessions overlap in one of some 20,000 runs, three in none.
+	if len(seen) < (sessions-1)*requests {
+		t.Errorf("%d ids for %d requests", len(seen), sessions*requests)
+	}
+}
+
+func TestFailEndsAllFlights(t *testing.T) {
+	table := NewRequestTable(false)
+	one, _, _ := launch(t, table, mcp.IntID(1), `{}`)
+	two, _, _ := launch(t, table, mcp.IntID(2), `{}`)
+	first := errors.New("first")
+	table.Fail(first)
+	table.Fail(errors.New("second"))
+	for _, f := range []*PendingRequest{one, two} {
+		if _, err := f.Wait(t.Context()); err != first {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(3), "m", `{}`), backendtest.NewPeer())); err != first {
+		t.Errorf("add: %v", err)
+	}
+}
+
+func TestRequestsThatCannotBeUnderstoodAreRefused(t *testing.T) {
+	for _, params := range []string{`[1]`, `{"_meta":1}`, `{"_meta":{"progressToken":1,"ProgressToken":2}}`, `{"_meta":{},"_meta":{}}`} {
+		_, _, err := NewRequestTable(true).Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", params), backendtest.NewPeer()))
+		if backendtest.CodeOf(err) != mcp.CodeInvalidParams {
+			t.Errorf("%s: %v", params, err)
+		}
+	}
+}
+
+// On a shared line two clients' tokens may be the same.
+func TestProgressTokensOnASharedLine(t *testing.T) {
+	table := NewRequestTable(true)
+	_, out1, p1 := launch(t, table, mcp.IntID(1), `{"a":1.0,"_meta":{"progressToken":"t","x":1}}`)
+	f2, out2, p2 := launch(t, table, mcp.IntID(1), `{"_meta":{"progressToken":"t"}}`)
+	launch(t, table, mcp.IntID(1), `{}`)
+	if want := fmt.Sprintf(`{"a":1.0,"_meta":{"progressToken":%s,"x":1}}`, out1.ID); string(out1.Params) != want {
+		t.Errorf("sent %s, want %s", out1.Params, want)
+	}
+	progress := func(token string) bool {
+		return table.Notify(&mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progress":1,"progressToken":` + token + `}`)})
+	}
+	if !progress(out2.ID.String()) {
+		t.Error("not delivered")
+	}
+	if len(p1.Notes) != 0 || len(p2.Notes) != 1 {
+		t.Fatalf("delivered to %d, %d", len(p1.Notes), len(p2.Notes))
+	}
+	if m := <-p2.Notes; string(m.Params) != `{"progress":1,"progressToken":"t"}` {
+		t.Errorf("got %s", m.Params)
+	}
+	table.Remove(f2)
+	for _, token := range []string{out2.ID.String(), `"t"`, `3`, `99`, `null`, `1.5`} {
+		if !progress(token) || len(p1.Notes)+len(p2.Notes) != 0 {
+			t.Errorf("token %s: somebody got it", token)
+		}
+	}
+}
+
+func TestWhoseNotification(t *testing.T) {
+	note := func(method, params string) *mcp.Message {
+		return &mcp.Message{Method: method, Params: json.RawMessage(params)}
+	}
+	log := note(mcp.NotificationMessage, `{}`)
+	tests := []struct {
+		name    string
+		shared  bool
+		flights []string // their params
+		m       *mcp.Message
+		settled bool
+		owner   int // index of the flight that gets it, -1 for none
+	}{
+		{"none in flight: the session's", false, nil, log, false, -1},
+		{"one in flight: its", false, []string{`{}`}, log, true, 0},
+		{"two in flight: the session's", false, []string{`{}`, `{}`}, log, false, -1},
+		{"the token decides", false, []string{`{"_meta":{"progressToken":"a"}}`, `{"_meta":{"progressToken":7}}`},
+			note(mcp.NotificationProgress, `{"progressToken":7}`), true, 1},
+		{"the token, spelt otherwise", false, []string{`{"_meta":{"progressToken":"a"}}`, `{}`},
+			note(mcp.NotificationProgress, `{"progressToken":"\u0061"}`), true, 0},
+		{"the newest of two with one token", false, []string{`{"_meta":{"progressToken":1}}`, `{"_meta":{"progressToken":1}}`},
+			note(mcp.NotificationProgress, `{"progressToken":1}`), true, 1},
+		{"progress of a finished request: the session's", false, []string{`{}`}, note(mcp.NotificationProgress, `{"progressToken":1}`), false, -1},
+		{"news of the server on a shared line: every session's", true, []string{`{}`}, note(mcp.NotificationToolsChanged, ``), false, -1},
+		{"one in flight on a shared line: its", true, []string{`{}`}, log, true, 0},
+		{"two in flight on a shared line: the sessions'", true, []string{`{}`, `{}`}, log, false, -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := NewRequestTable(tt.shared)
+			var peers []*backendtest.Peer
+			for i, params := range tt.flights {
+				_, _, p := launch(t, table, mcp.IntID(int64(i)), params)
+				peers = append(peers, p)
+			}
+			if got := table.Notify(tt.m); got != tt.settled {
+				t.Errorf("settled %v, want %v", got, tt.settled)
+			}
+			for i, p := range peers {
+				if got := len(p.Notes) == 1; got != (i == tt.owner) {
+					t.Errorf("flight %d got it: %v", i, got)
+				}
+			}
+		})
+	}
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	named := func(name string, err error) *backendtest.Peer {
+		p := backendtest.NewPeer()
+		p.Answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
+			return mcp.NewResult(q.ID, json.RawMessage(`"`+name+`"`)), err
+		}
+		return p
+	}
+	cannot := &mcp.Error{Code: -1, Message: "cannot be asked"}
+	tests := []struct {
+		name       string
+		shared     bool
+		flights    int
+		sessionErr error
+		want       string // who answered, or what the error says
+	}{
+		{"nothing in flight: the session", false, 0, nil, `"session"`},
+		{"nothing in flight, nobody there", false, 0, cannot, "cannot be asked"},
+		{"one in flight: its client", false, 1, nil, `"flight 0"`},
+		{"several: the session", false, 3, nil, `"session"`},
+		{"several, the session cannot: the newest", false, 3, cannot, `"flight 2"`},
+		{"one on a shared line", true, 1, nil, `"flight 0"`},
+		{"several on a shared line: nobody", true, 2, nil, "cannot tell which client"},
+		{"none on a shared line: nobody", true, 0, nil, "cannot tell which client"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := NewRequestTable(tt.shared)
+			for i := range tt.flights {
+				if _, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("flight %d", i), nil))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := table.SendServerRequest(t.Context(), backendtest.Request(mcp.IntID(9), mcp.MethodSampling, `{}`), named("session", tt.sessionErr))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = string(m.Result)
+			}
+			if !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	t.Run("no session", func(t *testing.T) {
+		if _, err := NewRequestTable(false).SendServerRequest(t.Context(), backendtest.Request(mcp.IntID(1), "m", ``), nil); backendtest.CodeOf(err) != mcp.CodeMethodNotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestQuestionsAreBounded(t *testing.T) {
+	backendtest.NoLeaks(t)
+	sent := make(chan *mcp.Message, 10*wire.MaxServerRequests)
+	q := NewServerRequests(func(_ context.Context, m *mcp.Message) { sent <- m })
+	block := func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	put := func(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) {
+		t.Helper()
+		if err := q.Start(m, ask); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range wire.MaxServerRequests {
+		put(backendtest.Request(mcp.IntID(int64(i)), "m", ``), block)
+	}
+	put(backendtest.Request(mcp.StringID("one too many"), "m", ``), block)
+	if m := <-sent; m.ID != mcp.StringID("one too many") || m.Error == nil {
+		t.Errorf("got %+v", m)
+	}
+	put(backendtest.Request(mcp.IntID(0), "m", ``), block)
+	if m := <-sent; m.ID != mcp.IntID(0) || m.Error == nil || !strings.Contains(m.Error.Message, "in use") {
+		t.Errorf("got %+v", m)
+	}
+	q.Cancel(&mcp.Message{Params: json.RawMessage(`{"requestId":"unknown"}`)}) // takes nothing back
+	q.Cancel(&mcp.Message{})
+	put(backendtest.Request(mcp.StringID("one too many still"), "m", ``), block)
+	if m := <-sent; m.ID != mcp.StringID("one too many still") || m.Error == nil {
+		t.Errorf("got %+v", m)
+	}
+	q.Close() // takes all back, waits for them, and nothing is sent for them
+	put(backendtest.Request(mcp.StringID("late"), mcp.MethodPing, ``), block)
+	if len(sent) != 0 {
+		t.Errorf("sent %+v", <-sent)
+	}
+}
+
+func TestAServerIsToldOfEveryQuestionThatHasNoRoom(t *testing.T) {
+	backendtest.NoLeaks(t)
+	reading, told := make(chan struct{}), make(chan *mcp.Message, 4000)
+	q := NewServerRequests(func(ctx context.Context, m *mcp.Message) {
+		select {
+		case <-reading:
+			told <- m
+		case <-ctx.Done():
+		}
+	})
+	defer q.Close()
+	block := func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	const asked = 3000
+	for i := range asked {
+		if err := q.Start(backendtest.Request(mcp.IntID(int64(i)), "m", ``), block); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	close(reading)
+	refused := map[mcp.ID]bool{}
+	for range asked - wire.MaxServerRequests {
+		select {
+		case m := <-told:
+			if m.Error == nil || m.Error.Message != errTooManyServerRequests.Message || refused[m.ID] {
+				t.Fatalf("told %s", m.Encode())
+			}
+			refused[m.ID] = true
+		case <-time.After(backendtest.Patience):
+			t.Fatalf("told of %d only", len(refused))
+		}
+	}
+	backendtest.Eventually(t, "there is room again", func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.refusedSize == 0 && !q.refusing && q.running == wire.MaxServerRequests
+	})
+}
+
+func TestAServerThatReadsNoRefusalsIsGivenUp(t *testing.T) {
+	backendtest.NoLeaks(t)
+	q := NewServerRequests(func(ctx context.Context, _ *mcp.Message) { <-ctx.Done() })
+	defer q.Close()
+	long := strings.Repeat("x", 64<<10)
+	for i := range 2*wire.MaxServerRequests + maxRefusals/len(long) + 1 {
+		err := q.Start(backendtest.Request(mcp.StringID(fmt.Sprint(i, long)), mcp.MethodPing, ``), nil)
+		if err != nil {
+			if i < 2*wire.MaxServerRequests || !errors.Is(err, errFlood) {
+				t.Fatalf("question %d: %v", i, err)
+			}
+			return
+		}
+	}
+	t.Error("refusals are kept without end")
+}
+
+func TestWhatHadNoRoomInTheTableMayStillBeMeant(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		table := NewRequestTable(true)
+		table.Stateless = modern
+		add := func(p exchange.Peer) *PendingRequest {
+			f, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", `{"_meta":{"`+mcp.MetaLogLevel+`":"info"}}`), p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		notify := table.Notify
+		if modern {
+			notify = table.NotifyStateless
+		}
+		log := &mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"info","data":"x"}`)}
+		heard := backendtest.NewPeer()
+		table.Orphan(add(backendtest.NewPeer()), time.Now().Add(time.Hour))
+		add(heard)
+		if notify(log) || len(heard.Notes) > 0 {
+			t.Errorf("modern %t: what may be about another was given on a guess", modern)
+		}
+		table.doubt, table.logDoubt = time.Now().Add(-time.Second), time.Now().Add(-time.Second)
+		if !notify(log) || len(heard.Notes) != 1 {
+			t.Errorf("modern %t: the only one did not hear it when the doubt was over", modern)
+		}
+		if !modern {
+			continue
+		}
+		// Log messages are never about one that asked for none, nor about a
+		// subscription; other messages may be about the former.
+		for method, other := range map[string]bool{"m": false, mcp.MethodSubscriptionsListen: true} {
+			f, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), method, `{}`), backendtest.NewPeer()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table.doubt = time.Time{}
+			table.Orphan(f, time.Now().Add(time.Hour))
+			if !notify(log) {
+				t.Errorf("%s: the only one that asked did not hear it", method)
+			}
+			if notify(&mcp.Message{Method: "notifications/x"}) != other {
+				t.Errorf("%s: another message is given on a guess: %t", method, !other)
+			}
+		}
+	}
+}

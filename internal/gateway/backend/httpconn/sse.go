@@ -1,0 +1,366 @@
+package httpconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/correlate"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// endpointTime bounds the wait for a server's endpoint event.
+const endpointTime = 30 * time.Second
+
+// SSEConfig says how to reach a server of the older HTTP+SSE transport.
+type SSEConfig struct {
+	// URL is the server's stream of events.
+	URL string
+	// Transport carries the requests, and the credentials if there are any; nil
+	// means a plain one.
+	Transport http.RoundTripper
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// NewSSE is the way to the server.
+func NewSSE(cfg SSEConfig) *SSE {
+	if cfg.Transport == nil {
+		cfg.Transport = newTransport()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &SSE{cfg: cfg}
+}
+
+type SSE struct {
+	exchange.BackendDefaults
+	cfg SSEConfig
+	connections
+}
+
+func (b *SSE) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dialSSE(ctx, r, session, b.cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	return b.begin(ctx, c, c.serverSession, func(ctx context.Context) error { return c.initialize(ctx, client, c.Do) })
+}
+
+// Close ends every stream.
+func (b *SSE) Close() error {
+	b.closeAll()
+	(&http.Client{Transport: b.cfg.Transport}).CloseIdleConnections()
+	return nil
+}
+
+// sseConn is one stream of events and the URL messages are POSTed to.
+type sseConn struct {
+	exchange.ConnDefaults
+	*serverSession
+	endpoint *url.URL
+}
+
+var _ exchange.Conn = (*sseConn)(nil)
+
+// eventStream is an open stream whose endpoint event has been read.
+type eventStream struct {
+	*openStream
+	endpoint *url.URL
+}
+
+// openEvents opens the stream and waits for its endpoint event. The stream
+// lives until ctx ends; wait bounds the waiting alone.
+func openEvents(ctx, wait context.Context, r *remote) (*eventStream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stopWaiting := context.AfterFunc(wait, cancel)
+	s, err := readEndpoint(ctx, r)
+	if !stopWaiting() || err != nil {
+		if s != nil {
+			_ = s.body.Close()
+		}
+		cancel()
+		if errors.Is(wait.Err(), context.Canceled) {
+			err = wait.Err()
+		} else if wait.Err() != nil {
+			err = wire.ServerGone("the server at %s opened no event stream in time", r)
+		}
+		return nil, err
+	}
+	// From here on closing the body ends the stream, and so does ctx's parent.
+	s.body = closer{s.body, cancel}
+	return s, nil
+}
+
+// closer closes a body and releases the context of its request.
+type closer struct {
+	io.Closer
+	cancel context.CancelFunc
+}
+
+func (c closer) Close() error {
+	defer c.cancel()
+	return c.Closer.Close()
+}
+
+func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
+	resp, err := r.get(ctx, http.Header{}, "")
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, r.refused(resp, "its event stream").err()
+	}
+	if t := mediaType(resp); t != mcp.TypeEventStream {
+		_ = resp.Body.Close()
+		return nil, wire.ServerGone("the server at %s answered with content type %q instead of an event stream; is this the URL of an SSE server?", r, wire.Printable(t))
+	}
+	s := &eventStream{openStream: newOpenStream(resp)}
+	for {
+		ev, err := s.events.Next()
+		if err != nil {
+			_ = resp.Body.Close()
+			return nil, wire.ServerGone("the event stream of the server at %s ended before it named an endpoint: %v", r, err)
+		}
+		if ev.Name != mcp.EventEndpoint {
+			continue
+		}
+		if s.endpoint, err = r.endpoint(string(ev.Data)); err != nil {
+			_ = resp.Body.Close()
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// endpoint resolves the URL of an endpoint event. A server that could name
+// another origin would have us send requests, and credentials, anywhere.
+func (r *remote) endpoint(ref string) (*url.URL, error) {
+	u, err := r.url.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		return nil, wire.ServerGone("the server at %s named an endpoint that is no URL", r)
+	}
+	if !sameOrigin(u, r.url) {
+		return nil, wire.ServerGone("the server at %s named the endpoint %s, which is of another origin; messages are not sent there", r, wire.Printable(origin(u)))
+	}
+	u.User, u.Fragment = r.url.User, ""
+	return u, nil
+}
+
+// sameOrigin reports whether u is of the origin of base, and names no other user. A
+// relative reference takes the user of its base with it (RFC 3986 section 5.2.2).
+func sameOrigin(u, base *url.URL) bool {
+	return origin(u) == origin(base) && (u.User == nil || base.User != nil && *u.User == *base.User)
+}
+
+// origin is scheme, host and port (RFC 6454, section 4).
+func origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
+}
+
+func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Logger) (*sseConn, error) {
+	c := &sseConn{serverSession: newServerSession(r, session, log)}
+	c.push = c.post
+	wait, cancel := context.WithTimeout(ctx, endpointTime)
+	defer cancel()
+	stream, err := openEvents(c.ctx, wait, r)
+	if err != nil {
+		c.stop()
+		c.serverRequests.Close()
+		return nil, err
+	}
+	c.endpoint = stream.endpoint
+	c.work.Go(func() { c.read(stream) })
+	return c, nil
+}
+
+// Do plays out one exchange. Its answer may come before the POST returns, which
+// on some servers is only when the request has been worked on: so the POST goes on
+// beside the wait and may outlive it for drainTime, but not a cancellation, and not the
+// connection.
+func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+	f, out, err := c.pending.Add(x)
+	if err != nil {
+		return nil, err
+	}
+	defer c.pending.Remove(f)
+	posting, cancel := context.WithCancel(c.ctx)
+	started := c.work.Go(func() {
+		defer cancel()
+		if err := c.put(posting, out, f); err != nil {
+			c.pending.Settle(f, err)
+		}
+	})
+	if !started {
+		cancel()
+		return nil, wire.ErrClosed(c.remote.String())
+	}
+	answer, err := f.Wait(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		cancel()
+		c.abandon(f)
+	case posting.Err() == nil:
+		time.AfterFunc(drainTime, cancel)
+	}
+	return answer, err
+}
+
+// put POSTs the request of f, whose answer is looked for in the response too: some
+// servers give it there, and not on the stream. Anything else there means nothing in
+// this transport.
+func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingRequest) error {
+	resp, err := c.take(ctx, m, m.Method)
+	if err != nil {
+		return err
+	}
+	if mediaType(resp) != mcp.TypeJSON {
+		discard(resp)
+		return nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := c.readJSON(resp)
+	if err != nil {
+		return nil // it may come on the stream
+	}
+	answer, err := mcp.Parse(body)
+	if err != nil || answer.Kind() != mcp.Response || !c.pending.DeliverTo(f, answer) {
+		c.log.Debug("what a POST was answered with is passed over: the answer comes on the stream", "method", f.Method)
+	}
+	return nil
+}
+
+// post POSTs one message that has no answer.
+func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
+	resp, err := c.take(ctx, m, what)
+	if err == nil {
+		discard(resp)
+	}
+	return err
+}
+
+// take POSTs one message; the response says that the server took it.
+func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.Response, error) {
+	h := http.Header{}
+	c.mu.Lock()
+	version := c.version
+	c.mu.Unlock()
+	if version != "" {
+		h.Set(mcp.HeaderVersion, string(version))
+	}
+	resp, err := c.remote.post(ctx, c.endpoint, h, m)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 != 2 {
+		refused := c.refused(resp, what)
+		if version == "" || !refused.meansSessionGone() {
+			return nil, refused.err()
+		}
+		// The stream may be open still, but nothing comes on it any more.
+		err := wire.SessionNotFound(c.remote.String())
+		c.lose(err)
+		return nil, err
+	}
+	return resp, nil
+}
+
+// read handles what comes on the stream until it ends; then everything that
+// waits fails.
+func (c *sseConn) read(s *eventStream) {
+	err := c.readEvents(s)
+	_ = s.body.Close()
+	closed := c.ctx.Err() != nil
+	if closed {
+		err = wire.ErrClosed(c.remote.String())
+	} else {
+		err = wire.ServerGone("the server at %s ended its event stream before it answered: %v", c.remote, err)
+		c.log.Info("the session ended", "error", err)
+	}
+	c.pending.Fail(err)
+	c.end.Do(func() { close(c.done) })
+	c.stop()
+	c.serverRequests.Stop()
+}
+
+func (c *sseConn) readEvents(s *eventStream) error {
+	for {
+		ev, err := s.events.Next()
+		if errors.Is(err, io.EOF) {
+			return errors.New("end of stream")
+		}
+		if err != nil {
+			return withoutURL(err)
+		}
+		switch {
+		case ev.Name == mcp.EventEndpoint:
+			c.log.Warn("the server named a second endpoint; it is ignored")
+		case ev.Name != mcp.EventMessage || len(ev.Data) == 0:
+		default:
+			if err := c.handle(ev.Data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// handle does what one message of the server asks for. A message that cannot be
+// read and may have been anybody's answer is an error: nobody should wait for an
+// answer that has come and gone.
+func (c *sseConn) handle(data []byte) error {
+	m, err := mcp.Parse(data)
+	if err != nil && c.pending.Unreadable(data, err, nil) {
+		c.log.Warn("the server sent something that is not a JSON-RPC message", "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("it sent something that is not a JSON-RPC message: %w", err)
+	}
+	switch m.Kind() {
+	case mcp.Response:
+		if !c.pending.Deliver(m) {
+			c.log.Warn("the server answered a request that does not wait", "id", m.ID.String())
+		}
+	case mcp.Notification:
+		if m.Method == mcp.NotificationCancelled {
+			c.serverRequests.Cancel(m)
+		} else if !c.pending.Notify(m) {
+			c.peer.Notify(m)
+		}
+	case mcp.Request:
+		return c.serverRequests.Start(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+			return c.pending.SendServerRequest(ctx, q, c.peer)
+		})
+	}
+	return nil
+}
+
+// Close ends the stream, which is what ends the session. What is in flight
+// fails.
+func (c *sseConn) Close() error {
+	c.shut.Do(func() {
+		c.pending.Fail(wire.ErrClosed(c.remote.String()))
+		c.farewells.Close()
+		c.stop()
+		c.serverRequests.Close()
+		c.work.Close()
+	})
+	return nil
+}

@@ -1,0 +1,51 @@
+package httpconn
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// aboutAccess: the refusal is about who asks, or where; whatever else it says
+// comes from somebody in front of the server.
+func (f *refusal) aboutAccess() bool {
+	return f.status == http.StatusUnauthorized || f.status == http.StatusForbidden || f.status/100 == 3
+}
+
+// isAnswer reports whether the JSON-RPC error in the refusal is an answer to the
+// request with the id by a server of the stateless era, whose errors come with
+// statuses of their own (MCP 2026-07-28, Streamable HTTP: 400 for -32020 to
+// -32022 and invalid params, 404 for an unknown method). Servers of the session
+// era refuse a request without a session in many ways, most of them with 400 or
+// 404 and a code of their own, some with the request's id, most without or with
+// a made-up one.
+func (f *refusal) isAnswer(id mcp.ID) bool {
+	if f.rpc == nil || !f.rpc.ID.Means(id) && !f.rpc.ID.IsZero() {
+		return false
+	}
+	switch code := f.rpc.Error.Code; {
+	case wire.IsStatelessCode(code):
+		return true
+	case !wire.IsEraStatus(f.status):
+		return true
+	case f.rpc.ID.IsZero():
+		return code == mcp.CodeMethodNotFound || code == mcp.CodeInvalidParams
+	default:
+		return code > -32000 || code <= -32020 // -32000 to -32019 are the session era's
+	}
+}
+
+// meansNoSessions: the server says in words of the stateless era that it speaks no
+// version of the other, or misses the headers that requests have in that era alone.
+func (f *refusal) meansNoSessions() bool {
+	if f.rpc == nil || f.status != http.StatusBadRequest {
+		return false
+	}
+	if f.rpc.Error.Code == mcp.CodeHeaderMismatch {
+		return true
+	}
+	supported, ok := wire.SupportedVersions(f.rpc.Error)
+	return ok && slices.ContainsFunc(supported, mcp.Version.IsStateless) && !slices.ContainsFunc(supported, mcp.Version.IsSession)
+}

@@ -1,0 +1,176 @@
+package paramheader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Bounds on what is remembered of tools, and on asking for them.
+const (
+	maxTools     = 10_000
+	maxToolName  = 256
+	maxToolPages = 100
+	listTime     = 30 * time.Second
+	// relistTime is how long a tool that is on no list is not looked for again:
+	// clients call what does not exist.
+	relistTime = time.Minute
+)
+
+// Cache remembers what tools want in headers, of one principal: a list may
+// differ by who asks (MCP 2026-07-28, Tools).
+type Cache struct {
+	log     *slog.Logger
+	listing singleflight.Group
+
+	mu     sync.Mutex
+	known  map[string][]definition
+	listed time.Time // when the whole list was read
+	serial int       // of forget
+}
+
+func NewCache(log *slog.Logger) *Cache {
+	return &Cache{log: log, known: map[string][]definition{}}
+}
+
+// Forget: the list has changed.
+func (t *Cache) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.listed = map[string][]definition{}, time.Time{}
+	t.serial++
+}
+
+// Definitions is what the tool wants in headers. list reads all tools: it is
+// called when this one is not known, or afresh.
+func (t *Cache) Definitions(ctx context.Context, name string, afresh bool, list func(context.Context) error) ([]definition, error) {
+	t.mu.Lock()
+	definitions, known := t.known[name]
+	recent := time.Since(t.listed) < relistTime
+	t.mu.Unlock()
+	if !afresh && (known || recent) {
+		return definitions, nil
+	}
+	_, err := wire.Shared(ctx, &t.listing, "", listTime, func(ctx context.Context) (any, error) { return nil, list(ctx) })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		// The server says what is missing, if it is.
+		t.log.Debug("the tools cannot be listed, so none of their arguments is known to belong into headers", "error", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[name], nil
+}
+
+// List reads all pages of tools/list, each by ask.
+func (t *Cache) List(ask func(params json.RawMessage) (*mcp.Message, error)) error {
+	t.mu.Lock()
+	serial := t.serial
+	t.mu.Unlock()
+	known := map[string][]definition{}
+	var cursor json.RawMessage
+	for range maxToolPages {
+		params := json.RawMessage(`{}`)
+		if cursor != nil {
+			params = append(append([]byte(`{"cursor":`), cursor...), '}')
+		}
+		answer, err := ask(params)
+		if err != nil {
+			return err
+		}
+		if answer.Error != nil {
+			return answer.Error
+		}
+		if _, err := t.read(answer.Result, known); err != nil {
+			return err
+		}
+		next, found, err := mcp.LookupString(answer.Result, "nextCursor")
+		if err != nil {
+			return err
+		}
+		if !found {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.serial == serial {
+				t.known, t.listed = known, time.Now()
+			}
+			return nil
+		}
+		if cursor, err = json.Marshal(next); err != nil {
+			return err
+		}
+	}
+	return errors.New("the list of tools does not end")
+}
+
+// Pass remembers the tools of an answer on its way to a client, and takes those
+// out whose definitions are invalid, as a client must (MCP 2026-07-28, Streamable
+// HTTP).
+func (t *Cache) Pass(answer *mcp.Message) (*mcp.Message, error) {
+	known := map[string][]definition{}
+	result, err := t.read(answer.Result, known)
+	if err != nil {
+		return nil, wire.ServerGone("the server's answer to tools/list cannot be read: %v", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, definitions := range known {
+		if _, there := t.known[name]; there || len(t.known) < maxTools {
+			t.known[name] = definitions
+		}
+	}
+	return mcp.NewResult(answer.ID, result), nil
+}
+
+// read adds the tools of a ListToolsResult to known, and returns the result
+// without those that are invalid.
+func (t *Cache) read(result json.RawMessage, known map[string][]definition) (json.RawMessage, error) {
+	raw, found, err := mcp.Lookup(result, "tools")
+	if err != nil || !found {
+		return result, err
+	}
+	var tools []json.RawMessage
+	if err := json.Unmarshal(raw, &tools); err != nil {
+		return nil, err
+	}
+	valid := make([]json.RawMessage, 0, len(tools))
+	for _, tool := range tools {
+		name, schema, err := toolOf(tool)
+		var definitions []definition
+		if err == nil {
+			definitions, err = ReadSchema(schema)
+		}
+		if err != nil {
+			t.log.Warn("a tool is left out of the list, because what it wants in headers cannot be understood", "tool", wire.Printable(name), "error", wire.Printable(err.Error()))
+			continue
+		}
+		valid = append(valid, tool)
+		if len(known) < maxTools && len(name) <= maxToolName {
+			known[name] = definitions
+		}
+	}
+	if len(valid) == len(tools) {
+		return result, nil
+	}
+	if raw, err = json.Marshal(valid); err != nil {
+		return nil, err
+	}
+	return mcp.Replace(result, raw, "tools")
+}
+
+func toolOf(tool json.RawMessage) (name string, schema json.RawMessage, err error) {
+	if name, _, err = mcp.LookupString(tool, "name"); err == nil {
+		schema, _, err = mcp.Lookup(tool, "inputSchema")
+	}
+	return name, schema, err
+}

@@ -1,0 +1,199 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// conn is one session on a process of the server.
+type conn struct {
+	exchange.ConnDefaults
+	backend *Pool
+	client  *exchange.Client
+	session exchange.Peer
+	info    json.RawMessage
+
+	// ctx ends when the session does, and with it what it has in flight.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+
+	// moving is held while a process of its own is started for the session.
+	moving chan struct{}
+
+	mu      sync.Mutex
+	over    bool
+	shared  bool // its requests are of several clients
+	process *process
+}
+
+func newConn(b *Pool, client *exchange.Client, session exchange.Peer) *conn {
+	c := &conn{
+		backend: b, client: client, session: wire.OrNoPeer(session),
+		done: make(chan struct{}), moving: make(chan struct{}, 1),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// settle makes p the process of a new session.
+func (c *conn) settle(p *process) {
+	c.info = p.info
+	c.mu.Lock()
+	c.process = p
+	c.mu.Unlock()
+	if p.over() { // it ended before it was the session's
+		c.lose(p)
+	}
+}
+
+// Share says that the requests in the session are of several clients, also when it
+// has a process of its own. It is called before the first of them.
+func (c *conn) Share() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared = true
+	if c.process.shared == nil {
+		c.process.pending.Shared.Store(true)
+	}
+}
+
+// errSessionClosed is what a request gets whose session was closed meanwhile.
+var errSessionClosed = wire.ServerGone("the session was closed before the server answered")
+
+// ServerInfo is the server's InitializeResult, raw.
+func (c *conn) InitializeResult() json.RawMessage { return c.info }
+
+// Done is closed when the session's process has ended, and by Close.
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+// Do plays out one exchange.
+func (c *conn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	if needsOwnProcess(x.Request) {
+		if err := c.move(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, err := c.use()
+	if err != nil {
+		return nil, err
+	}
+	defer c.backend.release(p)
+	answer, _, err := p.play(ctx, x)
+	return answer, err
+}
+
+// Notify passes a client's notification to the server.
+func (c *conn) Notify(ctx context.Context, m *mcp.Message) error {
+	p, err := c.use()
+	if err != nil {
+		return err
+	}
+	defer c.backend.release(p)
+	return p.send(ctx, m)
+}
+
+// use returns the session's process, which stays until it is released.
+func (c *conn) use() (*process, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil, context.Cause(c.ctx)
+	}
+	c.backend.mu.Lock()
+	defer c.backend.mu.Unlock()
+	c.process.users++
+	return c.process, nil
+}
+
+// move gives the session a process of its own, unless it has one. Requests in
+// flight are answered by the process they were sent to.
+func (c *conn) move(ctx context.Context) error {
+	select {
+	case c.moving <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.moving }()
+	c.mu.Lock()
+	alone := c.process.shared == nil
+	c.mu.Unlock()
+	if alone {
+		return nil
+	}
+	own, err := c.backend.begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before, over := c.process, c.over
+	if !over {
+		own.pending.Shared.Store(c.shared)
+		c.process = own
+	}
+	c.mu.Unlock()
+	if over {
+		own.end(errSessionClosed)
+		return context.Cause(c.ctx)
+	}
+	c.leave(before)
+	if own.over() { // lose came before own was the session's
+		c.lose(own)
+		return own.why
+	}
+	return nil
+}
+
+// leave takes the session off p.
+func (c *conn) leave(p *process) {
+	c.backend.mu.Lock()
+	delete(p.sessions, c)
+	c.backend.mu.Unlock()
+	c.backend.release(p)
+}
+
+// lose ends the session because p, if it still is its process, has ended.
+func (c *conn) lose(p *process) { c.finish(p, p.why) }
+
+// finish ends the session once and returns the process it was on. only, if not
+// nil, is the one it must be on.
+func (c *conn) finish(only *process, why error) *process {
+	c.mu.Lock()
+	if c.over || only != nil && c.process != only {
+		c.mu.Unlock()
+		return nil
+	}
+	c.over = true
+	c.cancel(why) // whoever sees that it is over also finds out why
+	p := c.process
+	c.mu.Unlock()
+	close(c.done)
+	return p
+}
+
+// Close ends the session and what it has in flight, and its process if it has
+// one of its own; then it returns when that has ended.
+func (c *conn) Close() error {
+	p := c.finish(nil, errSessionClosed)
+	if p == nil {
+		c.mu.Lock()
+		p = c.process
+		c.mu.Unlock()
+	} else {
+		c.leave(p)
+	}
+	if p.shared == nil {
+		p.farewells.Close()
+		p.end(errSessionClosed)
+		<-p.ended
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package stdio
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/guest"
+)
+
+// Defaults of [Config].
+const (
+	defaultMaxProcesses = 32
+	defaultQueueTimeout = 30 * time.Second
+	defaultLinger       = time.Second
+	// defaultStatelessLinger: clients of the stateless era come without a session
+	// that would hold their process, so the time between two calls of one client
+	// is a pause, not an end. A minute spans the pauses of a conversation, and a
+	// process that lingers makes way for one that is wanted.
+	defaultStatelessLinger = time.Minute
+	defaultBabble          = 15 * time.Second
+	// maxQueue bounds how many sessions may wait for a process.
+	maxQueue = 256
+)
+
+// Config says how to run a stdio server.
+type Config struct {
+	// Spawn starts one process of the server.
+	Spawn func(ctx context.Context) (guest.Process, error)
+	// MaxProcesses bounds the processes that exist at any time; 0 means 32.
+	MaxProcesses int
+	// QueueTimeout is how long a session waits for a process when all are in
+	// use; 0 means 30 seconds.
+	QueueTimeout time.Duration
+	// Linger is how long a shared process stays after its last session; 0 means
+	// one second.
+	Linger time.Duration
+	// StatelessLinger is how long a process for clients of the stateless era stays
+	// after its last exchange; 0 means one minute.
+	StatelessLinger time.Duration
+	// Babble is how long a process may be silent that has written something to
+	// its standard output, but no message yet; then it is taken for a program
+	// that does not speak MCP there, and is ended with [ErrNoProtocolOutput]. 0 means 15
+	// seconds.
+	Babble time.Duration
+	// Stray receives the first lines of a process's standard output that are
+	// not messages: they are for a person who wonders why nothing works. It may
+	// be nil, and is written to by several goroutines.
+	Stray io.Writer
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// NewPool makes the pool of a server's processes.
+func NewPool(cfg Config) *Pool {
+	if cfg.MaxProcesses <= 0 {
+		cfg.MaxProcesses = defaultMaxProcesses
+	}
+	if cfg.QueueTimeout <= 0 {
+		cfg.QueueTimeout = defaultQueueTimeout
+	}
+	if cfg.Linger <= 0 {
+		cfg.Linger = defaultLinger
+	}
+	if cfg.StatelessLinger <= 0 {
+		cfg.StatelessLinger = defaultStatelessLinger
+	}
+	if cfg.Babble <= 0 {
+		cfg.Babble = defaultBabble
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Pool{
+		cfg:       cfg,
+		slots:     make(chan struct{}, cfg.MaxProcesses),
+		makeRoom:  func() {},
+		shared:    map[sharing]*sharedProcess{},
+		processes: map[*process]struct{}{},
+	}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	return b
+}
+
+// Pool keeps the processes of one server.
+type Pool struct {
+	exchange.BackendDefaults
+	cfg Config
+	// slots holds a token for every process, from before it is started until it
+	// has ended.
+	slots   chan struct{}
+	waiting atomic.Int64
+	// makeRoom ends a call that waits for its client (exchange.Backend, SetEvictor).
+	makeRoom func()
+
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+	work wire.Group // one for each process, and for each start of a shared one
+
+	// mu also guards the processes' users and sessions.
+	mu        sync.Mutex
+	closed    bool
+	shared    map[sharing]*sharedProcess
+	processes map[*process]struct{}
+}
+
+func (b *Pool) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+	key, mayShare, err := sharingOf(client)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(b, client, session)
+	var p *process
+	if mayShare {
+		p, err = b.join(ctx, key, client, func(p *process) { p.admit(c) })
+	} else {
+		p, err = b.begin(ctx, c)
+	}
+	if err != nil {
+		c.cancel(err)
+		return nil, err
+	}
+	c.settle(p)
+	return c, nil
+}
+
+// begin starts a process of c's own.
+func (b *Pool) begin(ctx context.Context, c *conn) (*process, error) {
+	p, err := b.start(ctx, c.client, c.session, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.over() {
+		return nil, p.why
+	}
+	p.admit(c)
+	return p, nil
+}
+
+// start starts a process and performs the handshake on behalf of client, unless
+// the process is of the stateless era, which has none. com is nil for a process
+// of one session, whose Peer is then session.
+func (b *Pool) start(ctx context.Context, client *exchange.Client, session exchange.Peer, com *sharedProcess) (*process, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.ctx, func() { cancel(wire.ErrStopped) })()
+	// Close waits for what is being started, too.
+	if !b.work.Enter() {
+		return nil, wire.ErrStopped
+	}
+	defer b.work.Leave()
+	if err := b.takeSlot(ctx); err != nil {
+		return nil, err
+	}
+	server, err := b.cfg.Spawn(ctx)
+	if err != nil {
+		<-b.slots
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, wire.ServerGone("the server could not be started: %v", err)
+	}
+	p := newProcess(b, server, session, com)
+	if !b.work.Go(p.run) {
+		p.serverRequests.Close()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			b.cfg.Log.Error("the server's process could not be stopped", "error", err)
+		}
+		<-b.slots
+		return nil, wire.ErrStopped
+	}
+	b.mu.Lock()
+	b.processes[p] = struct{}{}
+	closed := b.closed
+	b.mu.Unlock()
+	if closed {
+		p.end(wire.ErrStopped)
+		return nil, wire.ErrStopped
+	}
+	if p.isStateless() {
+		return p, nil
+	}
+	err = wire.WithinHandshakeTimeout(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client) })
+	if err != nil {
+		p.end(err)
+		return nil, err
+	}
+	return p, nil
+}
+
+// takeSlot waits until there may be one more process.
+func (b *Pool) takeSlot(ctx context.Context) error {
+	select {
+	case b.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	b.evict()
+	defer b.waiting.Add(-1)
+	if b.waiting.Add(1) > maxQueue {
+		return wire.ServerGone("all %d server processes of this workload are in use and %d sessions wait for one already; try again later", b.cfg.MaxProcesses, maxQueue)
+	}
+	timeout := time.NewTimer(b.cfg.QueueTimeout)
+	defer timeout.Stop()
+	patience := time.NewTicker(b.cfg.QueueTimeout / 120)
+	defer patience.Stop()
+	for {
+		select {
+		case b.slots <- struct{}{}:
+			return nil
+		case <-patience.C:
+			if b.ending() < b.waiting.Load() {
+				b.makeRoom()
+			}
+		case <-timeout.C:
+			return wire.ServerGone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ending counts the processes whose places become free soon: for who waits for one of
+// these, nobody else has to go.
+func (b *Pool) ending() (n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p := range b.processes {
+		if p.over() {
+			n++
+		}
+	}
+	return n
+}
+
+// Stateless is the way to the server in the stateless era.
+func (b *Pool) Stateless() wire.Stateless { return stateless{b} }
+
+// Waiting is the number of sessions that wait for a process.
+func (b *Pool) Waiting() int { return int(b.waiting.Load()) }
+
+// SetEvictor implements [exchange.Backend].
+func (b *Pool) SetEvictor(evict func()) { b.makeRoom = evict }
+
+// lost forgets a process that is ending and tells its sessions.
+func (b *Pool) lost(p *process) {
+	b.mu.Lock()
+	sessions := p.sessions
+	p.sessions = nil
+	if p.shared != nil {
+		b.withdraw(p.shared)
+	}
+	b.mu.Unlock()
+	for c := range sessions {
+		c.lose(p)
+	}
+}
+
+// ended frees the place of a process that exists no more.
+func (b *Pool) ended(p *process) {
+	b.mu.Lock()
+	delete(b.processes, p)
+	b.mu.Unlock()
+	<-b.slots
+}
+
+// Close ends every process and waits for it.
+func (b *Pool) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	all := make([]*process, 0, len(b.processes))
+	for p := range b.processes {
+		all = append(all, p)
+	}
+	b.mu.Unlock()
+	b.stop(wire.ErrStopped)
+	for _, p := range all {
+		p.end(wire.ErrStopped)
+	}
+	b.work.Close()
+	return nil
+}

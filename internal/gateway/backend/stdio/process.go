@@ -1,0 +1,329 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/correlate"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+const (
+	// stopTime bounds the end of a process, which takes its own grace, SIGTERM
+	// and SIGKILL.
+	stopTime = 10 * time.Second
+	// exitTime is how long a process whose output has ended may take to end
+	// itself, so that we can say how it ended.
+	exitTime = 2 * time.Second
+	// maxAbandoned bounds the cancelled requests of a shared process whose
+	// answers are still expected.
+	maxAbandoned = 256
+)
+
+// process is one process of a stdio server, after or in its handshake.
+type process struct {
+	backend *Pool
+	server  guest.Process
+	log     *slog.Logger
+	early   *earlyOutput
+	shared  *sharedProcess // nil for a process of one session
+	session exchange.Peer  // that session's, else nil
+
+	info    json.RawMessage // the InitializeResult; set by the handshake
+	version atomic.Pointer[mcp.Version]
+
+	pending        *correlate.RequestTable
+	serverRequests *correlate.ServerRequests
+	outbox         chan []byte
+	work           wire.Group
+	farewells      wire.Group // what the server is still to be told before its input ends
+	abandoned      atomic.Int64
+	stateless      statelessState // of a process of the stateless era
+	// complained: it has been said that the server answers without an id.
+	complained atomic.Bool
+
+	once    sync.Once
+	why     error         // set before closing is closed
+	closing chan struct{} // nothing is sent or received any more
+	stopped chan struct{} // the process has ended
+	exited  chan struct{} // ... and exit says how
+	exit    error
+	ended   chan struct{} // nothing of it is left
+
+	// Guarded by backend.mu. A session counts as a user, and so does each of its
+	// requests: a session that moved away may still wait for an answer here.
+	users    int
+	sessions map[*conn]struct{}
+}
+
+func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *sharedProcess) *process {
+	p := &process{
+		backend: b, server: server, shared: com, session: session, log: b.cfg.Log,
+		pending: correlate.NewRequestTable(com != nil), outbox: make(chan []byte),
+		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+		sessions: map[*conn]struct{}{},
+	}
+	p.pending.Stateless = p.isStateless()
+	p.stateless.subscriptions = newSubscriptions(p)
+	p.serverRequests = correlate.NewServerRequests(p.sendAnswer)
+	p.early = newEarlyOutput(server.Stdout(), b.cfg.Babble, p.giveUp)
+	return p
+}
+
+// admit makes c one of p's sessions. The caller holds backend.mu and knows that
+// p is not over.
+func (p *process) admit(c *conn) {
+	p.sessions[c] = struct{}{}
+	p.users++
+}
+
+// over reports whether p is ending or has ended; why says why.
+func (p *process) over() bool {
+	select {
+	case <-p.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// run is the process's life.
+func (p *process) run() {
+	go func() {
+		p.exit = p.server.Wait()
+		close(p.exited)
+	}()
+	p.work.Go(p.write)
+	p.fail(p.diagnose(p.read()))
+	p.early.settle()
+	<-p.stopped
+	p.serverRequests.Close()
+	p.work.Close()
+	p.farewells.Close()
+	p.backend.ended(p)
+	close(p.ended)
+}
+
+// fail is end for a process that ended by itself, or did what is no way to go on; it
+// is noted for whoever looks after the server. That all of them are gone because their
+// container is, its owner notes.
+func (p *process) fail(why error) {
+	if !p.end(why) || p.isStateless() && !p.stateless.used.Load() {
+		return
+	}
+	select {
+	case <-p.exited:
+		if errors.Is(p.exit, guest.ErrLineLost) {
+			return
+		}
+	default:
+	}
+	p.log.Warn("a server process ended", "reason", why)
+}
+
+// end ends the process; why is what everybody who waits for it is told. It does
+// not wait. It reports whether the process was not ending already.
+func (p *process) end(why error) (first bool) {
+	p.once.Do(func() {
+		first = true
+		p.why = why
+		close(p.closing)
+		p.pending.Fail(why)
+		p.serverRequests.Stop()
+		p.backend.lost(p)
+		go func() {
+			defer close(p.stopped)
+			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+			defer cancel()
+			if err := p.server.Stop(ctx); err != nil {
+				p.log.Error("the server's process could not be stopped", "error", err)
+				return
+			}
+			<-p.exited
+		}()
+	})
+	return first
+}
+
+// diagnose turns the end of a stream into the reason a person needs: a process
+// that ended is one for both streams.
+func (p *process) diagnose(err error) error {
+	var rpc *mcp.Error
+	if errors.As(err, &rpc) {
+		return err // the reason already
+	}
+	timeout := time.NewTimer(exitTime)
+	defer timeout.Stop()
+	select {
+	case <-p.exited:
+	case <-p.closing:
+		return p.why
+	case <-timeout.C:
+		return wire.ServerGone("the server's process was ended because it closed its output (%v)", err)
+	}
+	switch {
+	case errors.Is(p.exit, guest.ErrLineLost):
+		return wire.ServerGone("the server is gone: %v", p.exit)
+	case p.exit != nil:
+		return wire.ServerGone("the server's process ended: %v", p.exit)
+	default:
+		return wire.ServerGone("the server's process ended: exit status 0")
+	}
+}
+
+// handshake initializes the server on behalf of client (MCP, Lifecycle,
+// Initialization).
+func (p *process) handshake(ctx context.Context, client *exchange.Client) error {
+	init, err := wire.InitializeRequest(client)
+	if err != nil {
+		return err
+	}
+	f, out, err := p.pending.Add(&exchange.Exchange{Client: client, Request: init, Peer: p.session})
+	if err != nil {
+		return err
+	}
+	defer p.pending.Remove(f)
+	if err := p.send(ctx, out); err != nil {
+		return err
+	}
+	answer, err := f.Wait(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	version, err := wire.NegotiatedVersion("the server", answer)
+	if err != nil {
+		return err
+	}
+	p.version.Store(&version)
+	p.info = answer.Result
+	return p.send(ctx, wire.InitializedNotification())
+}
+
+// play plays x out. ctx ends when the client cancels or goes away. sent reports
+// whether the server may have got the request.
+func (p *process) play(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
+	line := wire.NewCallPeer(x.Peer)
+	defer line.Detach()
+	f, out, err := p.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
+	if err != nil {
+		return nil, false, err
+	}
+	if err := p.send(ctx, out); err != nil {
+		p.pending.Remove(f)
+		return nil, false, err
+	}
+	answer, err = f.Wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		if p.pending.Has(f) {
+			p.abandon(f)
+		}
+		return nil, true, context.Cause(ctx)
+	}
+	return answer, true, err
+}
+
+// abandon tells the server that nobody waits for f any more. Among requests of
+// several clients f stays in the table for a while, without its client: what the server
+// still says about it must not look as if it were about the one other request
+// in flight.
+func (p *process) abandon(f *correlate.PendingRequest) {
+	switch {
+	case !p.pending.Shared.Load():
+		p.pending.Remove(f)
+	case p.abandoned.Add(1) > maxAbandoned:
+		p.abandoned.Add(-1)
+		p.pending.Orphan(f, time.Now().Add(wire.AbandonTimeout))
+	default:
+		time.AfterFunc(wire.AbandonTimeout, func() {
+			p.abandoned.Add(-1)
+			p.pending.Remove(f)
+		})
+	}
+	p.farewells.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), wire.FarewellTimeout)
+		defer cancel()
+		err := p.send(ctx, f.Cancelled())
+		if err == nil {
+			err = p.flush(ctx)
+		}
+		if err != nil && !p.over() {
+			p.log.Warn("the server was not told of a cancelled request", "method", f.Method, "error", err)
+		}
+	})
+}
+
+// handle is what the reader does with each message. It must not wait.
+func (p *process) handle(m *mcp.Message) {
+	if p.over() {
+		return
+	}
+	switch m.Kind() {
+	case mcp.Response:
+		switch {
+		case p.pending.Deliver(m):
+		case wire.IsUnidentified(m) && !p.complained.Swap(true):
+			p.log.Warn("the server could not read a message, or does not say which it answers", "error", wire.Printable(m.Error.Message), "code", m.Error.Code)
+		default:
+			p.log.Debug("an answer of the server is for no request, or came too late", "id", m.ID.String())
+		}
+	case mcp.Request:
+		if err := p.serverRequests.Start(m, p.ask); err != nil {
+			p.fail(err)
+		}
+	case mcp.Notification:
+		p.notify(m)
+	}
+}
+
+func (p *process) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	if p.isStateless() {
+		return nil, errNoQuestions
+	}
+	if p.shared != nil {
+		return nil, wire.NotDeclared(q)
+	}
+	return p.pending.SendServerRequest(ctx, q, p.session)
+}
+
+func (p *process) notify(m *mcp.Message) {
+	switch {
+	case p.isStateless():
+		p.notifyStateless(m)
+	case m.Method == mcp.NotificationCancelled:
+		p.serverRequests.Cancel(m)
+	case p.pending.Notify(m):
+	case p.shared == nil:
+		p.session.Notify(m)
+	case strings.HasSuffix(m.Method, "/list_changed"):
+		p.backend.mu.Lock()
+		sessions := make([]*conn, 0, len(p.sessions))
+		for c := range p.sessions {
+			sessions = append(sessions, c)
+		}
+		p.backend.mu.Unlock()
+		for _, c := range sessions {
+			c.session.Notify(m)
+		}
+	default:
+		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told", "method", wire.Printable(m.Method))
+	}
+}
+
+// sendAnswer sends what came of a question of the server.
+func (p *process) sendAnswer(ctx context.Context, m *mcp.Message) {
+	if err := p.send(ctx, m); err != nil && !p.over() {
+		p.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	}
+}

@@ -1,0 +1,290 @@
+package translate
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Down serves clients of the session era at a server of the stateless
+// era. The server knows of no sessions: what a client expects of one is kept
+// here, and what sessions of one principal can share is shared in a [principalSession].
+type Down struct {
+	stateless  wire.Stateless
+	http       bool
+	log        *slog.Logger
+	lastID     atomic.Int64                                 // of requests of our own
+	eraChanged func(context.Context, *exchange.Client) bool // the server keeps sessions now
+
+	mu         sync.Mutex
+	closed     bool
+	principals map[string]*principalSession // by principal
+}
+
+// NewDown serves clients at m. http is set when requests to the server have
+// headers. turned reports whether the server keeps sessions now.
+func NewDown(m wire.Stateless, http bool, turned func(context.Context, *exchange.Client) bool, log *slog.Logger) *Down {
+	return &Down{stateless: m, http: http, eraChanged: turned, log: log, principals: map[string]*principalSession{}}
+}
+
+// newID is an id that no client has for a request of its own, unless it tries to.
+func (s *Down) newID() mcp.ID {
+	return mcp.StringID("toolhaven-" + strconv.FormatInt(s.lastID.Add(1), 10))
+}
+
+// enter returns the room of a principal; the caller must leave it.
+func (s *Down) enter(principal string) (*principalSession, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, wire.ErrStopped
+	}
+	r := s.principals[principal]
+	if r == nil {
+		r = newPrincipalSession(s, principal)
+		s.principals[principal] = r
+	}
+	r.users++
+	return r, nil
+}
+
+// leave closes the room behind the last one.
+func (s *Down) leave(r *principalSession) {
+	s.mu.Lock()
+	r.users--
+	last := r.users == 0
+	if last && s.principals[r.principal] == r {
+		delete(s.principals, r.principal)
+	}
+	s.mu.Unlock()
+	if last {
+		r.close()
+	}
+}
+
+// Close ends what is done for all sessions; each is closed by its front.
+func (s *Down) Close() {
+	s.mu.Lock()
+	s.closed = true
+	rooms := s.principals
+	s.principals = map[string]*principalSession{}
+	s.mu.Unlock()
+	for _, r := range rooms {
+		r.close()
+	}
+}
+
+// downConn is the session of one client.
+type downConn struct {
+	clients      *Down
+	principal    *principalSession
+	client       *exchange.Client
+	session      exchange.Peer
+	introduction wire.ClientMeta
+	info         json.RawMessage // InitializeResult
+	declared     declared        // of the server
+
+	ctx  context.Context // ends with the session
+	stop context.CancelCauseFunc
+	once sync.Once
+
+	mu    sync.Mutex
+	level string // what the client set, "" for nothing
+}
+
+// errSessionClosed ends what is in flight when the session does.
+var errSessionClosed = &mcp.Error{Code: mcp.CodeServerGone, Message: "the session was closed"}
+
+// Open begins a session for a client of the session era. info is the server's
+// DiscoverResult.
+func (s *Down) Open(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+	c := &downConn{clients: s, client: client, session: wire.OrNoPeer(session)}
+	var err error
+	if c.info, c.declared, err = initializeResult(info, client.Version); err != nil {
+		return nil, wire.ServerGone("the server's answer to server/discover cannot be read: %v", err)
+	}
+	// Tasks of 2026-07-28 have results that a client of this era cannot read.
+	capabilities, err := mcp.Without(client.Capabilities, func(key string) bool { return key == "io.modelcontextprotocol/tasks" }, "extensions")
+	if err != nil {
+		return nil, err
+	}
+	c.introduction = wire.NewClientMeta(&exchange.Client{Capabilities: capabilities, Info: client.Info})
+	if c.principal, err = s.enter(client.Principal); err != nil {
+		return nil, err
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// declared is what of the server's capabilities decides here.
+type declared struct {
+	logging, subscribe bool
+	lists              wire.Filter // whose changes it announces
+}
+
+// initializeResult is the answer to initialize, made of the answer to
+// server/discover.
+func initializeResult(discovered json.RawMessage, version mcp.Version) (json.RawMessage, declared, error) {
+	var d declared
+	capabilities, found, err := mcp.Lookup(discovered, "capabilities")
+	if err != nil {
+		return nil, d, err
+	}
+	if !found {
+		capabilities = json.RawMessage(`{}`)
+	}
+	if _, d.logging, err = mcp.Lookup(capabilities, "logging"); err != nil {
+		return nil, d, err
+	}
+	for _, flag := range []struct {
+		value         *bool
+		feature, name string
+	}{
+		{&d.subscribe, "resources", "subscribe"},
+		{&d.lists.ToolsListChanged, "tools", "listChanged"},
+		{&d.lists.PromptsListChanged, "prompts", "listChanged"},
+		{&d.lists.ResourcesListChanged, "resources", "listChanged"},
+	} {
+		raw, _, err := mcp.Lookup(capabilities, flag.feature, flag.name)
+		if err != nil {
+			return nil, d, err
+		}
+		*flag.value = string(raw) == "true"
+	}
+	server, found, err := mcp.Lookup(discovered, "_meta", mcp.MetaServerInfo)
+	if err != nil {
+		return nil, d, err
+	}
+	if !found {
+		server = wire.OwnClient().Info // it SHOULD say, and the session era demands it
+	}
+	if !version.IsSession() {
+		version = mcp.LatestSession
+	}
+	out := append([]byte(`{"protocolVersion":"`+string(version)+`","capabilities":`), capabilities...)
+	out = append(append(out, `,"serverInfo":`...), server...)
+	instructions, found, err := mcp.Lookup(discovered, "instructions")
+	if err != nil {
+		return nil, d, err
+	}
+	if found && instructions[0] == '"' {
+		out = append(append(out, `,"instructions":`...), instructions...)
+	}
+	return append(out, '}'), d, nil
+}
+
+func (c *downConn) InitializeResult() json.RawMessage { return c.info }
+
+// Done is closed by Close, and when the server keeps sessions since it started anew:
+// there is none at it that could end.
+func (c *downConn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Notify drops what the client says: nothing of it exists in the stateless era,
+// in which the server knows of no client that could have other roots now, and
+// asks nothing that could make progress.
+func (c *downConn) Notify(context.Context, *mcp.Message) error { return nil }
+
+// Close ends the session and what is in flight.
+func (c *downConn) Close() error {
+	c.once.Do(func() {
+		c.stop(errSessionClosed)
+		c.principal.remove(c)
+		c.clients.leave(c.principal)
+	})
+	return nil
+}
+
+// Handle: another process can continue a session of which nothing is kept here.
+func (c *downConn) Handle() ([]byte, bool) {
+	return nil, c.logLevel() == "" && !c.principal.hasResources(c)
+}
+
+// Leave is Close: the server knows nothing of the session.
+func (c *downConn) Leave() error { return c.Close() }
+
+// Do plays out a request of the session era.
+func (c *downConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	if c.ctx.Err() != nil { // AfterFunc alone may come after the answer
+		return nil, context.Cause(c.ctx)
+	}
+	var err error
+	switch x.Request.Method {
+	case mcp.MethodPing:
+	case mcp.MethodSetLevel:
+		err = c.setLevel(x.Request.Params)
+	case mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
+		err = c.watch(ctx, x.Request)
+	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
+		err = notFound(x.Request.Method) // not of the client's era
+	default:
+		return c.play(ctx, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+}
+
+func notFound(method string) error {
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the server does not offer " + wire.Printable(method)}
+}
+
+// setLevel keeps the level for the requests to come (MCP 2025-11-25, Logging).
+func (c *downConn) setLevel(params json.RawMessage) error {
+	if !c.declared.logging {
+		return notFound(mcp.MethodSetLevel)
+	}
+	level, _, err := mcp.LookupString(params, "level")
+	if err != nil {
+		return err
+	}
+	if mcp.LogRank(level) < 0 {
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.level is none of the log levels"}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = level
+	return nil
+}
+
+func (c *downConn) logLevel() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.level
+}
+
+// maxURI bounds the bytes of the URI of a resource that is watched.
+const maxURI = 4 << 10
+
+// watch begins or ends to watch a resource.
+func (c *downConn) watch(ctx context.Context, m *mcp.Message) error {
+	if !c.declared.subscribe {
+		return notFound(m.Method)
+	}
+	uri, found, err := mcp.LookupString(m.Params, "uri")
+	switch {
+	case err != nil:
+		return err
+	case !found || uri == "":
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.uri is missing"}
+	case len(uri) > maxURI:
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.uri is too long"}
+	case m.Method == mcp.MethodResourcesUnsubscribe:
+		c.principal.unsubscribe(c, uri)
+		return nil
+	}
+	return c.principal.subscribe(ctx, c, uri)
+}
+
+// Listen has the server say when its lists change.
+func (c *downConn) Listen() { c.principal.listen(c) }

@@ -1,0 +1,78 @@
+package translate
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/paramheader"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// send sends one request of the stateless era and looks at what passes through
+// for what tools want in headers.
+func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer) (*mcp.Message, error) {
+	tools := c.principal.tools
+	mirrored := tools != nil && m.Method == mcp.MethodToolsCall
+	var headers http.Header
+	var err error
+	if mirrored {
+		if headers, err = c.headersFor(ctx, m.Params, false); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := c.sendWith(ctx, m, headers, peer)
+	if err != nil {
+		return nil, err
+	}
+	if mirrored && answer.Error != nil && answer.Error.Code == mcp.CodeHeaderMismatch {
+		// It was refused before any work (MCP 2026-07-28, Streamable HTTP): the tool
+		// may have changed meanwhile.
+		if headers, err = c.headersFor(ctx, m.Params, true); err != nil {
+			return nil, err
+		}
+		again := *m
+		again.ID = c.clients.newID()
+		return c.sendWith(ctx, &again, headers, peer)
+	}
+	if tools != nil && m.Method == mcp.MethodToolsList && answer.Error == nil {
+		return tools.Pass(answer)
+	}
+	return answer, nil
+}
+
+func (c *downConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer exchange.Peer) (*mcp.Message, error) {
+	answer, err := c.clients.stateless.Do(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: wire.OrNoPeer(peer)})
+	return answer, c.lostBy(ctx, err)
+}
+
+// headersFor is the headers of a tools/call. The tools are listed when the one
+// that is called is not known, or afresh.
+func (c *downConn) headersFor(ctx context.Context, params json.RawMessage, afresh bool) (http.Header, error) {
+	name, found, err := mcp.LookupString(params, "name")
+	if err != nil || !found {
+		return nil, err
+	}
+	t := c.principal.tools
+	definitions, err := t.Definitions(ctx, name, afresh, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.principal.ctx, cancel)()
+		return t.List(func(params json.RawMessage) (*mcp.Message, error) {
+			params, err := c.introduction.Into(params, "")
+			if err != nil {
+				return nil, err
+			}
+			return c.clients.stateless.Do(ctx, &exchange.Exchange{
+				Client: c.client, Peer: wire.NoPeer{},
+				Request: &mcp.Message{ID: c.clients.newID(), Method: mcp.MethodToolsList, Params: params},
+			})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return paramheader.Mirror(definitions, params)
+}
