@@ -36,7 +36,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
 	}
 	if o.spec.Transport == workload.Stdio {
-		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Babble: o.babble(), Stray: o.site.stderr, Log: o.log}), nil
+		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Stray: o.site.stderr, Log: o.log}), nil
 	}
 	// Whatever the URL says, the transport dials the server's port inside its
 	// container. Servers that guard against DNS rebinding see their own address.
@@ -53,11 +53,6 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		ResponseHeaderTimeout: 0, // a tool may take its time
 	}), nil
 }
-
-// babble is how long a stdio server may be silent that has printed something,
-// but no message: a quarter of what it may take in all (15 s, if nothing else
-// is said), so that who waits longer for a slow server waits longer here too.
-func (o *owner) babble() time.Duration { return o.cfg.StartTimeout / 4 }
 
 // remote reaches the server at the URL that the person gave. A private address
 // is theirs to name.

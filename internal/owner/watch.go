@@ -97,8 +97,8 @@ func (w *watch) first(ctx context.Context) error {
 			return nil
 		}
 		if errors.Is(err, backend.ErrNoProtocolOutput) {
-			return fmt.Errorf("%w for %s; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
-				err, w.owner.babble(), w.owner.cfg.StartTimeout)
+			return fmt.Errorf("%w; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
+				err, w.owner.cfg.StartTimeout)
 		}
 		if !w.owner.mayStillStart() && ctx.Err() == nil {
 			return fmt.Errorf("the server did not answer: %w", err)

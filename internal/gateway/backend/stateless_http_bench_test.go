@@ -76,7 +76,7 @@ func BenchmarkModernHTTP(b *testing.B) {
 			}
 		})
 		b.Run(kind.name+"/exchange", func(b *testing.B) {
-			h := httpconn.NewStateless(httpconn.StreamableConfig{URL: server.URL, Transport: http.DefaultTransport.(*http.Transport).Clone(), Log: backendtest.TestLog()})
+			h := httpconn.NewStateless(httpconn.StreamableConfig{URL: server.URL, Log: backendtest.TestLog()}.WithDefaults())
 			b.Cleanup(func() { _ = h.Close() })
 			b.ReportAllocs()
 			for b.Loop() {

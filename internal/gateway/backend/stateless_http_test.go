@@ -32,7 +32,7 @@ func modernAt(t *testing.T, h http.Handler) wire.Stateless {
 
 func modernTo(t *testing.T, url string) wire.Stateless {
 	t.Helper()
-	m := httpconn.NewStateless(httpconn.StreamableConfig{URL: url, Transport: http.DefaultTransport.(*http.Transport).Clone(), Log: backendtest.TestLog()})
+	m := httpconn.NewStateless(httpconn.StreamableConfig{URL: url, Log: backendtest.TestLog()}.WithDefaults())
 	t.Cleanup(func() { _ = m.Close() })
 	return m
 }

@@ -79,7 +79,7 @@ func (p *process) write() {
 // read handles messages until the server's output ends. The error is an
 // *mcp.Error when it is a reason to end the process.
 func (p *process) read() error {
-	r := bufio.NewReaderSize(p.early, 32<<10)
+	r := bufio.NewReaderSize(p.server.Stdout(), 32<<10)
 	garbage, logged := 0, 0
 	for {
 		line, err := readServerLine(r)
@@ -89,7 +89,7 @@ func (p *process) read() error {
 		if err != nil {
 			// A last line without an end was cut off: it is no message, but may
 			// be why the process ended.
-			if logged < loggedStrayLines && !p.over() {
+			if logged < loggedStrayLines && (!p.over() || !p.spoke.Load()) {
 				p.showStray(line)
 			}
 			return err
@@ -97,12 +97,13 @@ func (p *process) read() error {
 		messages, err := p.parse(line)
 		if err == nil {
 			garbage = 0
-			p.early.heard()
+			p.spoke.Store(true)
 			for _, m := range messages {
 				p.handle(m)
 			}
 			continue
 		}
+		p.stray.Store(p.stray.Load() || len(line) > 0)
 		p.pending.Unreadable(line, err, nil)
 		if garbage++; garbage >= maxStrayLines {
 			return wire.ServerGone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxStrayLines)
@@ -113,6 +114,13 @@ func (p *process) read() error {
 		}
 	}
 }
+
+// ErrNoProtocolOutput is returned by Open when a process has written to its standard
+// output, but no JSON-RPC message, and has not answered in time.
+var ErrNoProtocolOutput = wire.ServerGone("the server's process was ended because it writes to its standard output, but no JSON-RPC message, and did not answer")
+
+// strayOnly reports whether the process has written lines, none of which is a message.
+func (p *process) strayOnly() bool { return p.stray.Load() && !p.spoke.Load() }
 
 // showStray shows a line that is no message to whoever looks for the reason why
 // nothing works.

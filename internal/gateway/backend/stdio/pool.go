@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -23,7 +24,6 @@ const (
 	// is a pause, not an end. A minute spans the pauses of a conversation, and a
 	// process that lingers makes way for one that is wanted.
 	defaultStatelessLinger = time.Minute
-	defaultBabble          = 15 * time.Second
 	// maxQueue bounds how many sessions may wait for a process.
 	maxQueue = 256
 )
@@ -43,11 +43,6 @@ type Config struct {
 	// StatelessLinger is how long a process for clients of the stateless era stays
 	// after its last exchange; 0 means one minute.
 	StatelessLinger time.Duration
-	// Babble is how long a process may be silent that has written something to
-	// its standard output, but no message yet; then it is taken for a program
-	// that does not speak MCP there, and is ended with [ErrNoProtocolOutput]. 0 means 15
-	// seconds.
-	Babble time.Duration
 	// Stray receives the first lines of a process's standard output that are
 	// not messages: they are for a person who wonders why nothing works. It may
 	// be nil, and is written to by several goroutines.
@@ -69,9 +64,6 @@ func NewPool(cfg Config) *Pool {
 	}
 	if cfg.StatelessLinger <= 0 {
 		cfg.StatelessLinger = defaultStatelessLinger
-	}
-	if cfg.Babble <= 0 {
-		cfg.Babble = defaultBabble
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -180,6 +172,9 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 	}
 	b.mu.Lock()
 	b.processes[p] = struct{}{}
+	if com != nil {
+		com.starting = p
+	}
 	closed := b.closed
 	b.mu.Unlock()
 	if closed {
@@ -190,6 +185,9 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 		return p, nil
 	}
 	err = wire.WithinHandshakeTimeout(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client) })
+	if err != nil && !p.over() && !errors.Is(ctx.Err(), context.Canceled) && p.strayOnly() {
+		err = ErrNoProtocolOutput
+	}
 	if err != nil {
 		p.end(err)
 		return nil, err

@@ -34,7 +34,6 @@ type process struct {
 	backend *Pool
 	server  guest.Process
 	log     *slog.Logger
-	early   *earlyOutput
 	shared  *sharedProcess // nil for a process of one session
 	session exchange.Peer  // that session's, else nil
 
@@ -50,6 +49,8 @@ type process struct {
 	stateless      statelessState // of a process of the stateless era
 	// complained: it has been said that the server answers without an id.
 	complained atomic.Bool
+	spoke      atomic.Bool // it has sent a message
+	stray      atomic.Bool // it has written a line that is no message
 
 	once    sync.Once
 	why     error         // set before closing is closed
@@ -75,7 +76,6 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *share
 	p.pending.Stateless = p.isStateless()
 	p.stateless.subscriptions = newSubscriptions(p)
 	p.serverRequests = correlate.NewServerRequests(p.sendAnswer)
-	p.early = newEarlyOutput(server.Stdout(), b.cfg.Babble, p.giveUp)
 	return p
 }
 
@@ -104,7 +104,6 @@ func (p *process) run() {
 	}()
 	p.work.Go(p.write)
 	p.fail(p.diagnose(p.read()))
-	p.early.settle()
 	<-p.stopped
 	p.serverRequests.Close()
 	p.work.Close()

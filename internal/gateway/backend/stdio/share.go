@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -56,9 +57,11 @@ func needsOwnProcess(m *mcp.Message) bool {
 type sharedProcess struct {
 	key     sharing
 	waiters int
-	cancel  context.CancelFunc
-	timer   *time.Timer
-	idle    time.Time // since when nobody uses it; zero when somebody does
+	// starting is the process before it has answered the handshake; nil before it runs.
+	starting *process
+	cancel   context.CancelFunc
+	timer    *time.Timer
+	idle     time.Time // since when nobody uses it; zero when somebody does
 
 	ready   chan struct{} // closed when process or err is set
 	process *process
@@ -142,6 +145,9 @@ func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*proce
 		} else if com.waiters == 0 {
 			com.cancel() // nobody is left who wants it
 			b.withdraw(com)
+		}
+		if com.process == nil && com.starting != nil && com.starting.strayOnly() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, false, ErrNoProtocolOutput
 		}
 		return nil, false, context.Cause(ctx)
 	}

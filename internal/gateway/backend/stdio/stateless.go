@@ -118,7 +118,7 @@ func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message,
 		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server answered server/discover with something else than the versions of the stateless era it speaks")}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server did not answer server/discover in time")}
-	case ctx.Err() == nil && itself && !p.early.spoke():
+	case ctx.Err() == nil && itself && !p.spoke.Load():
 		return nil, &wire.OtherEraError{Err: err}
 	}
 	return nil, err
