@@ -205,26 +205,6 @@ func TestModernStdioWhoseIsALogMessage(t *testing.T) {
 	}
 }
 
-func TestModernStdioAServerThatLogsUnaskedIsNotReliedOn(t *testing.T) {
-	_, m := modernSite(t, stdio.Config{}, "modern")
-	caller, other := backendtest.NewPeer(), backendtest.NewPeer()
-	_, _ = m.Do(backendtest.TestContext(t), modernExchange(tool("log", "unasked"), other))
-	if len(other.Notes) > 0 {
-		t.Error("who asked for no log messages has heard one")
-	}
-	if !logs(t, m, caller, "alone") {
-		t.Error("the only request in flight did not hear it")
-	}
-	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
-	defer cancel()
-	done := holdModern(ctx, t, m, "quiet", holdExchange(mcp.IntID(2), "quiet", "", other))
-	if logs(t, m, caller, "whose") {
-		t.Error("what may be about the quiet call was given to another")
-	}
-	cancel()
-	_, _ = backendtest.Wait(t, done)
-}
-
 func TestModernStdioCancellation(t *testing.T) {
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))

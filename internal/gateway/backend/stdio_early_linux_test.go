@@ -58,9 +58,7 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 				defer cancel()
 				_, err := b.Open(ctx, client, backendtest.NewPeer())
 				s.eventually(t, 0)
-				if got := shown.String(); got != tt.shown {
-					t.Errorf("shown: %q, want %q (open: %v)", got, tt.shown, err)
-				}
+				backendtest.Eventually(t, "the output is shown: "+tt.shown, func() bool { return shown.String() == tt.shown })
 				if !errors.Is(err, stdio.ErrNoProtocolOutput) {
 					t.Errorf("open: %v", err)
 				}

@@ -2,7 +2,6 @@ package correlate
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -66,11 +65,7 @@ func (t *RequestTable) EndSubscription(m *mcp.Message) bool {
 func (t *RequestTable) subscription(id mcp.ID) *PendingRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.listening(id)
-	if f != nil {
-		f.read = true
-	}
-	return f
+	return t.listening(id)
 }
 
 // listening is the listen request with the id. The caller holds mu.
@@ -81,38 +76,22 @@ func (t *RequestTable) listening(id mcp.ID) *PendingRequest {
 	return nil
 }
 
-// onlyCall is the one request in flight that a notification of that method can
-// belong to which says of itself nothing; nil when there are several. A
-// subscription's messages all say what they belong to. Log messages are for who
-// asked for them: a server must not send any about another request (MCP
-// 2026-07-28, Logging). So one that was cancelled and asked for none, and that
-// some servers never answer, does not stand in the way; one that did ask does,
-// since what is still logged about it must reach nobody else. A server that has
-// logged unasked is not relied on: then every request may be meant.
+// onlyCall is the pending request to which a notification of that method belongs that
+// carries no association; nil when there is none or several. Messages of subscriptions
+// carry their id. Log messages are sent only for requests that name a log level (MCP
+// 2026-07-28, Logging), so the others are not counted for these.
 func (t *RequestTable) onlyCall(method string) *PendingRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	log := method == mcp.NotificationMessage
-	var only, asked *PendingRequest
-	calls, askers := 0, 0
+	var only *PendingRequest
 	for _, f := range t.byID {
-		if f.Method == mcp.MethodSubscriptionsListen {
+		if f.Method == mcp.MethodSubscriptionsListen || method == mcp.NotificationMessage && !f.logs {
 			continue
 		}
-		only, calls = f, calls+1
-		if f.logs {
-			asked, askers = f, askers+1
+		if only != nil {
+			return nil
 		}
-	}
-	now := time.Now()
-	switch {
-	case log && askers == 0:
-		t.unasked = true
-		return nil
-	case log && !t.unasked && askers == 1 && !now.Before(t.logDoubt):
-		return asked
-	case calls != 1 || log && !only.logs || now.Before(t.doubt):
-		return nil
+		only = f
 	}
 	return only
 }

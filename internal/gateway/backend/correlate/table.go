@@ -31,7 +31,6 @@ type PendingRequest struct {
 	Err      error
 	// onEnd is called when f has ended, unless it was by deliverTo. It does not wait.
 	onEnd func()
-	read  bool // the server has shown that it could read it
 }
 
 // Wait returns the server's answer with the client's id, or why there is none.
@@ -71,16 +70,7 @@ type RequestTable struct {
 	mu      sync.Mutex
 	byID    map[mcp.ID]*PendingRequest
 	failure error // nothing can be sent any more
-	// doubt is until when the table is not all that the server may speak about,
-	// and logDoubt until when it may log about something else.
-	doubt, logDoubt time.Time
-	// unasked: the server has logged when no request asked it to.
-	unasked bool
-
-	lost unidentifiedResponses
-	// told is the number that the first request after the last notification to the
-	// server had or will have; 0 when one of those was answered since.
-	told int64
+	orphans int   // cancelled requests in byID
 }
 
 // maxFirstID bounds the id of a table's first request. It leaves as many again
@@ -147,7 +137,6 @@ func (t *RequestTable) Remove(f *PendingRequest) {
 	defer t.mu.Unlock()
 	if t.byID[f.ID] == f {
 		delete(t.byID, f.ID)
-		t.unanswered(f)
 	}
 }
 
@@ -191,7 +180,6 @@ func (t *RequestTable) Settle(f *PendingRequest, err error) {
 	if t.byID[f.ID] == f {
 		f.Err = err
 		t.end(f)
-		t.unanswered(f)
 	}
 }
 
@@ -264,31 +252,39 @@ func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
 	return newest
 }
 
-// Orphan takes f, about which the server may still speak, out of the table, and
-// reports whether it was in it. Until then nobody is the only one that a message can
-// be for.
-func (t *RequestTable) Orphan(f *PendingRequest, until time.Time) bool {
+// maxOrphans bounds the cancelled requests that a table keeps.
+const maxOrphans = 256
+
+// Orphan marks f, which was cancelled, and reports whether it was pending. On a shared
+// connection it stays in the table until the server answers it, for at most
+// [wire.AbandonTimeout]: what the server still sends about it is not assigned to the sole
+// other request. The caller has detached its peer.
+func (t *RequestTable) Orphan(f *PendingRequest) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID[f.ID] != f {
 		return false
 	}
-	delete(t.byID, f.ID)
-	defer t.unanswered(f)
-	if f.Method == mcp.MethodSubscriptionsListen {
-		return true // its messages say what they belong to
+	if !t.Shared.Load() || t.orphans >= maxOrphans {
+		delete(t.byID, f.ID)
+		return true
 	}
-	t.doubt = until
-	if f.logs {
-		t.logDoubt = until
-	}
+	t.orphans++
+	time.AfterFunc(wire.AbandonTimeout, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.orphans--
+		if t.byID[f.ID] == f {
+			delete(t.byID, f.ID)
+		}
+	})
 	return true
 }
 
-// only is the one flight there is, if nobody else can be meant. The caller holds
-// mu.
+// only is the sole pending request, nil when there are none or several. The caller
+// holds mu.
 func (t *RequestTable) only() *PendingRequest {
-	if len(t.byID) != 1 || time.Now().Before(t.doubt) {
+	if len(t.byID) != 1 {
 		return nil
 	}
 	for _, f := range t.byID {

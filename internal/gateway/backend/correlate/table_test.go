@@ -324,50 +324,65 @@ func TestAServerThatReadsNoRefusalsIsGivenUp(t *testing.T) {
 	t.Error("refusals are kept without end")
 }
 
-func TestWhatHadNoRoomInTheTableMayStillBeMeant(t *testing.T) {
-	for _, modern := range []bool{false, true} {
+// What a server may send about a cancelled request is not assigned to another.
+func TestOrphanedRequests(t *testing.T) {
+	t.Parallel()
+	for _, stateless := range []bool{false, true} {
 		table := NewRequestTable(true)
-		table.Stateless = modern
-		add := func(p exchange.Peer) *PendingRequest {
-			f, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", `{"_meta":{"`+mcp.MetaLogLevel+`":"info"}}`), p))
+		table.Stateless = stateless
+		add := func(method, params string, p exchange.Peer) *PendingRequest {
+			f, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), method, params), p))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return f
 		}
+		const logs = `{"_meta":{"` + mcp.MetaLogLevel + `":"info"}}`
 		notify := table.Notify
-		if modern {
+		if stateless {
 			notify = table.NotifyStateless
 		}
 		log := &mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"info","data":"x"}`)}
-		heard := backendtest.NewPeer()
-		table.Orphan(add(backendtest.NewPeer()), time.Now().Add(time.Hour))
-		add(heard)
-		if notify(log) || len(heard.Notes) > 0 {
-			t.Errorf("modern %t: what may be about another was given on a guess", modern)
+		receiver := backendtest.NewPeer()
+		orphan := add("m", logs, nil)
+		table.Orphan(orphan)
+		add("m", logs, receiver)
+		if notify(log) || len(receiver.Notes) > 0 {
+			t.Errorf("stateless %t: assigned with an orphan in the table", stateless)
 		}
-		table.doubt, table.logDoubt = time.Now().Add(-time.Second), time.Now().Add(-time.Second)
-		if !notify(log) || len(heard.Notes) != 1 {
-			t.Errorf("modern %t: the only one did not hear it when the doubt was over", modern)
+		table.Deliver(mcp.NewResult(orphan.ID, json.RawMessage(`{}`)))
+		if !notify(log) || len(receiver.Notes) != 1 {
+			t.Errorf("stateless %t: not assigned to the sole request", stateless)
 		}
-		if !modern {
+		if !stateless {
 			continue
 		}
-		// Log messages are never about one that asked for none, nor about a
+		// Log messages are never about a request that names no level, nor about a
 		// subscription; other messages may be about the former.
 		for method, other := range map[string]bool{"m": false, mcp.MethodSubscriptionsListen: true} {
-			f, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), method, `{}`), backendtest.NewPeer()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			table.doubt = time.Time{}
-			table.Orphan(f, time.Now().Add(time.Hour))
+			f := add(method, `{}`, nil)
+			table.Orphan(f)
 			if !notify(log) {
-				t.Errorf("%s: the only one that asked did not hear it", method)
+				t.Errorf("%s: not assigned to the sole request that names a level", method)
 			}
 			if notify(&mcp.Message{Method: "notifications/x"}) != other {
-				t.Errorf("%s: another message is given on a guess: %t", method, !other)
+				t.Errorf("%s: another message is assigned: %t", method, !other)
 			}
+			table.Remove(f)
 		}
+	}
+}
+
+func TestOrphansAreBounded(t *testing.T) {
+	t.Parallel()
+	table := NewRequestTable(true)
+	for range maxOrphans + 10 {
+		f, _, _ := launch(t, table, mcp.IntID(1), `{}`)
+		if !table.Orphan(f) {
+			t.Fatal("it was not pending")
+		}
+	}
+	if len(table.byID) != maxOrphans {
+		t.Errorf("%d kept", len(table.byID))
 	}
 }

@@ -1,47 +1,27 @@
 package correlate
 
 import (
-	"time"
-
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// unidentifiedResponses are answers of a server that do not say to which request: an error with
-// id null, for what it could not read (JSON-RPC 2.0 section 5), or an answer that we
-// cannot read. As long as more requests may be meant than there are such answers,
-// nobody's ends because of them: it may have been carried out, and its client would
-// have it done again. The others get answers of their own, and whose are left then
-// get none.
-type unidentifiedResponses struct {
-	count int
-	upTo  int64 // the number of the newest request that may be meant
-	last  unidentifiedResponse
-}
-
-// unidentifiedResponse is either the server's own error, or why there is no answer.
-type unidentifiedResponse struct {
-	answer *mcp.Error
-	err    error
-}
-
-// errUnattributable ends a request on a shared line whose own answer this may be, with words
-// that may be about another's.
-var errUnattributable = wire.ServerGone("the server's answer is lost: it sent one that does not say which request it is for")
-
-// Deliver gives the response m to the flight it answers and reports whether it is
-// anybody's yet.
+// Deliver assigns the response m to the request that it answers, and reports whether
+// there is one. A response without an id is an error for a message that the server could
+// not read (JSON-RPC 2.0 section 5): it answers the sole pending request, if there is
+// exactly one. A server that does not know a method has read the id, so such an error
+// without one is about a notification.
 func (t *RequestTable) Deliver(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f := t.named(m.ID); f != nil {
-		if f.number >= t.told {
-			t.told = 0
-		}
-		t.complete(f, m)
-		return true
+	f := t.named(m.ID)
+	if f == nil && wire.IsUnidentified(m) && m.Error.Code != mcp.CodeMethodNotFound {
+		f = t.only()
 	}
-	return wire.IsUnidentified(m) && !t.isAboutNotification(m) && t.lose(unidentifiedResponse{answer: m.Error})
+	if f == nil {
+		return false
+	}
+	t.complete(f, m)
+	return true
 }
 
 // named is the request that a server means by id, nil for none. The caller holds mu.
@@ -50,68 +30,6 @@ func (t *RequestTable) named(id mcp.ID) *PendingRequest {
 		return f
 	}
 	return t.byID[id.AsNumber()] // ours are numbers
-}
-
-// isAboutNotification: many a server answers a notification that it does not know as
-// if it were a request. It has read that one. The caller holds mu.
-func (t *RequestTable) isAboutNotification(m *mcp.Message) bool {
-	return m.Error.Code == mcp.CodeMethodNotFound && t.told != 0
-}
-
-// Tell notes that a notification goes to the server.
-func (t *RequestTable) Tell() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.told = t.Last.Load() + 1
-}
-
-// lose takes note of an answer whose request cannot be told, and reports whether that
-// has ended any. The caller holds mu.
-func (t *RequestTable) lose(a unidentifiedResponse) bool {
-	if time.Now().Before(t.doubt) {
-		return false
-	}
-	t.lost.count, t.lost.upTo, t.lost.last = min(t.lost.count, len(t.byID))+1, t.Last.Load(), a
-	one := len(t.byID) == 1
-	if !one && t.Shared.Load() {
-		t.lost.last = unidentifiedResponse{err: errUnattributable}
-	}
-	return t.assign()
-}
-
-// assign ends the requests that must be the ones whose answers are lost, and reports
-// whether there are any. The caller holds mu.
-func (t *RequestTable) assign() (ended bool) {
-	if t.lost.count == 0 {
-		return false
-	}
-	var left []*PendingRequest
-	for _, f := range t.byID {
-		if f.number > t.lost.upTo || f.read {
-			continue
-		}
-		if left = append(left, f); len(left) > t.lost.count {
-			return false
-		}
-	}
-	a := t.lost.last
-	t.lost = unidentifiedResponses{}
-	for _, f := range left {
-		if f.Err = a.err; a.answer != nil {
-			f.Answer = &mcp.Message{ID: f.ClientID, Error: a.answer}
-		}
-		t.end(f)
-	}
-	return len(left) > 0
-}
-
-// unanswered is called when f has left without an answer: one that is lost may have
-// been its. The caller holds mu.
-func (t *RequestTable) unanswered(f *PendingRequest) {
-	if t.lost.count > 0 && f.number <= t.lost.upTo && !f.read {
-		t.lost.count--
-	}
-	t.assign()
 }
 
 // DeliverTo is deliver for a response that came where only f's can come. One
@@ -131,7 +49,6 @@ func (t *RequestTable) DeliverTo(f *PendingRequest, m *mcp.Message) bool {
 func (t *RequestTable) complete(f *PendingRequest, m *mcp.Message) {
 	f.Answer = &mcp.Message{ID: f.ClientID, Result: m.Result, Error: m.Error}
 	t.end(f)
-	t.assign()
 }
 
 // end takes f out, whose answer or error is set. The caller holds mu.
@@ -163,13 +80,12 @@ func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool 
 			settled = true
 		}
 	}
-	t.assign()
 	if on != nil {
-		return settled // the caller knows whose it is else
+		return settled // the caller knows which request it answers
 	}
-	if lost {
-		t.lose(unidentifiedResponse{err: wire.ServerGone("an answer of the server cannot be understood: %v", err)})
-		settled = true
+	if f := t.only(); lost && f != nil {
+		f.Err = wire.ServerGone("an answer of the server cannot be understood: %v", err)
+		t.end(f)
 	}
-	return settled
+	return settled || lost
 }

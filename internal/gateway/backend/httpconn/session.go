@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/correlate"
@@ -82,15 +81,9 @@ func (s *serverSession) initialize(ctx context.Context, client *exchange.Client,
 	return s.Notify(ctx, wire.InitializedNotification())
 }
 
-// abandon has the server told that nobody waits for f any more, and reports whether
-// it was still to be answered. Among requests of several clients, what the server says
-// about it from now on must not look as if it were about the one other in flight.
+// abandon sends the server the cancellation of f, and reports whether it was pending.
 func (s *serverSession) abandon(f *correlate.PendingRequest) bool {
-	var until time.Time
-	if s.pending.Shared.Load() {
-		until = time.Now().Add(wire.AbandonTimeout)
-	}
-	if !s.pending.Orphan(f, until) {
+	if !s.pending.Orphan(f) {
 		return false
 	}
 	s.farewells.Go(func() { s.tellCancelled(f) })
@@ -146,7 +139,6 @@ func (s *serverSession) Notify(ctx context.Context, m *mcp.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	s.pending.Tell()
 	err := s.push(ctx, m, m.Method)
 	if errors.Is(err, context.Canceled) && s.ctx.Err() != nil {
 		return wire.ErrClosed(s.remote.String())

@@ -196,26 +196,29 @@ func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Lo
 // beside the wait and may outlive it for drainTime, but not a cancellation, and not the
 // connection.
 func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-	f, out, err := c.pending.Add(x)
+	line := wire.NewCallPeer(x.Peer)
+	defer line.Detach()
+	f, out, err := c.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
 	if err != nil {
 		return nil, err
 	}
-	defer c.pending.Remove(f)
 	posting, cancel := context.WithCancel(c.ctx)
 	started := c.work.Go(func() {
 		defer cancel()
-		if err := c.put(posting, out, f); err != nil {
+		if err := c.put(posting, out, f); err != nil && posting.Err() == nil {
 			c.pending.Settle(f, err)
 		}
 	})
 	if !started {
 		cancel()
+		c.pending.Remove(f)
 		return nil, wire.ErrClosed(c.remote.String())
 	}
 	answer, err := f.Wait(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		cancel()
+		line.Detach()
 		c.abandon(f)
 	case posting.Err() == nil:
 		time.AfterFunc(drainTime, cancel)

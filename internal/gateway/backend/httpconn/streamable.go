@@ -202,7 +202,9 @@ func (c *streamableConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Mes
 // one, sees the successful response before it is read. All of that happens on the
 // caller's goroutine; only what a stream brings after the answer does not.
 func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
-	f, out, err := c.pending.Add(x)
+	line := wire.NewCallPeer(x.Peer)
+	defer line.Detach()
+	f, out, err := c.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
 	if err != nil {
 		return nil, err
 	}
@@ -217,8 +219,14 @@ func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, firs
 	c.pending.OnEnd(f, cancel)
 	rest, err := c.play(request, f, out, first)
 	unwatch()
-	cancelled := ctx.Err() != nil && c.abandon(f)
-	c.pending.Settle(f, err)
+	cancelled := false
+	if ctx.Err() != nil {
+		line.Detach()
+		cancelled = c.abandon(f)
+	}
+	if !cancelled {
+		c.pending.Settle(f, err)
+	}
 	if rest == nil || !c.work.Go(func() { c.finish(rest, f, cancel) }) {
 		cancel()
 	}

@@ -29,9 +29,6 @@ var errLineTooLong = errors.New("a line is too long")
 // newlines and must not contain embedded ones). It returns when the line is
 // handed over for writing, or ctx or the process ends.
 func (p *process) send(ctx context.Context, m *mcp.Message) error {
-	if m.Kind() == mcp.Notification {
-		p.pending.Tell()
-	}
 	return p.put(ctx, append(m.Encode(), '\n'))
 }
 

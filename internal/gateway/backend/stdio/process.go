@@ -24,9 +24,6 @@ const (
 	// exitTime is how long a process whose output has ended may take to end
 	// itself, so that we can say how it ended.
 	exitTime = 2 * time.Second
-	// maxAbandoned bounds the cancelled requests of a shared process whose
-	// answers are still expected.
-	maxAbandoned = 256
 )
 
 // process is one process of a stdio server, after or in its handshake.
@@ -44,8 +41,7 @@ type process struct {
 	serverRequests *correlate.ServerRequests
 	outbox         chan []byte
 	work           wire.Group
-	farewells      wire.Group // what the server is still to be told before its input ends
-	abandoned      atomic.Int64
+	farewells      wire.Group     // what the server is still to be told before its input ends
 	stateless      statelessState // of a process of the stateless era
 	// complained: it has been said that the server answers without an id.
 	complained atomic.Bool
@@ -225,30 +221,17 @@ func (p *process) play(ctx context.Context, x *exchange.Exchange) (answer *mcp.M
 	}
 	answer, err = f.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
-		if p.pending.Has(f) {
-			p.abandon(f)
-		}
+		line.Detach()
+		p.abandon(f)
 		return nil, true, context.Cause(ctx)
 	}
 	return answer, true, err
 }
 
-// abandon tells the server that nobody waits for f any more. Among requests of
-// several clients f stays in the table for a while, without its client: what the server
-// still says about it must not look as if it were about the one other request
-// in flight.
+// abandon sends the server the cancellation of f.
 func (p *process) abandon(f *correlate.PendingRequest) {
-	switch {
-	case !p.pending.Shared.Load():
-		p.pending.Remove(f)
-	case p.abandoned.Add(1) > maxAbandoned:
-		p.abandoned.Add(-1)
-		p.pending.Orphan(f, time.Now().Add(wire.AbandonTimeout))
-	default:
-		time.AfterFunc(wire.AbandonTimeout, func() {
-			p.abandoned.Add(-1)
-			p.pending.Remove(f)
-		})
+	if !p.pending.Orphan(f) {
+		return
 	}
 	p.farewells.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), wire.FarewellTimeout)
