@@ -18,9 +18,12 @@ const (
 
 // The configurations of the transports.
 type (
-	StdioConfig      = stdio.Config
+	// StdioConfig is of [NewStdio].
+	StdioConfig = stdio.Config
+	// StreamableConfig is of [NewStreamable].
 	StreamableConfig = httpconn.StreamableConfig
-	SSEConfig        = httpconn.SSEConfig
+	// SSEConfig is of [NewSSE].
+	SSEConfig = httpconn.SSEConfig
 )
 
 // ErrNoProtocolOutput is [stdio.ErrNoProtocolOutput].

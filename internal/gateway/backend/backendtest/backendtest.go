@@ -19,6 +19,7 @@ import (
 // Patience bounds every wait of a test for something that must happen.
 const Patience = time.Minute
 
+// TestContext is the context of t, which ends after Patience.
 func TestContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -40,6 +41,7 @@ type Peer struct {
 	Answer func(context.Context, *mcp.Message) (*mcp.Message, error)
 }
 
+// NewPeer is a peer that records notifications and refuses requests.
 func NewPeer() *Peer {
 	return &Peer{
 		Notes: make(chan *mcp.Message, 1000),
@@ -49,8 +51,10 @@ func NewPeer() *Peer {
 	}
 }
 
+// Notify implements [exchange.Peer].
 func (p *Peer) Notify(m *mcp.Message) { p.Notes <- m }
 
+// Ask implements [exchange.Peer].
 func (p *Peer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 	return p.Answer(ctx, q)
 }
@@ -93,14 +97,17 @@ func FullClient() *exchange.Client {
 	}
 }
 
+// Request is a request with those params.
 func Request(id mcp.ID, method, params string) *mcp.Message {
 	return &mcp.Message{ID: id, Method: method, Params: json.RawMessage(params)}
 }
 
+// Call is a tools/call.
 func Call(id mcp.ID, tool, arguments string) *mcp.Message {
 	return Request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 }
 
+// ExchangeOf is a request of [FullClient].
 func ExchangeOf(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
 	return &exchange.Exchange{Client: FullClient(), Request: m, Peer: p}
 }
@@ -122,6 +129,7 @@ func Text(m *mcp.Message, err error) string {
 	return r.Content[0].Text
 }
 
+// CodeOf is the JSON-RPC code of err, 0 for none.
 func CodeOf(err error) int {
 	var rpc *mcp.Error
 	if errors.As(err, &rpc) {
@@ -130,12 +138,13 @@ func CodeOf(err error) int {
 	return 0
 }
 
+// TestLog discards what is logged.
 func TestLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // Eventually polls until ok holds.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // this is the poll itself
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, Patience)
 		}
@@ -148,6 +157,7 @@ type Outcome struct {
 	Err error
 }
 
+// Wait returns the outcome of a call.
 func Wait(t *testing.T, done <-chan Outcome) (*mcp.Message, error) {
 	t.Helper()
 	select {

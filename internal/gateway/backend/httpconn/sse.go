@@ -42,12 +42,14 @@ func NewSSE(cfg SSEConfig) *SSE {
 	return &SSE{cfg: cfg}
 }
 
+// SSE connects to one server of the HTTP+SSE transport.
 type SSE struct {
 	exchange.BackendDefaults
 	cfg SSEConfig
 	connections
 }
 
+// Open opens a stream of events, and so a session, and performs the handshake.
 func (b *SSE) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {

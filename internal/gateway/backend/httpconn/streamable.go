@@ -56,6 +56,7 @@ func (cfg StreamableConfig) WithDefaults() StreamableConfig {
 // NewStreamable is the way to the server in the session era. cfg is complete.
 func NewStreamable(cfg StreamableConfig) *Streamable { return &Streamable{cfg: cfg} }
 
+// Streamable connects to one streamable HTTP server in the session era.
 type Streamable struct {
 	exchange.BackendDefaults
 	cfg StreamableConfig
@@ -63,6 +64,7 @@ type Streamable struct {
 	leaving wire.Group // end sessions whose clients left while they began
 }
 
+// Open begins a session at the server.
 func (b *Streamable) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {

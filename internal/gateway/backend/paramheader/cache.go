@@ -37,11 +37,12 @@ type Cache struct {
 	serial int       // of forget
 }
 
+// NewCache makes an empty cache.
 func NewCache(log *slog.Logger) *Cache {
 	return &Cache{log: log, known: map[string][]definition{}}
 }
 
-// Forget: the list has changed.
+// Forget empties the cache: the list has changed.
 func (t *Cache) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,6 +27,7 @@ type Checks struct {
 // maxCheckedPrincipals bounds whose tools are remembered.
 const maxCheckedPrincipals = 1000
 
+// Of is the cache of a principal.
 func (c *Checks) Of(principal string) *Cache {
 	c.mu.Lock()
 	defer c.mu.Unlock()

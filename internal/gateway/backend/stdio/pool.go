@@ -101,6 +101,7 @@ type Pool struct {
 	processes map[*process]struct{}
 }
 
+// Open begins a session in a process of its own, or in a shared one.
 func (b *Pool) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	key, mayShare, err := sharingOf(client)
 	if err != nil {

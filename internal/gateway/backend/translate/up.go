@@ -71,6 +71,7 @@ const (
 	maxPools = 256
 )
 
+// NewUp serves clients in sessions that begin opens.
 func NewUp(begin opener, log *slog.Logger) *Up {
 	return &Up{begin: begin, log: log, stop: make(chan struct{}), pools: map[clientKey]*pool{}}
 }

@@ -11,14 +11,14 @@ import (
 
 // This file is what tells a server's era, in whatever words it is said.
 
-// OtherEraError: the server refused in a way that a server of the other era does.
+// OtherEraError is returned when the server refused as a server of the other era does.
 type OtherEraError struct{ Err error }
 
 func (e *OtherEraError) Error() string { return e.Err.Error() }
 func (e *OtherEraError) Unwrap() error { return e.Err }
 
-// IsRefusal: it was the server that said no, and not the way to it, and
-// not for want of a credential.
+// IsRefusal reports whether the server itself refused, and not something on the way to
+// it, and not because a credential is missing.
 func IsRefusal(err error) bool {
 	var era *OtherEraError
 	var rpc *mcp.Error
@@ -29,7 +29,7 @@ func IsRefusal(err error) bool {
 	return errors.As(err, &era) || errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone
 }
 
-// IsEraStatus: a server of the session era may refuse a request of the stateless one
+// IsEraStatus reports whether a server of the session era may refuse a request of the stateless one
 // with that HTTP status (MCP 2026-07-28, Versioning, Backward Compatibility; and
 // Transports, for servers of HTTP+SSE). Of the other 4xx some are about this request
 // alone, or about the way to the server.
@@ -43,7 +43,7 @@ func IsEraStatus(status int) bool {
 	return status/100 == 4 || status == http.StatusNotImplemented
 }
 
-// IsStatelessCode: only the stateless era has the code.
+// IsStatelessCode reports whether only the stateless era has the code.
 func IsStatelessCode(code int) bool {
 	switch code {
 	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
@@ -52,7 +52,7 @@ func IsStatelessCode(code int) bool {
 	return false
 }
 
-// IsOtherEra: the server says in words of the stateless era that it speaks
+// IsOtherEra reports whether e is an error of the stateless era by which the server supports
 // only versions of the other.
 func IsOtherEra(e *mcp.Error) bool {
 	if e == nil {
@@ -62,7 +62,7 @@ func IsOtherEra(e *mcp.Error) bool {
 	return ok && !slices.ContainsFunc(supported, mcp.Version.IsStateless)
 }
 
-// ProvesStateless: an answer to server/discover as only a server of the stateless
+// ProvesStateless reports whether answer is one to server/discover as only a server of the stateless
 // era gives it, be it an error (MCP 2026-07-28, Versioning, Backward
 // Compatibility).
 func ProvesStateless(answer *mcp.Message) bool {

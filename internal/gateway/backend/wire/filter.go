@@ -130,11 +130,13 @@ func (f *Filter) Includes(g Filter) bool {
 	return !slices.ContainsFunc(g.ResourceSubscriptions, func(uri string) bool { return !slices.Contains(f.ResourceSubscriptions, uri) })
 }
 
+// Equal reports whether f and g are the same.
 func (f *Filter) Equal(g *Filter) bool {
 	return f.ToolsListChanged == g.ToolsListChanged && f.PromptsListChanged == g.PromptsListChanged &&
 		f.ResourcesListChanged == g.ResourcesListChanged && slices.Equal(f.ResourceSubscriptions, g.ResourceSubscriptions)
 }
 
+// IsEmpty reports whether f matches nothing.
 func (f *Filter) IsEmpty() bool { return f.Equal(&Filter{}) }
 
 // Matches reports whether m is of what f is about; what is of no kind we know is

@@ -32,6 +32,7 @@ func (w *Group) Enter() bool {
 	return true
 }
 
+// Leave ends what Enter began.
 func (w *Group) Leave() { w.group.Done() }
 
 // Close lets no more start and waits for those that run.

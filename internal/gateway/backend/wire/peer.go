@@ -13,8 +13,10 @@ import (
 // answers nothing.
 type NoPeer struct{ exchange.PeerDefaults }
 
+// Notify implements [exchange.Peer].
 func (NoPeer) Notify(*mcp.Message) {}
 
+// Ask implements [exchange.Peer].
 func (NoPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
 }
@@ -34,6 +36,7 @@ type CallPeer struct {
 	peer exchange.Peer
 }
 
+// Notify implements [exchange.Peer].
 func (l *CallPeer) Notify(m *mcp.Message) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -42,6 +45,7 @@ func (l *CallPeer) Notify(m *mcp.Message) {
 	}
 }
 
+// Ask implements [exchange.Peer].
 func (l *CallPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 	l.mu.RLock()
 	peer := l.peer
