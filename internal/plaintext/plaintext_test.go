@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is text, and what of ECMA-48 is not.
+// Texts with control functions of ECMA-48, and what remains of them.
 var plainTexts = []struct{ what, in, want string }{
 	{"text", "grün\tund 日本\n", "grün\tund 日本\n"},
 	{"a colour", "\x1b[32mgrün\x1b[0m.", "grün."},
@@ -14,6 +14,7 @@ var plainTexts = []struct{ what, in, want string }{
 	{"a cursor that moves", "a\x1b[2J\x1b[10;20Hb\x1b[?25l", "ab"},
 	{"a colour by a single character", "\u009b31mx\u009b0m", "x"},
 	{"a title", "\x1b]0;owned\x07x", "x"},
+	{"a title in other scripts", "\x1b]0;日本語\x07x", "x"},
 	{"a title that ends otherwise", "\x1b]0;owned\x1b\\x", "x"},
 	{"a link", "\x1b]8;;http://evil.example\x1b\\text\x1b]8;;\x1b\\", "text"},
 	{"a device's string", "\x1bPq#0;2;0\x1b\\x\u0090a\u009cy", "xy"},
@@ -29,7 +30,7 @@ var plainTexts = []struct{ what, in, want string }{
 	{"what is not UTF-8", "a\xffb", "a\ufffdb"},
 }
 
-func TestAControlSequenceIsLeftOutWhole(t *testing.T) {
+func TestLines(t *testing.T) {
 	for _, c := range plainTexts {
 		if got := Lines(c.in); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
@@ -37,7 +38,7 @@ func TestAControlSequenceIsLeftOutWhole(t *testing.T) {
 	}
 }
 
-func TestAControlSequenceIsLeftOutInWhateverPiecesItComes(t *testing.T) {
+func TestWriter_AnyChunks(t *testing.T) {
 	for _, c := range plainTexts {
 		for size := 1; size < 8; size++ {
 			var out strings.Builder
@@ -68,4 +69,25 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestExcerpt(t *testing.T) {
+	for _, c := range []struct {
+		what, in string
+		limit    int
+		want     string
+	}{
+		{"short", "a b", 3, "a b"},
+		{"white space", " a\n\tb\r\nc ", 9, "a b c"},
+		{"cut by characters", "grün 日本語", 6, "grün 日…"},
+		{"a sequence does not count", "\x1b[31mabc\x1b[0m", 3, "abc"},
+		{"invisible characters", "a\u200b\u200fb\u00ad", 9, "ab"},
+		{"joined emoji", "👩\u200d💻", 9, "👩\u200d💻"},
+		{"not UTF-8", "a\xff", 9, "a\ufffd"},
+		{"very long", strings.Repeat("x", 1<<20), 2, "xx…"},
+	} {
+		if got := Excerpt(c.in, c.limit); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
 }
