@@ -313,7 +313,7 @@ func FuzzToken(f *testing.F) {
 		c := subject{claims: got.claims, provider: &Provider{IssuerURL: "https://issuer.example", Audience: "registry"}, now: time.Unix(4000000000, 0)}
 		c.check()
 		scopesOf(got.claims)
-		_ = Inspect(token, []Provider{{Name: "a", IssuerURL: got.issuer(), Audience: "registry"}}, InspectOptions{}).String()
+		_ = Inspect(token, []Provider{{Name: "a", IssuerURL: got.issuer(), Audience: "registry"}}, 0).String()
 	})
 }
 

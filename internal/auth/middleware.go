@@ -44,23 +44,6 @@ func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handl
 	})
 }
 
-// RequireScope lets an authenticated request through only with the scope (RFC
-// 6750 section 3.1, insufficient_scope).
-func RequireScope(resource *Resource, scope string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := From(r.Context())
-		if id == nil { // nobody asked who is calling: not let through
-			resource.Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
-			return
-		}
-		if !id.HasScope(scope) {
-			resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the access token lacks the scope "+scope, scope)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 func logRejection(r *http.Request, log *slog.Logger, err error) {
 	var rejection *Rejection
 	if !errors.As(err, &rejection) {

@@ -13,20 +13,21 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-// Signatures of JWTs (RFC 7518 section 3, RFC 8037 section 3.1), checked by the
-// standard library. go-jose would do it too, but reads the header three times and
-// encodes the payload anew for each check; the tests hold this against it.
+// Signatures of JWTs (RFC 7518 section 3, RFC 8037 section 3.1) are checked with
+// the standard library. go-jose parses the header again, also the keys in it that
+// must not be used, and encodes the payload for each check: BenchmarkNewToken is 20
+// to 50 % slower with it. The tests compare the results with go-jose's.
 
-// algorithms that sign access tokens here. "none" and HMAC are not among them
-// (RFC 8725 sections 3.1, 3.2).
+// algorithms are the accepted signature algorithms. "none" and HMAC are not among
+// them (RFC 8725 sections 3.1, 3.2).
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 const algorithmNames = "RS, PS, ES or EdDSA"
 
 func accepts(alg string) bool { return slices.Contains(algorithms, alg) }
 
-// verify checks the signature with the keys given. bad says that it was checked
-// and does not hold.
+// verify checks the signature with the given keys. bad reports that the signature
+// was checked and is wrong.
 func (t *jwt) verify(keys []jose.JSONWebKey) (bad bool, r *refusal) {
 	tried := 0
 	for i := range keys {
@@ -46,8 +47,8 @@ func (t *jwt) verify(keys []jose.JSONWebKey) (bad bool, r *refusal) {
 	return true, refuse("its signature is not valid")
 }
 
-// checkSignature tells whether signature is alg's over message, by a key that
-// fits alg.
+// checkSignature reports whether signature is a signature of message with alg. The
+// key must fit alg.
 func checkSignature(alg string, key any, message, signature []byte) bool {
 	if key, ok := key.(ed25519.PublicKey); ok {
 		return ed25519.Verify(key, message, signature)

@@ -44,7 +44,7 @@ checked by the server. Exits with 1 when no provider can accept the token.`,
 			if token == "" {
 				return &usageError{errors.New("there is no token on standard input")}
 			}
-			report := auth.Inspect(token, cfg.Providers(), auth.InspectOptions{Leeway: cfg.Leeway()})
+			report := auth.Inspect(token, cfg.Providers(), cfg.Leeway())
 			if asJSON {
 				err = writeJSON(env.Out, report)
 			} else {
