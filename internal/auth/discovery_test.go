@@ -19,11 +19,11 @@ func TestDiscoveryMustBeTheIssuersOwn(t *testing.T) {
 		want                 string // "" is accepted
 	}{
 		{"OIDC Discovery 4.3", "the issuer's own", `{` + good + `,"x":[1,{}]}`, ""},
-		{"OIDC Discovery 4.3", "another issuer's", `{"issuer":"` + evil.URL + `","jwks_uri":"` + evil.URL + jwksPath + `"}`, "metadata of issuer"},
-		{"OIDC Discovery 4.3", "with a slash", `{"issuer":"` + p.URL + `/","jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of issuer"},
-		{"OIDC Discovery 4.3", "in another case", `{"issuer":"` + strings.ToUpper(p.URL) + `","jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of issuer"},
-		{"OIDC Discovery 4.3", "no issuer", `{"jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of issuer"},
-		{"OIDC Discovery 4.3", "a list of issuers", `{"issuer":["` + p.URL + `"],"jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of issuer"},
+		{"OIDC Discovery 4.3", "another issuer's", `{"issuer":"` + evil.URL + `","jwks_uri":"` + evil.URL + jwksPath + `"}`, "metadata of another issuer"},
+		{"OIDC Discovery 4.3", "with a slash", `{"issuer":"` + p.URL + `/","jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of another issuer"},
+		{"OIDC Discovery 4.3", "in another case", `{"issuer":"` + strings.ToUpper(p.URL) + `","jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of another issuer"},
+		{"OIDC Discovery 4.3", "no issuer", `{"jwks_uri":"` + p.URL + jwksPath + `"}`, "metadata of another issuer"},
+		{"OIDC Discovery 4.3", "a list of issuers", `{"issuer":["` + p.URL + `"],"jwks_uri":"` + p.URL + jwksPath + `"}`, `"issuer" is not of the type`},
 		{"OIDC Discovery 4.3", "two issuers", `{"issuer":"` + evil.URL + `",` + good + `}`, "two members"},
 		{"OIDC Discovery 3", "no jwks_uri", `{"issuer":"` + p.URL + `"}`, "jwks_uri"},
 		{"OIDC Discovery 3", "a list as jwks_uri", `{"issuer":"` + p.URL + `","jwks_uri":["` + p.URL + jwksPath + `"]}`, "jwks_uri"},
@@ -51,20 +51,6 @@ func TestDiscoveryMustBeTheIssuersOwn(t *testing.T) {
 	}
 	if evil.fetches.Load() != 0 {
 		t.Error("keys were fetched from another issuer")
-	}
-}
-
-func TestDiscoveryLocationsFollowTheIssuer(t *testing.T) {
-	for issuer, want := range map[string]string{
-		"https://i.example":               "https://i.example/.well-known/openid-configuration",
-		"https://i.example/":              "https://i.example/.well-known/openid-configuration",
-		"https://i.example/realms/a":      "https://i.example/realms/a/.well-known/openid-configuration",
-		"https://i.example/realms/a/":     "https://i.example/realms/a/.well-known/openid-configuration",
-		"https://[2001:db8::1]:8443/a%20": "https://[2001:db8::1]:8443/a%20/.well-known/openid-configuration",
-	} {
-		if got := discoveryURL(issuer); got != want {
-			t.Errorf("%s: %s", issuer, got)
-		}
 	}
 }
 
@@ -113,27 +99,4 @@ func TestConfigurationFaultsAreAllReported(t *testing.T) {
 	if _, err := NewValidator(nil, Options{}); err == nil {
 		t.Error("no provider is no fault")
 	}
-}
-
-func FuzzDiscovery(f *testing.F) {
-	const issuer = "https://issuer.example"
-	f.Add([]byte(`{"issuer":"https://issuer.example","jwks_uri":"https://keys.example/jwks?x"}`))
-	f.Add([]byte(`{"issuer":"https://issuer.example/","jwks_uri":"http://127.0.0.1/"}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		found, err := decodeDiscovery(body, issuer)
-		if err != nil {
-			return
-		}
-		if doc, _ := decodeObject(body); doc["issuer"] != issuer {
-			t.Fatalf("the metadata of %v was accepted", doc["issuer"])
-		}
-		req, err := http.NewRequest("GET", found, nil)
-		if err != nil {
-			t.Fatalf("%q cannot be asked: %v", found, err)
-		}
-		host := req.URL.Hostname()
-		if req.URL.Scheme != "https" && host != "localhost" && host != "::1" && !strings.HasPrefix(host, "127.") {
-			t.Fatalf("%q was accepted", found)
-		}
-	})
 }

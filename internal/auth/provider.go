@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
+	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // provider is a Provider at work: its keys and its way to ask about tokens.
@@ -162,43 +165,33 @@ func (p *provider) getKeys(ctx context.Context, from string) ([]jose.JSONWebKey,
 	return keys, nil
 }
 
-// discover finds jwks_uri in the issuer's metadata.
+// discover finds jwks_uri in the issuer's metadata (OpenID Connect Discovery 1.0
+// section 4).
 func (p *provider) discover(ctx context.Context) (string, error) {
-	from := discoveryURL(p.IssuerURL)
-	body, err := p.out.get(ctx, from)
+	issuer, err := url.Parse(p.IssuerURL)
 	if err != nil {
 		return "", err
 	}
-	found, err := decodeDiscovery(body, p.IssuerURL)
+	get := func(ctx context.Context, from string) (*oauth.Response, error) {
+		body, err := p.out.get(ctx, from)
+		return &oauth.Response{Status: http.StatusOK, Body: body}, err
+	}
+	locations := oauth.Locations(issuer)
+	var found keysLocation
+	from, err := oauth.Discover(ctx, get, p.IssuerURL, locations[len(locations)-1:], &found)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", from, err)
+		return "", err
+	}
+	if err := checkKeysURL(found.URL); err != nil {
+		return "", fmt.Errorf("%s: jwks_uri: %w", from, err)
 	}
 	p.mu.Lock()
-	p.discovered, p.discovery = found, p.now()
+	p.discovered, p.discovery = found.URL, p.now()
 	p.mu.Unlock()
-	return found, nil
+	return found.URL, nil
 }
 
-// discoveryURL is where an issuer's OIDC metadata is (OpenID Connect Discovery
-// 1.0 section 4: a trailing slash is removed first).
-func discoveryURL(issuer string) string {
-	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
-}
-
-// decodeDiscovery reads jwks_uri from metadata, which must be that of the issuer,
-// byte for byte (OpenID Connect Discovery 1.0 section 4.3): else any issuer could
-// lend its keys to another.
-func decodeDiscovery(body []byte, issuer string) (string, error) {
-	doc, err := decodeObject(body)
-	if err != nil {
-		return "", err
-	}
-	if got, isText := doc["issuer"].(string); !isText || got != issuer {
-		return "", fmt.Errorf("it is the metadata of issuer %q, not of %q", wordsOf(doc["issuer"]), issuer)
-	}
-	found, _ := doc["jwks_uri"].(string)
-	if err := checkKeysURL(found); err != nil {
-		return "", fmt.Errorf("jwks_uri: %w", err)
-	}
-	return found, nil
+// keysLocation is what is used of an issuer's metadata.
+type keysLocation struct {
+	URL string `json:"jwks_uri"`
 }

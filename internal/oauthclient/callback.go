@@ -3,7 +3,6 @@ package oauthclient
 import (
 	"bufio"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -13,67 +12,33 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // callbackPath is the path of the redirect URI.
 const callbackPath = "/callback"
 
-// attempt is one sign-in under way: what its answer must fit. The issuer is noted
-// before the browser leaves (MCP authorization, "Authorization Response
-// Validation").
-type attempt struct {
-	issuer      string
-	sendsIssuer bool // the issuer promises iss in its answers (RFC 9207 section 3)
-	state       string
-	redirect    string
-}
+// attempt is the authorization request of a sign-in.
+type attempt struct{ *oauth.Authorization }
 
-// outcome is the authorization server's answer, checked.
+// outcome is the checked authorization response.
 type outcome struct {
 	code string
 	err  error
 }
 
-// errStray: what was pasted is no answer to this attempt.
+// errStray: the pasted text is no response to this request.
 var errStray = errors.New("this does not belong to the sign-in that is under way")
 
-// judge reads the parameters of an answer. One that is not ours does not end the
-// attempt: anybody can send us one.
+// judge checks an authorization response. One that is not for this request does not
+// end it: anyone can send such a response.
 func (a *attempt) judge(q url.Values) (o outcome, ours bool) {
-	for _, name := range []string{"code", "state", "iss", "error", "error_description"} {
-		if len(q[name]) > 1 { // RFC 6749 section 3.1
-			return outcome{}, false
-		}
-	}
-	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(a.state)) != 1 {
+	code, err := a.Code(q)
+	if errors.Is(err, oauth.ErrRepeated) || errors.Is(err, oauth.ErrState) {
 		return outcome{}, false
 	}
-	// RFC 9207 section 2.4, before anything else is believed or shown.
-	if err := a.checkIssuer(q); err != nil {
-		return outcome{err: err}, true
-	}
-	if code := q.Get("error"); code != "" {
-		words := []string{a.state, q.Get("code")}
-		return outcome{err: &Refusal{Code: without(code, words), Description: without(q.Get("error_description"), words)}}, true
-	}
-	if q.Get("code") == "" {
-		return outcome{err: errors.New("its answer has neither a code nor an error")}, true
-	}
-	return outcome{code: q.Get("code")}, true
-}
-
-// checkIssuer: simple string comparison, without normalization.
-func (a *attempt) checkIssuer(q url.Values) error {
-	if !q.Has("iss") {
-		if a.sendsIssuer {
-			return fmt.Errorf("its answer does not say which issuer it is of, though %s always does; the sign-in was not used", clean(a.issuer))
-		}
-		return nil
-	}
-	if got := q.Get("iss"); got != a.issuer {
-		return fmt.Errorf("its answer is of another issuer: expected %q, got %q; the sign-in was not used", clean(a.issuer), clean(got))
-	}
-	return nil
+	return outcome{code, err}, true
 }
 
 // listen opens the port that the browser comes back to. A port that the person
@@ -216,7 +181,7 @@ func (a *attempt) judgePasted(line string) (outcome, error) {
 	if strings.Contains(line, "://") || strings.HasPrefix(line, "/") {
 		u, err := url.Parse(line)
 		if err != nil || u.Path != callbackPath {
-			return outcome{}, fmt.Errorf("this is not an address that begins with %s", a.redirect)
+			return outcome{}, fmt.Errorf("this is not an address that begins with %s", a.Redirect)
 		}
 		return a.pasted(u.Query())
 	}
@@ -232,7 +197,7 @@ func (a *attempt) judgePasted(line string) (outcome, error) {
 	if strings.ContainsAny(line, " \t") {
 		return outcome{}, errStray
 	}
-	if a.sendsIssuer {
+	if a.SendsIssuer {
 		return outcome{}, errors.New("a code alone does not say which issuer it is of")
 	}
 	return outcome{code: line}, nil

@@ -32,7 +32,7 @@ func TestTheAnswerToTheBrowserIsChecked(t *testing.T) {
 			q.Del("code")
 			q.Set("error", "access_denied")
 			q.Set("error_description", "you\x1b[31m may not")
-		}, "access_denied (you[31m may not)"},
+		}, "access_denied (you may not)"},
 		"an error of another issuer is not shown": {true, func(q url.Values) {
 			q.Set("error", "call-this-number")
 			q.Set("iss", "https://evil.example")

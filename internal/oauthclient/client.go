@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // Registered is a client that an administrator registered. The zero value lets
@@ -24,13 +24,6 @@ type Registered struct {
 	// the secret is needed; both "" for a client without one.
 	SecretFile, SecretEnv string
 }
-
-// The ways of a client to authenticate (RFC 7591 section 2).
-const (
-	methodNone  = "none"
-	methodBasic = "client_secret_basic"
-	methodPost  = "client_secret_post"
-)
 
 // identity is the client as an authorization server knows it.
 type identity struct {
@@ -45,19 +38,13 @@ type identity struct {
 
 // named makes the identity of a client that an administrator registered.
 func (s *server) named(r Registered) (identity, error) {
-	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, Method: methodNone}
+	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, Method: oauth.MethodNone}
 	if r.SecretFile == "" && r.SecretEnv == "" {
 		return id, nil
 	}
-	switch {
-	case s.AuthMethods == nil, slices.Contains(s.AuthMethods, methodBasic): // RFC 8414 section 2: the default
-		id.Method = methodBasic
-	case slices.Contains(s.AuthMethods, methodPost):
-		id.Method = methodPost
-	default:
-		return id, fmt.Errorf("%s takes no client secret in a way that thv knows, only %s", s.Issuer, clean(strings.Join(s.AuthMethods, ", ")))
-	}
-	return id, nil
+	var err error
+	id.Method, err = s.Metadata.Method()
+	return id, err
 }
 
 // maxSecret bounds a client's secret, in bytes.
@@ -88,17 +75,10 @@ func (i identity) secret(env func(string) string) (string, error) {
 	return string(i.Secret), nil
 }
 
-// authenticated is a form with what makes the client known; the function adds
-// what goes into the header (RFC 6749 section 2.3.1).
-func (i identity) authenticated(form url.Values, secret string) func(*http.Request) {
-	switch i.Method {
-	case methodBasic:
-		return func(r *http.Request) { r.SetBasicAuth(url.QueryEscape(i.ID), url.QueryEscape(secret)) }
-	case methodPost:
-		form.Set("client_secret", secret)
-	}
-	form.Set("client_id", i.ID)
-	return nil
+// client is the identity with its secret.
+func (i identity) client(env func(string) string) (oauth.Client, error) {
+	secret, err := i.secret(env)
+	return oauth.Client{ID: i.ID, Secret: secret, Method: i.Method}, err
 }
 
 // registered is the client for a redirect URI and scopes: the remembered one, or
@@ -149,7 +129,7 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 	// MCP authorization, "Application Type": native for a redirect to this machine.
 	request := map[string]any{
 		"client_name": "Toolhaven (thv)", "application_type": "native", "redirect_uris": []string{redirect},
-		"grant_types": grants, "response_types": []string{"code"}, "token_endpoint_auth_method": methodNone,
+		"grant_types": grants, "response_types": []string{"code"}, "token_endpoint_auth_method": oauth.MethodNone,
 	}
 	if scope != "" {
 		request["scope"] = scope
@@ -162,8 +142,8 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 	if err != nil {
 		return nil, err
 	}
-	if a.status != http.StatusCreated && a.status != http.StatusOK {
-		return nil, a.refusal()
+	if a.Status != http.StatusCreated && a.Status != http.StatusOK {
+		return nil, a.Refusal()
 	}
 	var given struct {
 		ID        string   `json:"client_id"`
@@ -181,11 +161,11 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 	case given.Redirects != nil && !slices.Contains(given.Redirects, redirect):
 		return nil, errors.New("it registered another redirect URI than ours")
 	}
-	r := &registration{Version: storeVersion, Issuer: at.Issuer, RedirectURI: redirect, Client: identity{ID: given.ID, Method: methodNone, Own: true}}
+	r := &registration{Version: storeVersion, Issuer: at.Issuer, RedirectURI: redirect, Client: identity{ID: given.ID, Method: oauth.MethodNone, Own: true}}
 	switch given.Method {
-	case "", methodNone:
+	case "", oauth.MethodNone:
 		return r, nil
-	case methodBasic, methodPost: // it insists on a secret
+	case oauth.MethodBasic, oauth.MethodPost: // it insists on a secret
 		if given.Secret == "" || len(given.Secret) > maxSecret {
 			return nil, errors.New("it gave no usable client_secret")
 		}
@@ -195,5 +175,5 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 		}
 		return r, nil
 	}
-	return nil, fmt.Errorf("it wants the client to authenticate by %q, which thv cannot do", clean(given.Method))
+	return nil, fmt.Errorf("it wants the client to authenticate by %q, which thv cannot do", oauth.Hide(given.Method))
 }

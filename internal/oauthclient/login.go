@@ -2,9 +2,6 @@ package oauthclient
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // DefaultPatience is how long a person may take to sign in.
@@ -140,28 +139,21 @@ func (s *Store) authorize(ctx context.Context, w *web, at *server, p *protection
 		return nil, err
 	}
 	defer l.Close()
-	a := &attempt{
-		issuer: at.Issuer, sendsIssuer: at.SendsIssuer, state: rand.Text(),
-		redirect: "http://" + l.Addr().String() + callbackPath,
-	}
-	id, err := s.identity(ctx, w, at, a.redirect, scopes, r.Client)
+	a := &attempt{oauth.NewAuthorization(&at.Metadata, "http://"+l.Addr().String()+callbackPath)}
+	id, err := s.identity(ctx, w, at, a.Redirect, scopes, r.Client)
 	if err != nil {
 		return nil, err
 	}
-	verifier := rand.Text() + rand.Text() // 52 characters, RFC 7636 section 4.1
-	address, err := a.address(at, id, p.resource, scopes, verifier)
-	if err != nil {
-		return nil, err
+	if slices.Contains(scopes, "offline_access") {
+		a.Prompt = "consent" // OpenID Connect Core section 11
 	}
+	address := a.URL(&at.Metadata, id.ID, p.resource, scopes)
 	code, err := a.wait(ctx, l, address, r)
 	if err != nil {
 		s.doubt(at.Issuer, id)
 		return nil, err
 	}
-	g, err := s.request(ctx, w, at.Token, id, url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.redirect},
-		"code_verifier": {verifier}, "resource": {p.resource},
-	})
+	g, err := s.request(ctx, w, at.Token, id, a.Grant(code, p.resource))
 	if err != nil {
 		s.doubt(at.Issuer, id)
 		return nil, fmt.Errorf("ask %s for a token: %w", at.Issuer, err)
@@ -199,31 +191,6 @@ func (s *Store) doubt(issuer string, id identity) {
 	}
 }
 
-// address is where the person signs in (RFC 6749 section 4.1.1, RFC 7636 section
-// 4.3, RFC 8707 section 2.1).
-func (a *attempt) address(at *server, id identity, resource string, scopes []string, verifier string) (string, error) {
-	u, err := url.Parse(at.Authorization)
-	if err != nil {
-		return "", err
-	}
-	challenge := sha256.Sum256([]byte(verifier))
-	q := u.Query() // RFC 6749 section 3.1: what is there stays
-	for name, value := range map[string]string{
-		"response_type": "code", "client_id": id.ID, "redirect_uri": a.redirect, "state": a.state, "resource": resource,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
-	} {
-		q.Set(name, value)
-	}
-	if len(scopes) > 0 {
-		q.Set("scope", strings.Join(scopes, " "))
-	}
-	if slices.Contains(scopes, "offline_access") {
-		q.Set("prompt", "consent") // OpenID Connect Core section 11
-	}
-	u.RawQuery = q.Encode()
-	return u.String(), nil
-}
-
 // wait shows the address and waits for the code: from the browser, or pasted.
 func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Request) (string, error) {
 	patience := r.Patience
@@ -250,13 +217,13 @@ func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Re
 	select {
 	case o := <-outcomes:
 		if o.err != nil {
-			return "", fmt.Errorf("sign in at %s: %w", a.issuer, o.err)
+			return "", fmt.Errorf("sign in at %s: %w", a.Issuer, o.err)
 		}
 		return o.code, nil
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-timer.C:
-		return "", fmt.Errorf("nobody signed in at %s within %s", a.issuer, patience)
+		return "", fmt.Errorf("nobody signed in at %s within %s", a.Issuer, patience)
 	}
 }
 
@@ -271,7 +238,7 @@ func (s *Store) accepted(ctx context.Context, probe *url.URL, kept *signIn) erro
 	if err != nil {
 		return err
 	}
-	if a.status == http.StatusUnauthorized {
+	if a.Status == http.StatusUnauthorized {
 		return fmt.Errorf("%w that %s gave for %s: it answers 401 Unauthorized%s", ErrNotAccepted, kept.Issuer, kept.Resource, a.because(string(kept.AccessToken)))
 	}
 	return nil
@@ -279,9 +246,9 @@ func (s *Store) accepted(ctx context.Context, probe *url.URL, kept *signIn) erro
 
 // because is what a challenge says of the cause, in parentheses, or "".
 func (a *answer) because(token string) string {
-	challenges, _ := ParseChallenges(a.header.Values("WWW-Authenticate"))
+	challenges, _ := ParseChallenges(a.Header.Values("WWW-Authenticate"))
 	c, _ := bearer(challenges, "error_description")
-	if text := without(c.Params["error_description"], []string{token}); text != "" {
+	if text := oauth.Hide(c.Params["error_description"], token); text != "" {
 		return " (" + text + ")"
 	}
 	return ""

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 func TestASignInLeadsFromTheRefusalToAToken(t *testing.T) {
@@ -108,7 +110,7 @@ func TestServerMetadataIsFoundInTheOrderOfTheSpecification(t *testing.T) {
 		"https://as.example:8/a/b": {"https://as.example:8/.well-known/oauth-authorization-server/a/b", "https://as.example:8/.well-known/openid-configuration/a/b",
 			"https://as.example:8/a/b/.well-known/openid-configuration"},
 	} {
-		if diff := cmp.Diff(want, metadataPlaces(mustURL(issuer))); diff != "" {
+		if diff := cmp.Diff(want, oauth.Locations(mustURL(issuer))); diff != "" {
 			t.Errorf("%s: %s", issuer, diff)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 		return err
 	}
 	defer w.close()
-	secret, err := kept.Client.secret(s.env)
+	client, err := kept.Client.client(s.env)
 	if err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 			continue
 		}
 		form := url.Values{"token": {string(t.token)}, "token_type_hint": {t.hint}}
-		authenticate := kept.Client.authenticated(form, secret)
+		authenticate := client.Authenticate(form)
 		a, err := w.post(ctx, kept.RevocationEndpoint, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()), authenticate)
 		if err != nil {
 			return err
 		}
-		if a.status != http.StatusOK {
-			refusal := a.refusal(secret, string(t.token))
+		if a.Status != http.StatusOK {
+			refusal := a.Refusal(client.Secret, string(t.token))
 			// RFC 7009 section 2.2.1: a server may not revoke access tokens.
 			if t.hint == "access_token" && refusal.Code == "unsupported_token_type" {
 				continue

@@ -1,13 +1,14 @@
 package oauthclient
 
 import (
-	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 func document(body string) *answer {
-	return &answer{status: 200, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(body)}
+	return &answer{Response: &oauth.Response{Status: 200, Body: []byte(body)}}
 }
 
 func FuzzMetadata(f *testing.F) {
@@ -22,7 +23,10 @@ func FuzzMetadata(f *testing.F) {
 		} else if err != nil {
 			quiet(t, err)
 		}
-		if s, err := parseServer(document(body), "https://as.example", reachPublic); err != nil {
+		s := &server{reach: reachPublic}
+		if err := oauth.DecodeMetadata([]byte(body), "https://as.example", &s.Metadata); err != nil {
+			quiet(t, err)
+		} else if err := s.check(); err != nil {
 			quiet(t, err)
 		} else {
 			for _, endpoint := range []string{s.Authorization, s.Token} {
@@ -31,7 +35,7 @@ func FuzzMetadata(f *testing.F) {
 				}
 			}
 		}
-		quiet(t, document(body).refusal())
+		quiet(t, document(body).Refusal())
 	})
 }
 
@@ -48,7 +52,7 @@ func FuzzPasted(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		a := &attempt{issuer: "https://as.example", state: "the-state-of-this-attempt", redirect: "http://127.0.0.1:1/callback", sendsIssuer: true}
+		a := &attempt{&oauth.Authorization{Issuer: "https://as.example", State: "the-state-of-this-attempt", Redirect: "http://127.0.0.1:1/callback", SendsIssuer: true}}
 		o, err := a.judgePasted(line)
 		if err != nil {
 			quiet(t, err)

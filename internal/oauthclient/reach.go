@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // reach is how near a resource is, and so where it may lead us: see the package's
@@ -61,14 +63,14 @@ func (r reach) checkURL(what, raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("%s %q is not an absolute https URL", what, clean(raw))
+		return nil, fmt.Errorf("%s %q is not an absolute https URL", what, oauth.Hide(raw))
 	}
 	if u.User != nil || u.Fragment != "" {
-		return nil, fmt.Errorf("%s %q has user information or a fragment", what, clean(u.Redacted()))
+		return nil, fmt.Errorf("%s %q has user information or a fragment", what, oauth.Hide(u.Redacted()))
 	}
 	loopback := isLoopback(u.Hostname())
 	if u.Scheme == "http" && !loopback {
-		return nil, fmt.Errorf("%s %q is not HTTPS", what, clean(raw))
+		return nil, fmt.Errorf("%s %q is not HTTPS", what, oauth.Hide(raw))
 	}
 	needed := reachPublic
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
@@ -77,7 +79,7 @@ func (r reach) checkURL(what, raw string) (*url.URL, error) {
 		needed = reachAny
 	}
 	if needed == reachAny && r != reachAny || needed == reachPrivate && r == reachPublic {
-		return nil, fmt.Errorf("%s %q is not a public address, and who named it is not near enough to name such a one", what, clean(raw))
+		return nil, fmt.Errorf("%s %q is not a public address, and who named it is not near enough to name such a one", what, oauth.Hide(raw))
 	}
 	return u, nil
 }

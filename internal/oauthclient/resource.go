@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // ErrOpen: the resource answers without a token.
@@ -58,13 +60,13 @@ func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protec
 		return nil, err
 	}
 	switch {
-	case refusal.status >= 200 && refusal.status < 300:
+	case refusal.Status >= 200 && refusal.Status < 300:
 		return nil, ErrOpen
-	case refusal.status != http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s: it answers %d %s, neither with data nor with 401 Unauthorized", probe, refusal.status, http.StatusText(refusal.status))
+	case refusal.Status != http.StatusUnauthorized:
+		return nil, fmt.Errorf("%s: it answers %d %s, neither with data nor with 401 Unauthorized", probe, refusal.Status, http.StatusText(refusal.Status))
 	}
 	// A malformed challenge is as good as none: there are the well-known places.
-	challenges, _ := ParseChallenges(refusal.header.Values("WWW-Authenticate"))
+	challenges, _ := ParseChallenges(refusal.Header.Values("WWW-Authenticate"))
 	challenge, _ := bearer(challenges, "resource_metadata")
 	w, err := s.within(refusal.from)
 	if err != nil {
@@ -98,14 +100,14 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 		}
 		// RFC 9728 section 3: the well-known place is one of the resource's host.
 		if origin(u) != origin(target) {
-			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", clean(origin(u)))
+			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", oauth.Hide(origin(u)))
 		}
 		a, err := w.get(ctx, u.String(), "")
 		if err != nil {
 			return "", nil, err
 		}
-		if a.status != http.StatusOK {
-			return "", nil, fmt.Errorf("%s: it answers %d instead of the resource's metadata", u, a.status)
+		if a.Status != http.StatusOK {
+			return "", nil, fmt.Errorf("%s: it answers %d instead of the resource's metadata", u, a.Status)
 		}
 		return u.String(), a, nil
 	}
@@ -116,11 +118,11 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 		if err != nil {
 			return "", nil, err
 		}
-		if a.status == http.StatusOK && a.object() {
+		if a.Status == http.StatusOK && !errors.Is(a.decode(&struct{}{}), oauth.ErrNotObject) {
 			return place, a, nil
 		}
-		if a.status >= 500 {
-			return "", nil, fmt.Errorf("%s: it answers %d %s", place, a.status, http.StatusText(a.status))
+		if a.Status >= 500 {
+			return "", nil, fmt.Errorf("%s: it answers %d %s", place, a.Status, http.StatusText(a.Status))
 		}
 	}
 	return "", nil, errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata in its challenge, nothing at " + origin(target) + wellKnownResource)
@@ -146,7 +148,7 @@ func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
 	}
 	// RFC 9728 section 3.3: a document about another resource must not be used.
 	if !covers(u, asked) {
-		return nil, fmt.Errorf("it is about %s, and %s was asked", clean(doc.Resource), asked.Redacted())
+		return nil, fmt.Errorf("it is about %s, and %s was asked", oauth.Hide(doc.Resource), asked.Redacted())
 	}
 	if len(doc.Issuers) > maxIssuers {
 		return nil, fmt.Errorf("it names more than %d authorization servers", maxIssuers)
@@ -169,7 +171,7 @@ func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
 func (p *protection) issuer(named string) (string, reach, error) {
 	if named != "" {
 		if len(p.issuers) > 0 && !slices.Contains(p.issuers, named) {
-			return "", "", fmt.Errorf("%s does not accept tokens of %s; it names %s", p.resource, named, clean(strings.Join(p.issuers, ", ")))
+			return "", "", fmt.Errorf("%s does not accept tokens of %s; it names %s", p.resource, named, oauth.Hide(strings.Join(p.issuers, ", ")))
 		}
 		return named, reachAny, nil
 	}
@@ -186,7 +188,7 @@ func checkScopes(scopes []string) ([]string, error) {
 	}
 	for _, s := range scopes {
 		if s == "" || len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-			return nil, fmt.Errorf("%q is not a scope", clean(s))
+			return nil, fmt.Errorf("%q is not a scope", oauth.Hide(s))
 		}
 	}
 	return scopes, nil

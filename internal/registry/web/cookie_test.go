@@ -33,13 +33,13 @@ func (h *harness) signedIn(change func(*session)) *http.Cookie {
 func TestOnlyWhoHasSignedInSeesTheCatalog(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
-	h := newHarness(t, oauth("https://tools.example"), s)
+	h := newHarness(t, withLogin("https://tools.example"), s)
 	good := h.signedIn(nil)
 	says(t, h.get("/", good), 200, "Weather", "jo", "Sign out")
 	says(t, h.get("/server/default/io.example/weather", good), 200, "thv registry login")
 
-	elsewhere := newHarness(t, oauth("https://other.example"), s)
-	otherKey := oauth("https://tools.example")
+	elsewhere := newHarness(t, withLogin("https://other.example"), s)
+	otherKey := withLogin("https://tools.example")
 	otherKey.Key = func(context.Context) ([]byte, error) { return bytes.Repeat([]byte{8}, 32), nil }
 	stranger := newHarness(t, otherKey, s)
 	attemptValue, err := h.site.seal.close(t.Context(), attemptCookie, session{Provider: "main", Issuer: "https://id.example", Expires: h.clock().Add(time.Hour).Unix()})
@@ -85,7 +85,7 @@ func TestOnlyWhoHasSignedInSeesTheCatalog(t *testing.T) {
 }
 
 func TestTheSignInPageLeadsBack(t *testing.T) {
-	h := newHarness(t, oauth("https://tools.example/reg"), &shelf{name: "default"})
+	h := newHarness(t, withLogin("https://tools.example/reg"), &shelf{name: "default"})
 	page := body(t, h.get("/server/default/io.example/weather?version=1.0.0"))
 	if !strings.Contains(page, `href="/reg/login?next=%2Fserver%2Fdefault%2Fio.example%2Fweather%3Fversion%3D1.0.0"`) {
 		t.Error(page)
@@ -108,7 +108,7 @@ func TestAPageWithoutALoginSaysWhatToDo(t *testing.T) {
 func TestARegistryThatOneMayNotReadIsNotThere(t *testing.T) {
 	a, b, c := &shelf{name: "alpha"}, &shelf{name: "beta"}, &shelf{name: "gamma"}
 	a.put("io.example/weather", weather)
-	opt := oauth("https://tools.example")
+	opt := withLogin("https://tools.example")
 	opt.MayRead = func(id *auth.Identity, name string) bool {
 		teams, _ := id.Claims["teams"].([]any)
 		return slices.Contains(teams, any(name)) || id.HasScope("all")
@@ -134,7 +134,7 @@ func TestWithoutAKeyNobodyIsLetIn(t *testing.T) {
 		"none":      func(context.Context) ([]byte, error) { return nil, errors.New("the database is away") },
 		"too short": func(context.Context) ([]byte, error) { return []byte("short"), nil },
 	} {
-		opt := oauth("https://tools.example")
+		opt := withLogin("https://tools.example")
 		opt.Key = key
 		s := &shelf{name: "default"}
 		s.put("io.example/weather", weather)
@@ -155,7 +155,7 @@ func TestCookiesAreMadeForWhereThePageIs(t *testing.T) {
 		"https://tools.example/reg/": {Name: "__Secure-thv-session", Path: "/reg", Secure: true},
 		"http://localhost:8080":      {Name: "thv-session", Path: "/"},
 	} {
-		h := newHarness(t, oauth(base), &shelf{name: "default"})
+		h := newHarness(t, withLogin(base), &shelf{name: "default"})
 		got := h.site.cookie(sessionCookie, "v", time.Minute)
 		want.Value, want.MaxAge, want.HttpOnly, want.SameSite = "v", 60, true, http.SameSiteLaxMode
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -165,7 +165,7 @@ func TestCookiesAreMadeForWhereThePageIs(t *testing.T) {
 }
 
 func TestASessionKeepsWhatAuthorizationNeedsAndNoMore(t *testing.T) {
-	opt := oauth("https://tools.example")
+	opt := withLogin("https://tools.example")
 	opt.KeepClaims = []string{"groups", "absent"}
 	h := newHarness(t, opt, &shelf{name: "default"})
 	id := &auth.Identity{

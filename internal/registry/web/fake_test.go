@@ -191,9 +191,9 @@ func says(t *testing.T, resp *http.Response, status int, texts ...string) {
 
 func testKey(context.Context) ([]byte, error) { return bytes.Repeat([]byte{7}, 32), nil }
 
-// oauth are the options of a page behind a login at a provider that is never
-// asked.
-func oauth(base string) Options {
+// withLogin returns the options of a page behind a login at a provider that receives no
+// request.
+func withLogin(base string) Options {
 	return Options{
 		BaseURL: base, ResourceURL: base, Key: testKey,
 		Login:    &Login{Provider: "main", Issuer: "https://id.example", ClientID: "page", Client: &http.Client{Transport: offline{}}},

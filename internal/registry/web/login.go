@@ -2,10 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -13,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/auth"
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // attempt is one sign-in under way, in the cookie of the browser that began it:
@@ -76,29 +73,13 @@ func (s *Site) startLogin(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	to, err := url.Parse(m.Authorization)
-	if err != nil {
-		s.unavailable(w, r, err)
-		return
-	}
-	a := attempt{State: rand.Text(), Verifier: rand.Text() + rand.Text(), Next: ownPage(r.URL.Query().Get("next")), Expires: s.Now().Add(attemptTime).Unix()}
+	request := oauth.NewAuthorization(m, s.redirectURI())
+	a := attempt{State: request.State, Verifier: request.Verifier, Next: ownPage(r.URL.Query().Get("next")), Expires: s.Now().Add(attemptTime).Unix()}
 	if err := s.setCookie(w, r, attemptCookie, a, attemptTime); err != nil {
 		s.unavailable(w, r, err)
 		return
 	}
-	challenge := sha256.Sum256([]byte(a.Verifier))
-	query := to.Query()
-	for name, value := range map[string]string{
-		"response_type": "code", "client_id": s.Login.ClientID, "redirect_uri": s.redirectURI(), "state": a.State,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(challenge[:]), "code_challenge_method": "S256",
-		"resource": s.ResourceURL, "scope": strings.Join(s.Login.Scopes, " "),
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	to.RawQuery = query.Encode()
-	http.Redirect(w, r, to.String(), http.StatusSeeOther)
+	http.Redirect(w, r, request.URL(m, s.Login.ClientID, s.ResourceURL, s.Login.Scopes), http.StatusSeeOther)
 }
 
 // refusal is a reason for which a sign-in failed that the visitor may see.
@@ -155,45 +136,19 @@ func (s *Site) finishLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.redirectURI(), http.StatusSeeOther)
 }
 
-// identify makes sure that an answer belongs to an attempt, and finds out who
-// signed in. An error that is no *refusal is for the log.
-func (s *Site) identify(ctx context.Context, answer url.Values, a attempt) (*auth.Identity, error) {
-	for _, name := range []string{"state", "iss", "code", "error", "error_description"} {
-		if len(answer[name]) > 1 { // RFC 6749 section 3.1
-			return nil, &refusal{"The answer of the identity provider has a parameter twice."}
-		}
-	}
-	if subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
-		return nil, &refusal{"The answer belongs to another attempt to sign in, perhaps one in another tab."}
-	}
+// identify checks the authorization response to an attempt, and returns who signed
+// in. An error that is no *refusal is for the log.
+func (s *Site) identify(ctx context.Context, response url.Values, a attempt) (*auth.Identity, error) {
 	m, err := s.login.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// RFC 9207 section 2.4: compared as it is; it must be there if the provider
-	// says that it sends it.
-	if iss, there := answer.Get("iss"), answer.Has("iss"); there && iss != s.Login.Issuer || !there && m.SendsIssuer {
-		return nil, &refusal{"The answer does not come from the identity provider that was asked."}
+	request := &oauth.Authorization{Issuer: m.Issuer, SendsIssuer: m.SendsIssuer, State: a.State, Verifier: a.Verifier, Redirect: s.redirectURI()}
+	code, err := request.Code(response)
+	if err != nil {
+		return nil, refusalOf(err)
 	}
-	if answer.Has("error") {
-		said := answer.Get("error")
-		if why := answer.Get("error_description"); why != "" {
-			said += ": " + why
-		}
-		said = "The identity provider says: " + without(said, answer.Get("code"), a.State, a.Verifier)
-		if answer.Get("error") == "access_denied" { // RFC 6749 section 4.1.2.1
-			said = "You cancelled, or you are not let in here. " + said
-		}
-		return nil, &refusal{said}
-	}
-	code := answer.Get("code")
-	if code == "" {
-		return nil, &refusal{"The answer of the identity provider has no code."}
-	}
-	token, err := s.login.redeem(ctx, m, url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {s.redirectURI()},
-		"code_verifier": {a.Verifier}, "resource": {s.ResourceURL},
-	})
+	token, err := s.login.redeem(ctx, m, request.Grant(code, s.ResourceURL))
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +161,29 @@ func (s *Site) identify(ctx context.Context, answer url.Values, a attempt) (*aut
 		return nil, &refusal{"The access token is another provider's than the one you signed in at."}
 	}
 	return id, nil
+}
+
+// refusalOf is a fault of an authorization response as the visitor may see it.
+func refusalOf(err error) *refusal {
+	var refused *oauth.Refusal
+	switch {
+	case errors.As(err, &refused):
+		text := "The identity provider says: " + refused.Code
+		if refused.Description != "" {
+			text += ": " + refused.Description
+		}
+		if refused.Code == "access_denied" { // RFC 6749 section 4.1.2.1
+			text = "You cancelled, or you are not let in here. " + text
+		}
+		return &refusal{clean(text, 3*maxShown)}
+	case errors.Is(err, oauth.ErrRepeated):
+		return &refusal{"The answer of the identity provider has a parameter twice."}
+	case errors.Is(err, oauth.ErrState):
+		return &refusal{"The answer belongs to another attempt to sign in, perhaps one in another tab."}
+	case errors.Is(err, oauth.ErrIssuer):
+		return &refusal{"The answer does not come from the identity provider that was asked."}
+	}
+	return &refusal{"The answer of the identity provider has no code."}
 }
 
 func (s *Site) logRejection(err error) {

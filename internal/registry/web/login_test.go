@@ -62,7 +62,7 @@ func answerToken(w http.ResponseWriter, status int, body string) {
 const theCode = "the-code-of-this-test"
 
 func (p *fakeProvider) options() Options {
-	opt := oauth("https://tools.example")
+	opt := withLogin("https://tools.example")
 	opt.ResourceURL = "https://tools.example/"
 	opt.Login = &Login{
 		Provider: "main", Issuer: p.URL, ClientID: "page:1", Scopes: []string{"openid", "mcp-registry:read"}, Client: p.Client(),
@@ -210,8 +210,8 @@ func TestSignInsThatFailSayWhyAndLetNobodyIn(t *testing.T) {
 		"another issuer (RFC 9207)":         {query: q("iss", "https://evil.example"), want: "does not come from the identity provider that was asked"},
 		"an empty issuer":                   {query: q("iss", ""), want: "does not come from the identity provider that was asked"},
 		"no code":                           {query: q("code", ""), want: "has no code"},
-		"a refusal":                         {query: q("error", "access_denied", "error_description", "Jo\u202e said\x1b[31m no <b>"), want: "The identity provider says: access_denied: Jo said[31m no <b>"},
-		"a refusal that goes on and on":     {query: q("error", "e", "error_description", strings.Repeat("x", 1000)), want: "e: " + strings.Repeat("x", 297) + "…"},
+		"a refusal":                         {query: q("error", "access_denied", "error_description", "Jo\u202e said\x1b[31m no <b>"), want: "The identity provider says: access_denied: Jo said no <b>"},
+		"a refusal that goes on and on":     {query: q("error", "e", "error_description", strings.Repeat("x", 1000)), want: "e: " + strings.Repeat("x", 300) + "…"},
 		"a refusal that repeats the code":   {query: q("error", "e", "error_description", "no "+theCode), want: "e: no (hidden)"},
 		"a refusal by the token endpoint":   {status: 400, token: `{"error": "invalid_grant", "error_description": "the code ` + theCode + ` is spent, the-secret+of/this"}`, want: "(400): invalid_grant the code (hidden) is spent, (hidden)"},
 		"a refusal with 200":                {status: 200, token: `{"error": "invalid_grant"}`, want: "invalid_grant"},
@@ -300,7 +300,7 @@ func altered(c *http.Cookie) []*http.Cookie {
 }
 
 func TestAFailureWithoutCookiesIsSaidToo(t *testing.T) {
-	h := newHarness(t, oauth("https://tools.example"), &shelf{name: "default"})
+	h := newHarness(t, withLogin("https://tools.example"), &shelf{name: "default"})
 	says(t, h.get("/login/callback"), 400, "keeps no cookies", "Try again")
 }
 
@@ -420,7 +420,7 @@ func TestMetadataIsFoundAtEitherPlace(t *testing.T) {
 		mux.HandleFunc("GET "+place, func(w http.ResponseWriter, _ *http.Request) {
 			json.NewEncoder(w).Encode(map[string]any{"issuer": server.URL + "/tenant", "authorization_endpoint": server.URL + "/a", "token_endpoint": server.URL + "/t"})
 		})
-		opt := oauth("https://tools.example")
+		opt := withLogin("https://tools.example")
 		opt.Login.Issuer, opt.Login.Client = server.URL+"/tenant", server.Client()
 		newHarness(t, opt, &shelf{name: "default"}).begin("/login")
 	}

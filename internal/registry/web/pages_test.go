@@ -183,7 +183,7 @@ func TestADatabaseThatIsAwayIsSaid(t *testing.T) {
 func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
-	anonymous, protected := newHarness(t, Options{BaseURL: "https://tools.example"}, s), newHarness(t, oauth("https://tools.example"), s)
+	anonymous, protected := newHarness(t, Options{BaseURL: "https://tools.example"}, s), newHarness(t, withLogin("https://tools.example"), s)
 	style := anonymous.site.assetURL("style.css")
 	for _, c := range []struct {
 		h             *harness
@@ -262,7 +262,7 @@ func TestAssetsComeUnderNamesOfTheirContent(t *testing.T) {
 }
 
 func TestOtherPathsAreNotThePages(t *testing.T) {
-	for name, opt := range map[string]Options{"anonymous": {}, "oauth": oauth("https://tools.example")} {
+	for name, opt := range map[string]Options{"anonymous": {}, "oauth": withLogin("https://tools.example")} {
 		h := newHarness(t, opt, &shelf{name: "default"})
 		mux := http.NewServeMux()
 		h.site.Register(mux)
@@ -297,7 +297,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	bad := oauth("https://tools.example")
+	bad := withLogin("https://tools.example")
 	bad.Registries = registries
 	bad.Login.Issuer = "http://id.example"
 	if _, err := New(bad); err == nil || !strings.Contains(err.Error(), "HTTPS") {

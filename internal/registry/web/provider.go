@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
 // Login is the registry as a client of an identity provider.
@@ -21,48 +21,35 @@ type Login struct {
 	// URL, byte for byte.
 	Provider, Issuer string
 	ClientID         string
-	// ClientSecret is asked for each time the secret is needed; nil is a client
+	// ClientSecret is called each time the secret is needed; nil is a client
 	// without one.
 	ClientSecret func() (string, error)
-	// Scopes to ask for; may be empty.
+	// Scopes to request; may be empty.
 	Scopes []string
-	// Client connects to the provider, and decides on the addresses it may have.
+	// Client connects to the provider; it decides on addresses.
 	Client *http.Client
 }
 
 // Bounds on the provider: decisions.md, "Sizes and times".
 const (
-	maxAnswer     = 1 << 20
 	providerTime  = 10 * time.Second
-	metadataTime  = 10 * time.Minute // how long what it says of itself is believed
-	retryTime     = 5 * time.Second  // how long a failure is, for everybody
-	maxToken      = 16 << 10
-	maxExchanging = 16
+	metadataTime  = 10 * time.Minute // how long metadata is used
+	retryTime     = 5 * time.Second  // how long a failure to fetch it is returned
+	maxToken      = 16 << 10         // bytes of an access token
+	maxExchanging = 16               // token requests at a time
 )
 
 // provider is the identity provider that visitors sign in at.
 type provider struct {
 	Login
-	client *http.Client
-	now    func() time.Time
-	places []string
-	// exchanging bounds the codes that are redeemed at once.
-	exchanging chan struct{}
+	send      oauth.Sender
+	now       func() time.Time
+	locations []string // of the metadata
 
-	asking chan struct{} // held by the one who asks
-	mu     sync.Mutex
-	known  *knowledge
-}
-
-// metadata is what a provider says of itself (RFC 8414 section 2).
-type metadata struct {
-	Issuer        string   `json:"issuer"`
-	Authorization string   `json:"authorization_endpoint"`
-	Token         string   `json:"token_endpoint"`
-	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
-	Challenges    []string `json:"code_challenge_methods_supported"`
-	// SendsIssuer is RFC 9207 section 3.
-	SendsIssuer bool `json:"authorization_response_iss_parameter_supported"`
+	exchanging chan struct{} // has maxExchanging places
+	fetching   chan struct{} // has one place
+	mu         sync.Mutex
+	known      *knowledge
 }
 
 func newProvider(login Login, now func() time.Time) (*provider, error) {
@@ -79,40 +66,37 @@ func newProvider(login Login, now func() time.Time) (*provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: the issuer of the login: %w", err)
 	}
-	// A document or a token that is somewhere else is not where its owner said.
-	client := *login.Client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	// OpenID Connect Discovery 1.0 section 4.1, then RFC 8414 section 3.1.
-	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
+	locations := oauth.Locations(u)
+	slices.Reverse(locations) // an identity provider: OpenID Connect Discovery first
 	return &provider{
-		Login: login, client: &client, now: now, exchanging: make(chan struct{}, maxExchanging), asking: make(chan struct{}, 1),
-		places: []string{origin + path + "/.well-known/openid-configuration", origin + "/.well-known/oauth-authorization-server" + path},
+		Login: login, send: oauth.NewSender(login.Client), now: now, locations: locations,
+		exchanging: make(chan struct{}, maxExchanging), fetching: make(chan struct{}, 1),
 	}, nil
 }
 
-// knowledge is what was found out about the provider, or why nothing was.
+// knowledge is the result of the last fetch of the metadata.
 type knowledge struct {
-	metadata *metadata
+	metadata *oauth.Metadata
 	err      error
-	until    time.Time // it holds until then
+	until    time.Time // it is used until then
 }
 
-// metadata is asked for once for all visitors, and believed for a while; so is
-// its failure, but only shortly.
-func (p *provider) metadata(ctx context.Context) (*metadata, error) {
+// metadata returns the provider's metadata. It is fetched once for all visitors and
+// used for metadataTime; an error is returned for retryTime.
+func (p *provider) metadata(ctx context.Context) (*oauth.Metadata, error) {
 	if k := p.remembered(); k != nil {
 		return k.metadata, k.err
 	}
 	select {
-	case p.asking <- struct{}{}:
-		defer func() { <-p.asking }()
+	case p.fetching <- struct{}{}:
+		defer func() { <-p.fetching }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if k := p.remembered(); k != nil { // somebody asked meanwhile
+	if k := p.remembered(); k != nil { // another request fetched it meanwhile
 		return k.metadata, k.err
 	}
-	// It is asked for all, so it does not end with this visitor.
+	// The fetch serves all visitors and does not end with this request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTime)
 	defer cancel()
 	m, err := p.discover(ctx)
@@ -135,148 +119,61 @@ func (p *provider) remembered() *knowledge {
 	return p.known
 }
 
-func (p *provider) discover(ctx context.Context) (*metadata, error) {
-	for _, place := range p.places {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
-		if err != nil {
-			return nil, fmt.Errorf("ask the identity provider: %w", err)
-		}
-		status, body, err := p.do(req)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("ask the identity provider about itself: %w", err)
-		case status >= 500:
-			return nil, fmt.Errorf("ask the identity provider about itself: %s answers %d", place, status)
-		case status != http.StatusOK:
-			continue
-		}
-		var m metadata
-		if err := json.Unmarshal(body, &m); err != nil {
-			return nil, fmt.Errorf("%s is not the metadata of an identity provider", place)
-		}
-		if err := p.check(&m); err != nil {
-			return nil, fmt.Errorf("%s: %w", place, err)
-		}
-		return &m, nil
-	}
-	return nil, fmt.Errorf("the identity provider has no metadata at %s", strings.Join(p.places, " and "))
-}
-
-func (p *provider) check(m *metadata) error {
-	// RFC 8414 section 3.3, OpenID Connect Discovery 1.0 section 4.3.
-	if m.Issuer != p.Issuer {
-		return fmt.Errorf("it is the metadata of the issuer %q, not of %q", clean(m.Issuer, maxShown), p.Issuer)
+func (p *provider) discover(ctx context.Context) (*oauth.Metadata, error) {
+	m := &oauth.Metadata{}
+	location, err := oauth.Discover(ctx, p.send.Get, p.Issuer, p.locations, m)
+	if err != nil {
+		return nil, fmt.Errorf("metadata of the identity provider: %w", err)
 	}
 	for name, endpoint := range map[string]string{"authorization_endpoint": m.Authorization, "token_endpoint": m.Token} {
 		// Endpoints may have a query (RFC 6749 sections 3.1 and 3.2).
 		bare, _, _ := strings.Cut(endpoint, "?")
 		if err := netguard.CheckEndpoint(bare); err != nil || strings.Contains(endpoint, "#") {
-			return fmt.Errorf("its %s is not an https URL", name)
+			return nil, fmt.Errorf("%s: its %s is not an https URL", location, name)
 		}
 	}
-	// Few say so in OpenID Connect; one that lists methods, and not this one,
-	// would not understand us.
+	// Few OpenID providers list the methods of PKCE. One that does, without S256,
+	// does not support ours.
 	if m.Challenges != nil && !slices.Contains(m.Challenges, "S256") {
-		return errors.New("it does not offer PKCE with S256 (RFC 7636)")
+		return nil, fmt.Errorf("%s: it does not offer PKCE with S256 (RFC 7636)", location)
 	}
-	return nil
+	return m, nil
 }
 
-// redeem exchanges a code for an access token (RFC 6749 section 4.1.3). Its
-// errors hold neither the code nor a secret.
-func (p *provider) redeem(ctx context.Context, m *metadata, form url.Values) (string, error) {
+// redeem exchanges a code for an access token. Its errors hold neither the code nor
+// a secret.
+func (p *provider) redeem(ctx context.Context, m *oauth.Metadata, grant url.Values) (string, error) {
 	select {
 	case p.exchanging <- struct{}{}:
 		defer func() { <-p.exchanging }()
 	case <-ctx.Done():
-		return "", errors.New("too many people sign in at this moment")
+		return "", errors.New("too many sign-ins are being completed")
 	}
 	ctx, cancel := context.WithTimeout(ctx, providerTime)
 	defer cancel()
-	secret, err := p.secret()
-	if err != nil {
-		return "", err
-	}
-	basic := secret != "" && (m.AuthMethods == nil || slices.Contains(m.AuthMethods, "client_secret_basic"))
-	if !basic {
-		form.Set("client_id", p.ClientID)
-		if secret != "" {
-			form.Set("client_secret", secret)
+	client := oauth.Client{ID: p.ClientID, Method: oauth.MethodNone}
+	if p.ClientSecret != nil {
+		var err error
+		if client.Secret, err = p.ClientSecret(); err != nil {
+			return "", fmt.Errorf("the client's secret: %w", err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Token, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", errors.New("the token endpoint is not a URL")
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if basic { // RFC 6749 section 2.3.1
-		req.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(secret))
-	}
-	status, body, err := p.do(req)
-	if err != nil {
-		return "", fmt.Errorf("ask for a token: %w", err)
-	}
-	var answer struct {
-		Token       string `json:"access_token"`
-		Type        string `json:"token_type"`
-		Error       string `json:"error"`
-		Description string `json:"error_description"`
-	}
-	if json.Unmarshal(body, &answer) != nil {
-		return "", fmt.Errorf("the token endpoint answers %d, and not as it should", status)
-	}
-	if status != http.StatusOK || answer.Error != "" {
-		said := without(answer.Error+" "+answer.Description, secret, form.Get("code"), form.Get("code_verifier"))
-		return "", &refusal{fmt.Sprintf("The identity provider gives no access token (%d): %s", status, said)}
-	}
-	switch {
-	case !strings.EqualFold(answer.Type, "Bearer"): // RFC 6749 section 7.1
-		return "", errors.New("the identity provider gives a token that is not of the type Bearer")
-	case answer.Token == "" || len(answer.Token) > maxToken:
-		return "", errors.New("the identity provider gives no usable access token")
-	}
-	return answer.Token, nil
-}
-
-func (p *provider) secret() (string, error) {
-	if p.ClientSecret == nil {
-		return "", nil
-	}
-	secret, err := p.ClientSecret()
-	if err != nil {
-		return "", fmt.Errorf("the client's secret: %w", err)
-	}
-	return secret, nil
-}
-
-// do sends a request and reads the answer, within bounds. Its errors name the
-// URL without its query.
-func (p *provider) do(req *http.Request) (int, []byte, error) {
-	req.Header.Set("Accept", "application/json")
-	place := req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath()
-	resp, err := p.client.Do(req)
-	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		return 0, nil, fmt.Errorf("%s: %w", place, err)
-	}
-	defer resp.Body.Close()
-	body, err := netguard.ReadBounded(resp.Body, maxAnswer)
-	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", place, err)
-	}
-	return resp.StatusCode, body, nil
-}
-
-// without is a stranger's text, cleaned, without what is confidential.
-func without(text string, confidential ...string) string {
-	for _, c := range confidential {
-		if c != "" {
-			text = strings.ReplaceAll(text, c, "(hidden)")
-			text = strings.ReplaceAll(text, url.QueryEscape(c), "(hidden)")
+	if client.Secret != "" {
+		var err error
+		if client.Method, err = m.Method(); err != nil {
+			return "", err
 		}
 	}
-	return clean(text, maxShown)
+	token, err := client.Token(ctx, p.send, m.Token, grant)
+	var refused *oauth.Refusal
+	if errors.As(err, &refused) && refused.Code != "" {
+		return "", &refusal{clean(fmt.Sprintf("The identity provider gives no access token (%d): %s %s", refused.Status, refused.Code, refused.Description), 3*maxShown)}
+	}
+	if err != nil {
+		return "", fmt.Errorf("token request at %s: %w", p.Issuer, err)
+	}
+	if len(token.Access) > maxToken {
+		return "", fmt.Errorf("the access token is longer than %d bytes", maxToken)
+	}
+	return token.Access, nil
 }
