@@ -315,7 +315,7 @@ func TestIntrospectionAuthenticates(t *testing.T) {
 		})
 	}
 	v := newValidator(t, withClient)
-	for word, content := range map[string]string{"empty": " \n", "more than one line": "a\nb", "too long": strings.Repeat("x", maxCredential+1)} {
+	for word, content := range map[string]string{"empty": " \n", "more than one line": "a\nb", "too large": strings.Repeat("x", 64<<10+1)} {
 		swap(map[string]string{"secret": content})
 		n++
 		before := p.asked.Load()

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	jose "github.com/go-jose/go-jose/v4"
+	"golang.org/x/time/rate"
 )
 
 // keySet keeps a provider's signing keys at hand. They are fetched as soon as run
@@ -28,13 +30,20 @@ type keySet struct {
 	// success.
 	held atomic.Pointer[heldKeys]
 
-	mu       sync.Mutex
-	running  *fetching
-	tried    time.Time // start of the last fetch
-	failures int       // in a row
-	lastErr  error     // of the last fetch that ended
-	unknown  bucket
-	missed   map[string]time.Time // unknown key ids, and when they were fetched for
+	mu      sync.Mutex
+	running *fetching
+	tried   time.Time                   // start of the last fetch
+	lastErr error                       // of the last fetch that ended
+	retry   *backoff.ExponentialBackOff // pauses in the background after failures
+	unknown *rate.Limiter               // of fetches for unknown key ids
+	missed  map[string]time.Time        // unknown key ids, and when they were fetched for
+}
+
+func newKeySet() *keySet {
+	return &keySet{
+		retry:   &backoff.ExponentialBackOff{InitialInterval: keysRetry, Multiplier: 2, MaxInterval: keysRetryMax, RandomizationFactor: 0.1},
+		unknown: rate.NewLimiter(rate.Every(unknownKidEvery), unknownKidBurst),
+	}
 }
 
 // heldKeys never change once they are published.
@@ -100,7 +109,7 @@ func (s *keySet) await(ctx context.Context) error {
 func (s *keySet) awaitUnknown(ctx context.Context, kid string) error {
 	return s.wait(ctx, func() bool {
 		now := s.now()
-		if last, ok := s.missed[kid]; ok && s.lastErr == nil && now.Sub(last) < unknownKidAgain || !s.unknown.take(now) {
+		if last, ok := s.missed[kid]; ok && s.lastErr == nil && now.Sub(last) < unknownKidAgain || !s.unknown.AllowN(now, 1) {
 			return false
 		}
 		if s.missed == nil || len(s.missed) >= unknownKids {
@@ -173,7 +182,6 @@ func (s *keySet) work(ctx context.Context, f *fetching) {
 	defer close(f.done)
 	before := s.held.Load()
 	if err != nil {
-		s.failures++
 		s.observe("failed")
 		age := "none"
 		if before != nil {
@@ -182,7 +190,7 @@ func (s *keySet) work(ctx context.Context, f *fetching) {
 		s.log.Warn("cannot fetch keys", slog.Any("error", err), slog.String("keysAge", age))
 		return
 	}
-	s.failures = 0
+	s.retry.Reset()
 	s.held.Store(hold(before, keys, s.now()))
 	s.observe("fetched") // whoever hears of the keys finds them
 }
@@ -237,32 +245,13 @@ func (s *keySet) run(ctx context.Context) {
 	}
 }
 
-// pause is the time to the next fetch in the background, spread a little so that
-// replicas do not ask all at once.
+// pause is the time to the next fetch in the background, randomized so that replicas
+// do not fetch all at once.
 func (s *keySet) pause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := keysFresh
-	if s.failures > 0 {
-		next = min(keysRetry<<min(s.failures-1, 10), keysRetryMax)
+	if s.lastErr != nil {
+		return s.retry.NextBackOff()
 	}
-	return next - rand.N(next/10+1)
-}
-
-// bucket allows a burst at once and then one each so often.
-type bucket struct {
-	// full is when the whole burst is there again.
-	full time.Time
-}
-
-func (b *bucket) take(now time.Time) bool {
-	full := b.full
-	if full.Before(now) {
-		full = now
-	}
-	if full.Sub(now) > (unknownKidBurst-1)*unknownKidEvery {
-		return false
-	}
-	b.full = full.Add(unknownKidEvery)
-	return true
+	return keysFresh - rand.N(keysFresh/10)
 }

@@ -388,12 +388,12 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestTheBucketAllowsABurstAndThenARate(t *testing.T) {
-	var b bucket
+func TestKeySet_UnknownKeyIDs(t *testing.T) {
+	s := newKeySet()
 	now := time.Now()
 	take := func(n int) (taken int) {
 		for range n {
-			if b.take(now) {
+			if s.unknown.AllowN(now, 1) {
 				taken++
 			}
 		}
@@ -402,11 +402,11 @@ func TestTheBucketAllowsABurstAndThenARate(t *testing.T) {
 	if n := take(10); n != unknownKidBurst {
 		t.Errorf("%d at once", n)
 	}
-	now = now.Add(unknownKidEvery - time.Nanosecond)
+	now = now.Add(unknownKidEvery - time.Millisecond)
 	if take(1) != 0 {
 		t.Error("too early")
 	}
-	now = now.Add(time.Nanosecond)
+	now = now.Add(2 * time.Millisecond)
 	if n := take(10); n != 1 {
 		t.Errorf("%d after a while", n)
 	}

@@ -12,8 +12,6 @@ const (
 	// maxReasons and maxReason bound what a line of the log says of a token that
 	// was refused: so many reasons, of so many bytes.
 	maxReasons, maxReason = 5, 600
-	// maxCredential bounds a secret's or token's file.
-	maxCredential = 64 << 10
 	// maxKeys bounds a key set; more is an error.
 	maxKeys = 100
 	// maxTries bounds the keys that one token without a key id, or with the id of

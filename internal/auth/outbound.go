@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
@@ -143,22 +143,16 @@ func readFile(path string) (os.FileInfo, []byte, error) {
 	return info, content, nil
 }
 
-// readSecret reads a credential's file anew, each time it is used.
+// readSecret reads a credential that is sent in a header: one line.
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
+	secret, err := netguard.ReadSecret(path)
 	if err != nil {
 		return "", fmt.Errorf("read credential: %w", err)
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
-	if err != nil {
-		return "", fmt.Errorf("read credential: %w", err)
+	if strings.ContainsFunc(secret, unicode.IsControl) {
+		return "", fmt.Errorf("read credential: %s has more than one line", path)
 	}
-	s := strings.TrimSpace(string(b))
-	if s == "" || len(b) > maxCredential || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", fmt.Errorf("the credential file %s is empty, too long or more than one line", path)
-	}
-	return s, nil
+	return secret, nil
 }
 
 // bearer puts the token of AuthTokenFile on req, if req goes to an origin that
@@ -178,20 +172,11 @@ func (o *outbound) bearer(req *http.Request) error {
 // names tells whether u is of the origin of a configured URL.
 func (p *Provider) names(u *url.URL) bool {
 	for _, raw := range p.urls() {
-		if c, err := url.Parse(raw); err == nil && origin(c) == origin(u) {
+		if c, err := url.Parse(raw); err == nil && netguard.Origin(c) == netguard.Origin(u) {
 			return true
 		}
 	}
 	return false
-}
-
-// origin is scheme, host and port (RFC 6454 section 4).
-func origin(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
 // get asks for a JSON document.

@@ -44,10 +44,9 @@ func newProvider(p Provider, opt *Options, tasks *tasks) (*provider, error) {
 	if pr.out, err = newOutbound(&pr.Provider, opt.Client, log); err != nil {
 		return nil, err
 	}
-	pr.keys = &keySet{
-		fetch: pr.fetchKeys, now: opt.Now, log: log, tasks: tasks,
-		observe: func(outcome string) { opt.ObserveKeys(p.Name, outcome) },
-	}
+	pr.keys = newKeySet()
+	pr.keys.fetch, pr.keys.now, pr.keys.log, pr.keys.tasks = pr.fetchKeys, opt.Now, log, tasks
+	pr.keys.observe = func(outcome string) { opt.ObserveKeys(p.Name, outcome) }
 	return pr, nil
 }
 

@@ -48,7 +48,7 @@ const DefaultTimeout = 10 * time.Second
 var ErrForbidden = errors.New("the address is not a public one")
 
 // ErrTooLarge: an answer exceeds its bound.
-var ErrTooLarge = errors.New("the answer is too large")
+var ErrTooLarge = errors.New("it is too large")
 
 // Client makes a guarded client.
 func Client(opt Options) (*http.Client, error) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,27 +46,19 @@ func (s *server) named(r Registered) (identity, error) {
 	return id, err
 }
 
-// maxSecret bounds a client's secret, in bytes.
+// maxSecret bounds a secret that a server gives a client, in bytes.
 const maxSecret = 4 << 10
 
 func (i identity) secret(env func(string) string) (string, error) {
 	switch {
 	case i.SecretFile != "":
-		f, err := os.Open(i.SecretFile)
+		secret, err := netguard.ReadSecret(i.SecretFile)
 		if err != nil {
 			return "", fmt.Errorf("client secret: %w", err)
 		}
-		defer f.Close()
-		b, err := netguard.ReadBounded(f, maxSecret)
-		if err != nil {
-			return "", fmt.Errorf("client secret: %s: %w", i.SecretFile, err)
-		}
-		if secret := strings.TrimSpace(string(b)); secret != "" {
-			return secret, nil
-		}
-		return "", fmt.Errorf("client secret: %s is empty", i.SecretFile)
+		return secret, nil
 	case i.SecretEnv != "":
-		if secret := strings.TrimSpace(env(i.SecretEnv)); secret != "" {
+		if secret := strings.TrimRight(env(i.SecretEnv), "\r\n"); secret != "" {
 			return secret, nil
 		}
 		return "", fmt.Errorf("client secret: the variable %s is not set", i.SecretEnv)

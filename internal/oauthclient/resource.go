@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
@@ -99,8 +100,8 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 			return "", nil, err
 		}
 		// RFC 9728 section 3: the well-known place is one of the resource's host.
-		if origin(u) != origin(target) {
-			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", oauth.Hide(origin(u)))
+		if netguard.Origin(u) != netguard.Origin(target) {
+			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", oauth.Hide(netguard.Origin(u)))
 		}
 		a, err := w.get(ctx, u.String(), "")
 		if err != nil {
@@ -113,7 +114,7 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 	}
 	inserted := wellKnownResource + strings.TrimSuffix(target.EscapedPath(), "/")
 	for _, path := range slices.Compact([]string{inserted, wellKnownResource}) {
-		place := origin(target) + path
+		place := netguard.Origin(target) + path
 		a, err := w.get(ctx, place, "")
 		if err != nil {
 			return "", nil, err
@@ -125,7 +126,7 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 			return "", nil, fmt.Errorf("%s: it answers %d %s", place, a.Status, http.StatusText(a.Status))
 		}
 	}
-	return "", nil, errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata in its challenge, nothing at " + origin(target) + wellKnownResource)
+	return "", nil, errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata in its challenge, nothing at " + netguard.Origin(target) + wellKnownResource)
 }
 
 func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
@@ -194,22 +195,10 @@ func checkScopes(scopes []string) ([]string, error) {
 	return scopes, nil
 }
 
-// origin is scheme, host and port in one spelling (RFC 6454 section 4).
-func origin(u *url.URL) string {
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if port != "" && (u.Scheme != "https" || port != "443") && (u.Scheme != "http" || port != "80") {
-		host += ":" + port
-	}
-	return u.Scheme + "://" + host
-}
-
 // covers tells whether a resource is the one that was asked, or that one's
 // beginning up to a slash.
 func covers(resource, asked *url.URL) bool {
-	if origin(resource) != origin(asked) || resource.RawQuery != "" && resource.RawQuery != asked.RawQuery {
+	if netguard.Origin(resource) != netguard.Origin(asked) || resource.RawQuery != "" && resource.RawQuery != asked.RawQuery {
 		return false
 	}
 	of, in := strings.TrimRight(resource.EscapedPath(), "/"), strings.TrimRight(asked.EscapedPath(), "/")

@@ -85,7 +85,7 @@ const storeVersion = 1
 
 // key is a resource's identifier in one spelling.
 func key(u *url.URL) string {
-	k := origin(u) + strings.TrimRight(u.EscapedPath(), "/")
+	k := netguard.Origin(u) + strings.TrimRight(u.EscapedPath(), "/")
 	if u.RawQuery != "" {
 		k += "?" + u.RawQuery
 	}
@@ -105,7 +105,7 @@ func (s *Store) registrationFile(issuer string) string { return s.file("clients"
 // one. It returns the file, and nil when there is none.
 func (s *Store) find(target *url.URL) (string, *signIn, error) {
 	k := key(target)
-	least := len(origin(target))
+	least := len(netguard.Origin(target))
 	for {
 		file := s.signInFile(k)
 		kept, err := s.load(file)

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// maxSecretFile bounds a secret's file, maxCAFile a certificate's, in bytes.
-const (
-	maxSecretFile = 64 << 10
-	maxCAFile     = 1 << 20
-)
+// maxCAFile bounds a file of certificates, in bytes.
+const maxCAFile = 1 << 20
 
 // CheckFiles reports every file that the configuration names and that cannot be
 // used. Files may change later; they are read again when they are needed.
@@ -71,21 +67,8 @@ func readFile(path string, max int64) ([]byte, error) {
 	return netguard.ReadBounded(file, max)
 }
 
-// ReadSecret reads a secret's file, without the white space around it.
-func ReadSecret(path string) (string, error) {
-	content, err := readFile(path, maxSecretFile)
-	if err != nil {
-		return "", err
-	}
-	secret := strings.TrimSpace(string(content))
-	if secret == "" {
-		return "", fmt.Errorf("%s is empty", path)
-	}
-	return secret, nil
-}
-
 func checkSecret(path string) error {
-	_, err := ReadSecret(path)
+	_, err := netguard.ReadSecret(path)
 	return err
 }
 

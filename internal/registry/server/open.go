@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/auth"
+	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/registry/api"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
@@ -126,7 +127,7 @@ func login(cfg *config.Config, v *auth.Validator) *web.Login {
 		}
 	}
 	if l.ClientSecretFile != "" {
-		out.ClientSecret = func() (string, error) { return config.ReadSecret(l.ClientSecretFile) }
+		out.ClientSecret = func() (string, error) { return netguard.ReadSecret(l.ClientSecretFile) }
 	}
 	return out
 }

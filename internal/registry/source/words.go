@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,25 +14,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// maxSecret bounds a file that holds a credential, in bytes.
-const maxSecret = 64 << 10
-
-// readSecret reads a credential from its file, each time anew, because such
-// files are replaced while we run. what says what it is for.
+// readSecret reads a credential from its file. what names its field.
 func readSecret(what, path string) (string, error) {
-	f, _, err := openRegular(path)
+	secret, err := netguard.ReadSecret(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w", what, path, err)
-	}
-	defer f.Close()
-	content, err := netguard.ReadBounded(f, maxSecret)
-	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w", what, path, err)
-	}
-	// A trailing newline is the editor's.
-	secret := string(bytes.TrimRight(content, "\r\n"))
-	if secret == "" {
-		return "", fmt.Errorf("%s: %s is empty", what, path)
+		return "", fmt.Errorf("%s: %w", what, err)
 	}
 	return secret, nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
@@ -173,13 +175,11 @@ func (w *worker) nextWait(state store.Sync) time.Duration {
 
 // backoff doubles from Retry to the interval.
 func (w *worker) backoff(failures int) time.Duration {
-	wait := w.Retry
+	b := backoff.ExponentialBackOff{InitialInterval: w.Retry, Multiplier: 2, MaxInterval: w.interval}
 	for range min(failures-1, 30) {
-		if wait *= 2; wait >= w.interval {
-			break
-		}
+		b.NextBackOff()
 	}
-	return jitter(min(wait, w.interval))
+	return jitter(min(b.NextBackOff(), w.interval))
 }
 
 // jitter spreads those that would all come at once: between 80 and 100 %.

@@ -3,14 +3,14 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
 // connectTimeout bounds the making of a connection, unless the URL says
@@ -61,27 +61,14 @@ func address(config *pgx.ConnConfig) string {
 	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
-// maxPassword bounds a password file, in bytes.
-const maxPassword = 4 << 10
-
-// setPassword reads the password from the file, if there is one; a line break at
-// its end does not belong to it.
+// setPassword reads the password from the file, if there is one.
 func setPassword(c *pgx.ConnConfig, file string) error {
 	if file == "" {
 		return nil
 	}
-	f, err := os.Open(file)
+	password, err := netguard.ReadSecret(file)
 	if err != nil {
 		return passwordError{err}
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
-	if err != nil {
-		return passwordError{err}
-	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-	if password == "" || len(password) > maxPassword {
-		return passwordError{fmt.Errorf("%s does not hold a password of 1 to %d bytes", file, maxPassword)}
 	}
 	c.Password = password
 	return nil
