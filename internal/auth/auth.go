@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // Provider is an identity provider whose access tokens are accepted. The fields
@@ -181,7 +182,7 @@ func (r *Rejection) Reasons() []string {
 	shown := attempts[:min(len(attempts), maxReasons)]
 	var reasons []string
 	for _, a := range shown {
-		reasons = append(reasons, cut(a.String(), maxReason))
+		reasons = append(reasons, plaintext.Excerpt(a.String(), maxReason))
 	}
 	if more := len(attempts) - len(shown); more > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", more))

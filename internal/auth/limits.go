@@ -9,9 +9,9 @@ const (
 	maxToken = 16 << 10
 	// maxResponse bounds a provider's answer, after decompression.
 	maxResponse = 1 << 20
-	// maxReasons and maxReason bound what a line of the log says of a token that
-	// was refused: so many reasons, of so many bytes.
-	maxReasons, maxReason = 5, 600
+	// maxReasons bounds the reasons in the log line of a refusal, maxReason the
+	// characters of each, maxValue the characters of a claim's value in it.
+	maxReasons, maxReason, maxValue = 5, 600, 200
 	// maxKeys bounds a key set; more is an error.
 	maxKeys = 100
 	// maxTries bounds the keys that one token without a key id, or with the id of

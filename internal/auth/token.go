@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // The envelope of a token (RFC 7515, RFC 7519), read once and strictly, and what
@@ -153,13 +155,5 @@ var tokenChars = func() (is [256]bool) {
 	return is
 }()
 
-// shorten bounds a value that comes from a token and is no secret.
-func shorten(s string) string { return cut(s, 200) }
-
-// cut is the text, or its first n bytes.
-func cut(s string, n int) string {
-	if len(s) > n {
-		s = s[:n] + "..."
-	}
-	return strings.ToValidUTF8(s, "?")
-}
+// shorten cleans and cuts a value that comes from a token and is no secret.
+func shorten(s string) string { return plaintext.Excerpt(s, maxValue) }

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // wrap says what was being done, and gives the errors that callers decide on.
@@ -65,25 +64,8 @@ func message(err error) string {
 	if len(text) > maxText {
 		text = text[:maxText] + " ..."
 	}
-	return clean(text)
+	return plaintext.Lines(text)
 }
-
-// clean takes out what a terminal would act on.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, escapes.ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), ""))
-}
-
-// escapes are a terminal's control sequences (ECMA-48, 5.4): the builder colours
-// what a step writes to its standard error.
-var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 // source is a stream that the caller gives us to send. It remembers its own
 // failure, which the client would report as one of the engine's.

@@ -16,6 +16,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // Image describes a local image.
@@ -69,7 +70,7 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(container.P
 }
 
 func progressOf(m jsonstream.Message) container.Progress {
-	p := container.Progress{ID: clean(m.ID), Status: clean(cmp.Or(m.Status, strings.TrimSpace(m.Stream)))}
+	p := container.Progress{ID: plaintext.Lines(m.ID), Status: plaintext.Lines(cmp.Or(m.Status, strings.TrimSpace(m.Stream)))}
 	if m.Progress != nil {
 		p.Current, p.Total = max(0, m.Progress.Current), max(0, m.Progress.Total)
 	}

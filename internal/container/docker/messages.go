@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/moby/moby/api/types/jsonstream"
+
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // maxMessage bounds one message of an engine's progress stream, in bytes.
@@ -56,7 +58,7 @@ const keptLines = 20
 // take cuts output into lines, keeps them, and hands each to log.
 func (l *lastLines) take(output string, log func(string)) {
 	for line := range strings.Lines(output) {
-		line = clean(strings.TrimRight(line, "\r\n"))
+		line = plaintext.Lines(strings.TrimRight(line, "\r\n"))
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
