@@ -8,7 +8,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-func TestDiscoveryMustBeTheIssuersOwn(t *testing.T) {
+func TestDiscovery(t *testing.T) {
 	p, evil := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -56,7 +56,7 @@ func TestDiscoveryMustBeTheIssuersOwn(t *testing.T) {
 
 // With jwksUrl there is no discovery; without, the place is asked for again when
 // the keys are gone from it.
-func TestDiscoveryIsAskedWhenItIsNeeded(t *testing.T) {
+func TestDiscovery_WhenFetched(t *testing.T) {
 	p, moved := newIssuer(t), newIssuer(t)
 	old, next := newSigner(t, jose.ES256, "old"), newSigner(t, jose.ES256, "new")
 	p.publish(old)
@@ -79,7 +79,7 @@ func TestDiscoveryIsAskedWhenItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestConfigurationFaultsAreAllReported(t *testing.T) {
+func TestNewValidator_ConfigurationFaults(t *testing.T) {
 	_, err := NewValidator([]Provider{
 		{Name: "a", IssuerURL: "http://example.com", Audience: ""},
 		{Name: "", IssuerURL: "https://ok.example", Audience: "x", ClientSecretFile: "/f"},

@@ -49,7 +49,7 @@ func asking(t *testing.T, p *idp.Provider) Provider {
 	}
 }
 
-func TestRealJWTs(t *testing.T) {
+func TestRealProvider_JWTs(t *testing.T) {
 	for _, alg := range []string{"RS256", "PS256", "ES256", "EdDSA"} {
 		t.Run(alg, func(t *testing.T) {
 			t.Parallel()
@@ -73,7 +73,7 @@ func TestRealJWTs(t *testing.T) {
 	}
 }
 
-func TestRealOpaqueTokens(t *testing.T) {
+func TestRealProvider_OpaqueTokens(t *testing.T) {
 	p := idp.Start(t, idp.Options{Opaque: []string{opaque}})
 	provider := asking(t, p)
 	c := &clock{}
@@ -113,7 +113,7 @@ func TestRealOpaqueTokens(t *testing.T) {
 }
 
 // Keys rotate under load; no good token is ever refused.
-func TestRealRotationIsNoDowntime(t *testing.T) {
+func TestRealProvider_Rotation(t *testing.T) {
 	p := idp.Start(t, idp.Options{Algorithm: "ES256"})
 	v := newValidator(t, realProvider(p))
 	stop := make(chan struct{})
@@ -164,7 +164,7 @@ func TestRealRotationIsNoDowntime(t *testing.T) {
 	}
 }
 
-func TestRealProviderThatIsDownAtStartIsFoundLater(t *testing.T) {
+func TestRealProvider_DownAtStart(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	token := p.Token(t, api)
 	p.Stop()
@@ -186,7 +186,7 @@ func TestRealProviderThatIsDownAtStartIsFoundLater(t *testing.T) {
 }
 
 // A provider whose process is stopped accepts connections and says nothing.
-func TestRealProviderThatHangsDelaysNoOther(t *testing.T) {
+func TestRealProvider_Hangs(t *testing.T) {
 	hung := idp.Start(t, idp.Options{Opaque: []string{opaque}})
 	healthy := idp.Start(t, idp.Options{Opaque: []string{opaque}})
 	token := hung.Token(t, opaque)
@@ -216,7 +216,7 @@ func TestRealProviderThatHangsDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestRealProviderBehindAPrivateAuthority(t *testing.T) {
+func TestRealProvider_PrivateAuthority(t *testing.T) {
 	authority := idp.NewAuthority(t)
 	cert, key := authority.Certificate(t, "127.0.0.1")
 	p := idp.Start(t, idp.Options{CertPEM: cert, KeyPEM: key, Opaque: []string{opaque}})
@@ -242,7 +242,7 @@ func TestRealProviderBehindAPrivateAuthority(t *testing.T) {
 // The service-account provider of specification section 5.11: its keys are at a
 // private address, behind the cluster's authority, for whoever shows the mounted
 // token, which is replaced as time goes by.
-func TestAKubernetesShapedProvider(t *testing.T) {
+func TestKubernetesProvider(t *testing.T) {
 	address := local.PrivateAddress(t)
 	authority := idp.NewAuthority(t)
 	cert, key := authority.Certificate(t, address)

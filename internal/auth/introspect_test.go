@@ -18,7 +18,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-func TestOpaqueTokensAreIntrospectedAsDecided(t *testing.T) {
+func TestIntrospection(t *testing.T) {
 	p := newIssuer(t)
 	now := time.Now()
 	exp := now.Add(time.Hour).Unix()
@@ -91,7 +91,7 @@ func TestOpaqueTokensAreIntrospectedAsDecided(t *testing.T) {
 
 // Endpoints that are out of order, or worse. A token is refused, the log can name
 // the URL, and nothing waits for long.
-func TestHostileIntrospectionEndpoints(t *testing.T) {
+func TestIntrospection_HostileEndpoints(t *testing.T) {
 	gzipBomb()
 	p := newIssuer(t)
 	elsewhere := newIssuer(t)
@@ -162,7 +162,7 @@ func TestHostileIntrospectionEndpoints(t *testing.T) {
 	}
 }
 
-func TestAJWTThatFailsIsIntrospectedAtItsOwnIssuerOnly(t *testing.T) {
+func TestIntrospection_RejectedJWT(t *testing.T) {
 	p, other := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1") // published nowhere
 	p.publish(newSigner(t, jose.ES256, "k2"))
@@ -177,7 +177,7 @@ func TestAJWTThatFailsIsIntrospectedAtItsOwnIssuerOnly(t *testing.T) {
 	}
 }
 
-func TestOpaqueTokensAreShownToProvidersInOrder(t *testing.T) {
+func TestIntrospection_ProviderOrder(t *testing.T) {
 	first, second := newIssuer(t), newIssuer(t)
 	v := newValidator(t, first.introspecting("first"), second.provider("never"), second.introspecting("second"))
 	v.patience = time.Minute // the first one may take its time on a busy machine
@@ -199,7 +199,7 @@ func TestOpaqueTokensAreShownToProvidersInOrder(t *testing.T) {
 	}
 }
 
-func TestOneTokenOfManyRequestsIsAskedAboutOnce(t *testing.T) {
+func TestIntrospection_ConcurrentRequests(t *testing.T) {
 	p := newIssuer(t)
 	answer := p.routes[introspectPath]
 	release := make(chan struct{})
@@ -229,7 +229,7 @@ func TestOneTokenOfManyRequestsIsAskedAboutOnce(t *testing.T) {
 	}
 }
 
-func TestAnAcceptanceIsCachedForAMinuteAndARefusalForAMoment(t *testing.T) {
+func TestIntrospection_Cache(t *testing.T) {
 	p := newIssuer(t)
 	c := stopped()
 	v := newValidatorWith(t, Options{Now: c.now}, p.introspecting("main"))
@@ -273,7 +273,7 @@ func TestAnAcceptanceIsCachedForAMinuteAndARefusalForAMoment(t *testing.T) {
 
 // The client's credential goes before the token file's; both are read anew for
 // each request, as Kubernetes swaps them.
-func TestIntrospectionAuthenticates(t *testing.T) {
+func TestIntrospection_ClientAuthentication(t *testing.T) {
 	p := newIssuer(t)
 	dir := t.TempDir()
 	swap := func(content map[string]string) { swapMount(t, dir, content) }

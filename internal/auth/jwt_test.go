@@ -11,7 +11,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-func TestJWTsAreJudgedAsDecided(t *testing.T) {
+func TestJWT(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.RS256, "k1")
 	p.publish(s)
@@ -109,7 +109,7 @@ func TestJWTsAreJudgedAsDecided(t *testing.T) {
 }
 
 // Signatures of go-jose are accepted, for each algorithm.
-func TestEveryAcceptedAlgorithmIsAccepted(t *testing.T) {
+func TestJWT_Algorithms(t *testing.T) {
 	p := newIssuer(t)
 	for _, alg := range algorithms {
 		s := newSigner(t, jose.SignatureAlgorithm(alg), alg)
@@ -145,7 +145,7 @@ func TestEveryAcceptedAlgorithmIsAccepted(t *testing.T) {
 
 // Tokens that a hostile caller makes. None of the forgeries is accepted; what is
 // merely odd and properly signed is.
-func TestHostileTokens(t *testing.T) {
+func TestJWT_Hostile(t *testing.T) {
 	p, other := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.RS256, "k1")
 	p.publish(s)
@@ -317,7 +317,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-func TestLeewayCanBeNone(t *testing.T) {
+func TestJWT_NoLeeway(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -327,7 +327,7 @@ func TestLeewayCanBeNone(t *testing.T) {
 	}
 }
 
-func TestATokenIsNotAcceptedFromTheCacheBeyondItsEnd(t *testing.T) {
+func TestCache_TokenExpiry(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -343,7 +343,7 @@ func TestATokenIsNotAcceptedFromTheCacheBeyondItsEnd(t *testing.T) {
 	}
 }
 
-func TestSeveralProvidersOfOneIssuerEachHaveTheirAudience(t *testing.T) {
+func TestJWT_ProvidersOfOneIssuer(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)

@@ -35,7 +35,7 @@ func jwkText(t testing.TB, key any, change map[string]any) string {
 
 // Key sets of a hostile or careless provider, and a token that the first key of
 // each would verify.
-func TestHostileKeySets(t *testing.T) {
+func TestKeySet_Hostile(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.RS256, "k1")
 	other := newSigner(t, jose.RS256, "k1")
@@ -106,7 +106,7 @@ func TestHostileKeySets(t *testing.T) {
 
 // A token without a key id costs a bounded number of signature checks, however
 // many keys the provider has.
-func TestATokenWithoutAKeyIDIsTriedWithFewKeys(t *testing.T) {
+func TestJWT_WithoutKeyID(t *testing.T) {
 	p := newIssuer(t)
 	signers := make([]*signer, maxTries+1)
 	for i := range signers {

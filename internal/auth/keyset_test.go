@@ -23,7 +23,7 @@ func (s *signer) fresh(t testing.TB, p *issuer, c *clock) func() string {
 	}
 }
 
-func TestRotatedKeysAreFetchedOnceAndTheCacheForgetsTheOld(t *testing.T) {
+func TestKeySet_Rotation(t *testing.T) {
 	p := newIssuer(t)
 	old, next := newSigner(t, jose.ES256, "old"), newSigner(t, jose.ES256, "new")
 	p.publish(old)
@@ -44,7 +44,7 @@ func TestRotatedKeysAreFetchedOnceAndTheCacheForgetsTheOld(t *testing.T) {
 	}
 }
 
-func TestAKeyReplacedUnderItsIDIsNoticed(t *testing.T) {
+func TestKeySet_ReplacedKeySameID(t *testing.T) {
 	p := newIssuer(t)
 	old, next := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k1")
 	p.publish(old)
@@ -61,7 +61,7 @@ func TestAKeyReplacedUnderItsIDIsNoticed(t *testing.T) {
 }
 
 // What strangers send causes requests at a bounded rate, however many they send.
-func TestForgedTokensCauseFewFetches(t *testing.T) {
+func TestKeySet_FetchRate(t *testing.T) {
 	p := newIssuer(t)
 	s, forger := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -115,7 +115,7 @@ func TestForgedTokensCauseFewFetches(t *testing.T) {
 	}
 }
 
-func TestOneUnknownKeyIDIsNotFetchedForAgainAndAgain(t *testing.T) {
+func TestKeySet_SameUnknownKeyID(t *testing.T) {
 	p := newIssuer(t)
 	p.publish(newSigner(t, jose.ES256, "k1"))
 	c := stopped()
@@ -133,7 +133,7 @@ func TestOneUnknownKeyIDIsNotFetchedForAgainAndAgain(t *testing.T) {
 
 // A flood of unknown key ids at a provider that hangs delays nobody whose keys
 // are at hand, of that provider or another.
-func TestAFloodOfUnknownKeyIDsDelaysNobodyElse(t *testing.T) {
+func TestKeySet_UnknownKeyIDFlood(t *testing.T) {
 	p, q := newIssuer(t), newIssuer(t)
 	s, forger := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "x")
 	p.publish(s)
@@ -179,7 +179,7 @@ func TestAFloodOfUnknownKeyIDsDelaysNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAnOutageServesKnownKeysForADay(t *testing.T) {
+func TestKeySet_Outage(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -212,7 +212,7 @@ func TestAnOutageServesKnownKeysForADay(t *testing.T) {
 
 // Keys are there before the first request, and a provider that comes up late is
 // found without one.
-func TestKeysAreFetchedWithoutARequest(t *testing.T) {
+func TestKeySet_BackgroundFetch(t *testing.T) {
 	p := newIssuer(t)
 	p.publish(newSigner(t, jose.ES256, "k1"))
 	p.down.Store(true)
@@ -233,7 +233,7 @@ func TestKeysAreFetchedWithoutARequest(t *testing.T) {
 	}
 }
 
-func TestADeadProviderDelaysNoOther(t *testing.T) {
+func TestValidate_DeadProvider(t *testing.T) {
 	hang := make(chan struct{})
 	dead := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer dead.Close()
@@ -269,7 +269,7 @@ func TestADeadProviderDelaysNoOther(t *testing.T) {
 
 // The provider of a token itself may be slow; the caller that gives up is
 // answered, and the one that waits gets the provider's answer.
-func TestASlowProviderDelaysItsOwnTokensOnly(t *testing.T) {
+func TestValidate_SlowProvider(t *testing.T) {
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -301,7 +301,7 @@ func TestASlowProviderDelaysItsOwnTokensOnly(t *testing.T) {
 }
 
 // A key that appears while its provider is out of reach is not a bad token.
-func TestAnUnknownKeyDuringAnOutageIsUnavailable(t *testing.T) {
+func TestKeySet_UnknownKeyDuringOutage(t *testing.T) {
 	p := newIssuer(t)
 	s, next := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "k2")
 	p.publish(s)
@@ -331,7 +331,7 @@ func TestAnUnknownKeyDuringAnOutageIsUnavailable(t *testing.T) {
 
 // However many tokens a provider that hangs is to be asked about, only so many
 // wait; the rest are refused at once.
-func TestAProviderThatHangsPilesUpNoWork(t *testing.T) {
+func TestIntrospection_HangingProvider(t *testing.T) {
 	p := newIssuer(t)
 	hang := make(chan struct{})
 	p.serve(introspectPath, func(_ http.ResponseWriter, r *http.Request) {
@@ -360,7 +360,7 @@ func TestAProviderThatHangsPilesUpNoWork(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatRuns(t *testing.T) {
+func TestClose(t *testing.T) {
 	hang := make(chan struct{})
 	dead := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer dead.Close()

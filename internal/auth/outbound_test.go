@@ -65,7 +65,7 @@ var gzipBomb = sync.OnceValue(func() []byte {
 func writeBomb(w io.Writer) { _, _ = w.Write(gzipBomb()) }
 
 // Key set endpoints that are out of order, or worse.
-func TestHostileKeySetEndpoints(t *testing.T) {
+func TestKeySet_HostileEndpoints(t *testing.T) {
 	gzipBomb()
 	p, elsewhere := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
@@ -135,7 +135,7 @@ func TestHostileKeySetEndpoints(t *testing.T) {
 
 // A key set that drips in byte by byte is given up, and meanwhile nobody waits
 // longer than keysWait.
-func TestAKeySetThatDripsIsNotWaitedFor(t *testing.T) {
+func TestKeySet_SlowResponse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for keysWait")
 	}
@@ -158,7 +158,7 @@ func TestAKeySetThatDripsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestTheTokenFileGoesToTheConfiguredOriginOnly(t *testing.T) {
+func TestAuthTokenFile_Origins(t *testing.T) {
 	p, elsewhere := newIssuer(t), newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
 	p.publish(s)
@@ -207,7 +207,7 @@ func TestTheTokenFileGoesToTheConfiguredOriginOnly(t *testing.T) {
 	}
 }
 
-func TestOriginsAreSchemeHostAndPort(t *testing.T) {
+func TestProvider_Names(t *testing.T) {
 	p := Provider{IssuerURL: "https://Issuer.example/a", JWKSURL: "https://keys.example:8443/jwks"}
 	for raw, want := range map[string]bool{
 		"https://issuer.example/b":             true,
@@ -227,7 +227,7 @@ func TestOriginsAreSchemeHostAndPort(t *testing.T) {
 }
 
 // A provider behind a private authority, which is replaced while we run.
-func TestAuthoritiesAreReadAgainWhenTheyChange(t *testing.T) {
+func TestCACertPath_Reload(t *testing.T) {
 	first, second := idp.NewAuthority(t), idp.NewAuthority(t)
 	p := newIssuer(t)
 	s := newSigner(t, jose.ES256, "k1")
@@ -313,7 +313,7 @@ func TestAuthoritiesAreReadAgainWhenTheyChange(t *testing.T) {
 	}
 }
 
-func TestAMissingAuthorityIsAFaultAtStart(t *testing.T) {
+func TestCACertPath_Missing(t *testing.T) {
 	_, err := NewValidator([]Provider{{Name: "a", IssuerURL: "https://issuer.example", Audience: "x", CACertPath: "/nowhere/ca.crt"}}, Options{})
 	if err == nil || !strings.Contains(err.Error(), "caCertPath") {
 		t.Errorf("got %v", err)
@@ -322,7 +322,7 @@ func TestAMissingAuthorityIsAFaultAtStart(t *testing.T) {
 
 // Private addresses are refused unless the provider may have one: decided on the
 // address that a name leads to.
-func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
+func TestAllowPrivateIP(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider Provider
 		url      string
@@ -352,7 +352,7 @@ func TestPrivateAddressesAreRefusedUnlessAllowed(t *testing.T) {
 
 // net/http has other words for each of the timers, and for before and after the
 // headers; whoever reads the log gets one sentence.
-func TestAnAnswerThatComesTooLateHasOneText(t *testing.T) {
+func TestOutbound_TimeoutText(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/begins" {
 			_, _ = io.WriteString(w, "{")

@@ -21,7 +21,7 @@ func newResource(t testing.TB, raw string) *Resource {
 }
 
 // RFC 9728 section 3.1: where the metadata of a resource is.
-func TestMetadataLocationsFollowTheResource(t *testing.T) {
+func TestResource_Paths(t *testing.T) {
 	for _, c := range []struct {
 		resource, url string
 		paths         []string
@@ -66,7 +66,7 @@ func TestMetadataLocationsFollowTheResource(t *testing.T) {
 	}
 }
 
-func TestAResourceThatCannotBeIdentifiedIsRefusedAtStart(t *testing.T) {
+func TestNewResource_Faults(t *testing.T) {
 	for _, c := range []struct{ rule, url string }{
 		{"RFC 9728 1.2", ""}, {"RFC 9728 1.2", "r.example"}, {"RFC 9728 1.2", "/registry"}, {"RFC 9728 1.2", "ftp://r.example"},
 		{"RFC 9728 1.2", "https://"}, {"RFC 9728 1.2", "https://r.example/#x"}, {"RFC 9728 1.2", "https://r.example/#"},
@@ -86,7 +86,7 @@ func TestAResourceThatCannotBeIdentifiedIsRefusedAtStart(t *testing.T) {
 }
 
 // RFC 9728 section 2.
-func TestTheMetadataDocument(t *testing.T) {
+func TestResource_Metadata(t *testing.T) {
 	r, err := NewResource(ResourceConfig{
 		URL: "https://r.example/registry", AuthorizationServers: []string{"https://b.example", "https://a.example/"},
 		Scopes: []string{"read"}, Documentation: "https://docs.example",

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-func TestWhichAddressesMayBeConnectedTo(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for address, public := range map[string]bool{
 		"93.184.216.34:443": true, "[2606:2800:220:1:248:1893:25c8:1946]:443": true,
 		"10.1.2.3:443": false, "172.16.0.1:443": false, "192.168.1.1:443": false,
@@ -58,7 +58,7 @@ func mustClient(t *testing.T, opt Options) *http.Client {
 	return c
 }
 
-func TestNoConnectionIsMadeToAForbiddenAddress(t *testing.T) {
+func TestClient_ForbiddenAddress(t *testing.T) {
 	var hits atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer server.Close()
@@ -75,7 +75,7 @@ func TestNoConnectionIsMadeToAForbiddenAddress(t *testing.T) {
 	}
 }
 
-func TestARedirectElsewhereIsNotFollowed(t *testing.T) {
+func TestClient_Redirects(t *testing.T) {
 	var hits atomic.Int32
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer target.Close()
@@ -105,7 +105,7 @@ func TestARedirectElsewhereIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPIsForThisMachineOnly(t *testing.T) {
+func TestClient_PlainHTTP(t *testing.T) {
 	c := mustClient(t, Options{AllowLoopback: true})
 	if _, err := c.Get("http://example.com/"); err == nil || !strings.Contains(err.Error(), "only HTTPS") {
 		t.Errorf("got %v", err)
@@ -115,7 +115,7 @@ func TestPlainHTTPIsForThisMachineOnly(t *testing.T) {
 	}
 }
 
-func TestAPrivateAuthorityIsTrustedWhenNamed(t *testing.T) {
+func TestClient_CAFiles(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	if _, err := mustClient(t, Options{AllowLoopback: true}).Get(server.URL); err == nil {
@@ -147,7 +147,7 @@ func TestReadBounded(t *testing.T) {
 }
 
 // RFC 8996 retires what is older than TLS 1.2.
-func TestOldTLSIsRefused(t *testing.T) {
+func TestClient_OldTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -164,7 +164,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 
 // What follows a 101 is the bare connection: neither a timeout nor a context would
 // end reading it.
-func TestAServerThatSwitchesProtocolsIsRefused(t *testing.T) {
+func TestClient_SwitchingProtocols(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {

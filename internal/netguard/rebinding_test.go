@@ -60,7 +60,7 @@ func answering(t *testing.T, addrs ...string) *net.Resolver {
 }
 
 // What a name stands for is decided when the connection is made, each time.
-func TestANameThatStandsForAForbiddenAddressIsNotReached(t *testing.T) {
+func TestClient_DNSRebinding(t *testing.T) {
 	var hits atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer server.Close()
@@ -85,7 +85,7 @@ func TestANameThatStandsForAForbiddenAddressIsNotReached(t *testing.T) {
 	}
 }
 
-func TestProxySettingsDoNotLeadAroundTheGuard(t *testing.T) {
+func TestClient_ProxySettings(t *testing.T) {
 	var hits atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer proxy.Close()

@@ -8,9 +8,9 @@ import (
 	"runtime"
 )
 
-// OpenBrowser shows a page in the person's browser, without a shell and without
-// waiting for the browser to end (MCP security best practices, "Authorization
-// URL"). An error says that there is no browser to open.
+// OpenBrowser opens a page in the user's browser, without a shell (MCP security best
+// practices, "Authorization URL"). It does not wait for the browser to exit. The
+// error is that no browser can be opened.
 func OpenBrowser(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
@@ -31,6 +31,6 @@ func OpenBrowser(address string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("no browser can be opened: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // so that it is no zombie
+	go func() { _ = cmd.Wait() }() // reap the process
 	return nil
 }

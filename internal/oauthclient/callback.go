@@ -41,8 +41,8 @@ func (a *attempt) judge(q url.Values) (o outcome, ours bool) {
 	return outcome{code, err}, true
 }
 
-// listen opens the port that the browser comes back to. A port that the person
-// chose must be free; a preferred one need not.
+// listen opens the port of the redirect URI. A chosen port must be free; otherwise
+// any port is used when the preferred one is taken.
 func listen(ctx context.Context, chosen, preferred int) (net.Listener, error) {
 	var lc net.ListenConfig
 	on := func(port int) (net.Listener, error) {
@@ -67,14 +67,14 @@ func listen(ctx context.Context, chosen, preferred int) (net.Listener, error) {
 	return l, nil
 }
 
-// serve receives the browser on the listener until the function it returns is
-// called, which lets the page go out first.
+// serve handles the browser's request until stop is called, which waits for the page
+// to be sent.
 func (a *attempt) serve(l net.Listener, outcomes chan<- outcome) (stop func()) {
 	server := &http.Server{
 		Handler:           a.handler(l.Addr().String(), outcomes),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second,
 		MaxHeaderBytes: 32 << 10,
-		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // it would quote requests
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // its messages quote requests
 	}
 	go func() { _ = server.Serve(l) }() // until it is closed
 	return func() {
@@ -95,7 +95,7 @@ func (a *attempt) handler(address string, outcomes chan<- outcome) http.Handler 
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer") // the address holds the code
 		h.Set("Cache-Control", "no-store")
-		// The Host tells a name that was made to point here from our own address.
+		// The Host header shows a DNS name that was made to resolve to this machine.
 		if r.Host != address || r.URL.Path != callbackPath {
 			page(w, http.StatusNotFound, "There is nothing here.")
 			return
@@ -112,7 +112,7 @@ func (a *attempt) handler(address string, outcomes chan<- outcome) http.Handler 
 		}
 		select {
 		case outcomes <- result:
-		default: // the attempt has its answer
+		default: // a response was received already
 			page(w, http.StatusConflict, "This sign-in has been answered already.")
 			return
 		}
@@ -124,7 +124,7 @@ func (a *attempt) handler(address string, outcomes chan<- outcome) http.Handler 
 	})
 }
 
-// page writes text of ours only.
+// page writes a page; text is never from outside.
 func page(w http.ResponseWriter, status int, text string) {
 	w.WriteHeader(status)
 	fmt.Fprintf(w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Toolhaven</title></head>\n<body><h1>Toolhaven</h1><p>%s</p></body>\n</html>\n", text)
@@ -133,11 +133,11 @@ func page(w http.ResponseWriter, status int, text string) {
 // Bounds on what is pasted.
 const (
 	maxPaste  = 16 << 10 // bytes of a line
-	maxPastes = 10       // lines that are no answer
+	maxPastes = 10       // lines that are no response
 )
 
-// paste reads lines until one is the answer: the address that the browser was
-// sent to, or the code alone.
+// paste reads lines until one is the response: the address that the browser was
+// redirected to, or the code alone.
 func (a *attempt) paste(from io.Reader, outcomes chan<- outcome, complain func(string)) {
 	deliver := func(o outcome) {
 		select {
@@ -192,8 +192,7 @@ func (a *attempt) judgePasted(line string) (outcome, error) {
 		}
 		return a.pasted(q)
 	}
-	// A code alone says nothing of its state; PKCE binds it to this attempt. Of
-	// its issuer it says nothing either.
+	// A code alone comes without state and issuer. PKCE binds it to this attempt.
 	if strings.ContainsAny(line, " \t") {
 		return outcome{}, errStray
 	}

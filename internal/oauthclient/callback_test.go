@@ -14,7 +14,7 @@ import (
 )
 
 // RFC 9207 section 2.4, the four cases, and RFC 6749 section 4.1.2.1.
-func TestTheAnswerToTheBrowserIsChecked(t *testing.T) {
+func TestAuthorizationResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		promised bool
 		change   func(q url.Values)
@@ -64,7 +64,7 @@ func TestTheAnswerToTheBrowserIsChecked(t *testing.T) {
 	}
 }
 
-func TestWhoStrayedIntoTheCallbackDoesNotEndTheSignIn(t *testing.T) {
+func TestSignIn_StrayCallbackRequests(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	r := f.request()
 	r.Show = func(address string) {
@@ -132,7 +132,7 @@ func TestWhoStrayedIntoTheCallbackDoesNotEndTheSignIn(t *testing.T) {
 	}
 }
 
-func TestTheAddressIsPasted(t *testing.T) {
+func TestSignIn_Pasted(t *testing.T) {
 	for name, c := range map[string]struct {
 		promised bool
 		paste    func(back *url.URL) string
@@ -207,11 +207,11 @@ func mustRequest(target string) *http.Request {
 	return req
 }
 
-func TestNobodySignsIn(t *testing.T) {
+func TestSignIn_Timeout(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	r := f.request()
 	r.Show, r.Patience = nil, 20*time.Millisecond
-	if _, err := s.SignIn(t.Context(), r); err == nil || !strings.Contains(err.Error(), "nobody signed in") {
+	if _, err := s.SignIn(t.Context(), r); err == nil || !strings.Contains(err.Error(), "no sign-in at") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -221,7 +221,7 @@ func TestNobodySignsIn(t *testing.T) {
 	}
 }
 
-func TestABusyCallbackPortIsSaid(t *testing.T) {
+func TestSignIn_CallbackPortTaken(t *testing.T) {
 	f := newFake(t)
 	l, err := listen(t.Context(), 0, 0)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestABusyCallbackPortIsSaid(t *testing.T) {
 	}
 }
 
-func TestOnlyWebPagesAreOpenedInABrowser(t *testing.T) {
+func TestOpenBrowser_OnlyWebPages(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, address := range []string{"file:///etc/passwd", "javascript:alert(1)", "http://as.example/", "--help", "https:", "/etc/passwd", "https://as.example/\x00"} {
 		if err := OpenBrowser(address); err == nil || strings.Contains(err.Error(), "no browser") {

@@ -13,9 +13,9 @@ const (
 	maxParams         = 32
 )
 
-// Challenge is one way a server offers to authenticate (RFC 9110 section 11.3).
+// Challenge is one authentication scheme that a server offers (RFC 9110 section 11.3).
 type Challenge struct {
-	// Scheme is in lower case; schemes are compared without regard to it.
+	// Scheme is in lower case; schemes are case-insensitive.
 	Scheme string
 	// Token68 is the scheme's one unnamed value; "" with parameters.
 	Token68 string
@@ -23,10 +23,9 @@ type Challenge struct {
 	Params map[string]string
 }
 
-// ParseChallenges reads the values of WWW-Authenticate: several fields, each of
-// which may hold several challenges (RFC 9110 section 11.6.1). A field that is
-// malformed is left out whole and reported in the error; the others are returned
-// all the same.
+// ParseChallenges parses the values of WWW-Authenticate: several fields, each with
+// one or more challenges (RFC 9110 section 11.6.1). A malformed field is skipped and
+// reported in the error; the challenges of the others are returned with it.
 func ParseChallenges(fields []string) ([]Challenge, error) {
 	var all []Challenge
 	var errs []error
@@ -74,12 +73,12 @@ type challengeParser struct {
 	at   int
 }
 
-// field reads a list of challenges. Commas separate both challenges and the
-// parameters of one; a word followed by "=" is a parameter, any other begins the
-// next challenge.
+// field parses a list of challenges. Commas separate challenges, and the parameters
+// of one challenge. A token followed by "=" is a parameter; any other begins the next
+// challenge.
 func (p *challengeParser) field() ([]Challenge, error) {
 	var all []Challenge
-	separated := true // a comma, or the beginning, is behind us
+	separated := true // after a comma, or at the start
 	for {
 		for p.skip(" \t") || p.skip(",") {
 			separated = separated || p.text[p.at-1] == ','
@@ -114,7 +113,7 @@ func (p *challengeParser) field() ([]Challenge, error) {
 	}
 }
 
-// firstParam tells whether "name =" follows, after the space that a scheme needs.
+// firstParam reports whether "name =" follows, after the space that a scheme needs.
 func (p *challengeParser) firstParam() bool {
 	q := *p
 	if !q.skip(" ") || q.token() == "" {
@@ -124,7 +123,7 @@ func (p *challengeParser) firstParam() bool {
 	return strings.HasPrefix(q.text[q.at:], "=")
 }
 
-// param reads a parameter's value; its name and "=" are read.
+// param parses a parameter's value, which follows its name and "=".
 func (p *challengeParser) param(c *Challenge, name string) error {
 	if c.Token68 != "" {
 		return p.fault("a parameter beside a token68")
@@ -179,8 +178,8 @@ func (p *challengeParser) quoted() (string, error) {
 	return "", p.fault("a quote is not closed")
 }
 
-// token68 reads the unnamed value of a scheme, if one is there: a word that fills
-// the place up to the next comma (RFC 9110 section 11.2).
+// token68 parses the unnamed value of a scheme, if there is one: it extends to the
+// next comma (RFC 9110 section 11.2).
 func (p *challengeParser) token68() string {
 	q := *p
 	if !q.skip(" ") {
@@ -213,14 +212,14 @@ func (p *challengeParser) while(ok func(byte) bool) {
 	}
 }
 
-// skip passes over any of the characters and tells whether there were some.
+// skip passes over any of the characters and reports whether there were any.
 func (p *challengeParser) skip(characters string) bool {
 	start := p.at
 	p.while(func(c byte) bool { return strings.IndexByte(characters, c) >= 0 })
 	return p.at > start
 }
 
-// fault does not quote the field, which is a stranger's.
+// fault describes an error without quoting the field, which is from outside.
 func (p *challengeParser) fault(what string) error {
 	return fmt.Errorf("%s at byte %d", what, p.at)
 }

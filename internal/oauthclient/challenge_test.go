@@ -8,7 +8,7 @@ import (
 )
 
 // RFC 9110 section 11.6.1 and RFC 6750 section 3.
-func TestChallengesAreRead(t *testing.T) {
+func TestParseChallenges(t *testing.T) {
 	bearerWith := func(pairs ...string) Challenge {
 		c := Challenge{Scheme: "bearer", Params: map[string]string{}}
 		for i := 0; i < len(pairs); i += 2 {
@@ -57,7 +57,7 @@ func TestChallengesAreRead(t *testing.T) {
 	}
 }
 
-func TestMalformedChallengesAreLeftOut(t *testing.T) {
+func TestParseChallenges_Malformed(t *testing.T) {
 	for name, field := range map[string]string{
 		"a quote that is not closed":   `Bearer realm="x`,
 		"an escape at the end":         `Bearer realm="x\`,
@@ -99,7 +99,7 @@ func manyParams(n int) string {
 	return b.String()
 }
 
-func TestTheBearerChallengeThatLeadsOnIsTaken(t *testing.T) {
+func TestBearer(t *testing.T) {
 	all, err := ParseChallenges([]string{`Basic resource_metadata="https://a/"`, `Bearer realm="x"`, `Bearer resource_metadata="https://b/"`})
 	if err != nil {
 		t.Fatal(err)

@@ -19,12 +19,12 @@ import (
 // this client register itself (RFC 7591).
 type Registered struct {
 	ID string
-	// SecretFile or SecretEnv is where its secret is kept, and is read whenever
-	// the secret is needed; both "" for a client without one.
+	// SecretFile, or the environment variable SecretEnv, holds its secret and is
+	// read for each use. Both are "" for a client without a secret.
 	SecretFile, SecretEnv string
 }
 
-// identity is the client as an authorization server knows it.
+// identity is a client that is registered with an authorization server.
 type identity struct {
 	ID         string `json:"id"`
 	Method     string `json:"method"`
@@ -35,7 +35,7 @@ type identity struct {
 	Own bool `json:"own,omitempty"`
 }
 
-// named makes the identity of a client that an administrator registered.
+// named is the identity of a client that an administrator registered.
 func (s *server) named(r Registered) (identity, error) {
 	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, Method: oauth.MethodNone}
 	if r.SecretFile == "" && r.SecretEnv == "" {
@@ -72,9 +72,8 @@ func (i identity) client(env func(string) string) (oauth.Client, error) {
 	return oauth.Client{ID: i.ID, Secret: secret, Method: i.Method}, err
 }
 
-// registered is the client for a redirect URI and scopes: the remembered one, or
-// a new one. A remembered one that was registered for something else would be
-// refused by servers that compare exactly.
+// registered returns the client for a redirect URI and scopes: the remembered one if
+// it was registered for the same, since servers may compare exactly, or a new one.
 func (s *Store) registered(ctx context.Context, w *web, at *server, redirect string, scopes []string) (*registration, error) {
 	scope := strings.Join(scopes, " ")
 	if known, err := s.registration(at.Issuer); err != nil {
@@ -83,12 +82,12 @@ func (s *Store) registered(ctx context.Context, w *web, at *server, redirect str
 		return known, nil
 	}
 	if at.Registration == "" {
-		return nil, fmt.Errorf("%s does not let clients register themselves: ask its administrator for a client id of a native application with the redirect URI %s, and name it", at.Issuer, redirect)
+		return nil, fmt.Errorf("%s does not let clients register themselves: get a client id of a native application with the redirect URI %s from its administrator, and name it", at.Issuer, redirect)
 	}
 	fresh, err := s.register(ctx, w, at, redirect, scope)
 	var refused *Refusal
 	if errors.As(err, &refused) && refused.Code == "invalid_client_metadata" && scope != "" {
-		// Servers know scopes of resources that clients may not be registered for.
+		// Servers refuse to register clients for some scopes that resources name.
 		fresh, err = s.register(ctx, w, at, redirect, "")
 	}
 	if err != nil {
@@ -98,7 +97,7 @@ func (s *Store) registered(ctx context.Context, w *web, at *server, redirect str
 	return fresh, write(s.registrationFile(at.Issuer), fresh)
 }
 
-// registration is the remembered client of an issuer; nil when there is none.
+// registration returns the remembered client of an issuer; nil when there is none.
 func (s *Store) registration(issuer string) (*registration, error) {
 	known := &registration{}
 	found, err := read(s.registrationFile(issuer), known, &known.Version)
@@ -148,7 +147,7 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 	}
 	switch {
 	case given.ID == "" || len(given.ID) > 2048 || strings.ContainsFunc(given.ID, func(r rune) bool { return r < ' ' || r > '~' }):
-		return nil, errors.New("it gave no usable client_id") // RFC 6749 appendix A.1
+		return nil, errors.New("its response has no usable client_id") // RFC 6749 appendix A.1
 	case given.Redirects != nil && !slices.Contains(given.Redirects, redirect):
 		return nil, errors.New("it registered another redirect URI than ours")
 	}
@@ -156,9 +155,9 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 	switch given.Method {
 	case "", oauth.MethodNone:
 		return r, nil
-	case oauth.MethodBasic, oauth.MethodPost: // it insists on a secret
+	case oauth.MethodBasic, oauth.MethodPost: // the server issued a secret
 		if given.Secret == "" || len(given.Secret) > maxSecret {
-			return nil, errors.New("it gave no usable client_secret")
+			return nil, errors.New("its response has no usable client_secret")
 		}
 		r.Client.Method, r.Client.Secret = given.Method, hidden(given.Secret)
 		if given.Expires > 0 {
@@ -166,5 +165,5 @@ func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scop
 		}
 		return r, nil
 	}
-	return nil, fmt.Errorf("it wants the client to authenticate by %q, which thv cannot do", oauth.Hide(given.Method))
+	return nil, fmt.Errorf("it requires the client to authenticate by %q, which thv does not support", oauth.Hide(given.Method))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // RFC 6749 section 2.3.1.
-func TestAClientThatAnAdministratorRegistered(t *testing.T) {
+func TestSignIn_RegisteredClient(t *testing.T) {
 	const secret = "s3cret: with+marks/"
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
@@ -81,7 +81,7 @@ func TestAClientThatAnAdministratorRegistered(t *testing.T) {
 	}
 }
 
-func TestARegistrationIsRemembered(t *testing.T) {
+func TestRegistration_Remembered(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	f.mustSignIn(s)
@@ -122,7 +122,7 @@ func TestARegistrationIsRemembered(t *testing.T) {
 	}
 }
 
-func TestARegistrationThatInsistsOnASecretOrOnItsOwnScopes(t *testing.T) {
+func TestRegistration_SecretAndScopes(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.asPath["/register"] = func(w http.ResponseWriter, r *http.Request) {
 		var m map[string]any

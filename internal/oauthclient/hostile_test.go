@@ -16,7 +16,7 @@ import (
 // Every way in which a server, or who poses as one, can mislead. RFC 9700
 // section 4, MCP security best practices. Nobody is signed in, and the token
 // endpoint is not asked.
-func TestAHostileServerIsNotFollowed(t *testing.T) {
+func TestSignIn_HostileServers(t *testing.T) {
 	const prm = "/.well-known/oauth-protected-resource/registry/default"
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked", r.URL) }))
 	defer other.Close()
@@ -67,7 +67,7 @@ func TestAHostileServerIsNotFollowed(t *testing.T) {
 		"a server that fails": {func(f *fake) {
 			f.asPath["/.well-known/oauth-authorization-server"] = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }
 		}, "502"},
-		"no registration":                {func(f *fake) { delete(f.metadata, "registration_endpoint") }, "ask its administrator for a client id"},
+		"no registration":                {func(f *fake) { delete(f.metadata, "registration_endpoint") }, "from its administrator, and name it"},
 		"a registration that is refused": {func(f *fake) { f.asPath["/register"] = refuse(403, "access_denied", "\x1b[2Jnot\u202e you") }, "access_denied (not you)"},
 		"a client without an id":         {func(f *fake) { f.asPath["/register"] = answer200(map[string]any{}) }, "no usable client_id"},
 		"a client id with a line break":  {func(f *fake) { f.asPath["/register"] = answer200(map[string]any{"client_id": "a\r\nb"}) }, "no usable client_id"},
@@ -124,7 +124,7 @@ func refuse(status int, code, description string) http.HandlerFunc {
 }
 
 // RFC 6749 section 5.1, RFC 6750 section 2.1.
-func TestATokenResponseIsChecked(t *testing.T) {
+func TestTokenResponse(t *testing.T) {
 	token := func(change func(m map[string]any)) func(f *fake) {
 		return func(f *fake) {
 			f.token = func(w http.ResponseWriter, _ url.Values) bool {
@@ -205,7 +205,7 @@ func TestATokenResponseIsChecked(t *testing.T) {
 }
 
 // However far an answer has come when time runs out, that is what is said.
-func TestAServerThatStopsHalfway(t *testing.T) {
+func TestGet_Timeout(t *testing.T) {
 	for name, begin := range map[string]func(http.ResponseWriter){
 		"before its answer": func(http.ResponseWriter) {},
 		"within it":         func(w http.ResponseWriter) { io.WriteString(w, "{"); w.(http.Flusher).Flush() },

@@ -16,30 +16,30 @@ import (
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
-// DefaultPatience is how long a person may take to sign in.
+// DefaultPatience is how long a user may take to sign in.
 const DefaultPatience = 5 * time.Minute
 
-// Request is what a person says of a sign-in.
+// Request describes a sign-in.
 type Request struct {
-	// Target is the URL of the resource, as the person named it.
+	// Target is the URL of the resource, as the user named it.
 	Target string
-	// Probe is a URL at or below Target that answers 401 to who has no token; ""
-	// is Target itself.
+	// Probe is a URL at or below Target that answers requests without a token with
+	// 401; "" is Target itself.
 	Probe string
 	// Issuer chooses among the resource's authorization servers; "" is the first.
 	Issuer string
 	Client Registered
-	// Scopes are asked for instead of those that the resource names.
+	// Scopes are requested instead of those that the resource names.
 	Scopes []string
-	// CallbackPort is the port the browser comes back to; 0 is any free one.
+	// CallbackPort is the port of the redirect URI; 0 is any free one.
 	CallbackPort int
-	// Patience is how long to wait for the person; 0 is DefaultPatience.
+	// Patience is how long to wait for the user; 0 is DefaultPatience.
 	Patience time.Duration
-	// Show is given the address where the person signs in, which holds no secret.
+	// Show is called with the address where the user signs in, which holds no secret.
 	Show func(address string)
 	// Paste, when not nil, is read for the address that the browser ended at.
 	Paste io.Reader
-	// Complain is told what is wrong with what was pasted.
+	// Complain is called with the fault of a pasted line.
 	Complain func(string)
 }
 
@@ -50,7 +50,7 @@ type Login struct {
 	ClientID string    `json:"clientId"`
 	Scope    string    `json:"scope,omitempty"`
 	Expires  time.Time `json:"expires,omitzero"` // of the access token; zero when unknown
-	Renews   bool      `json:"renews"`           // it is renewed without the person
+	Renews   bool      `json:"renews"`           // it is renewed without the user
 }
 
 func (k *signIn) shown() *Login {
@@ -60,13 +60,13 @@ func (k *signIn) shown() *Login {
 	}
 }
 
-// ErrNotAccepted: the authorization server gave a token that the resource then
-// refused.
+// ErrNotAccepted: the resource rejects the token that the authorization server
+// issued.
 var ErrNotAccepted = errors.New("the resource does not accept the token")
 
-// SignIn signs the person in and keeps the sign-in. ErrOpen says that the
-// resource answers without; a [Refusal] is the authorization server's own.
-// Nothing is kept of a sign-in that the resource does not accept.
+// SignIn signs the user in and keeps the sign-in. The error is ErrOpen when the
+// resource needs no token, and a [*Refusal] when the authorization server refuses. A
+// sign-in that the resource does not accept is not kept.
 func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 	target, err := parseTarget(r.Target)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "Signed in" is said when the resource agrees, not before.
+	// Success is reported only when the resource accepts the token.
 	if err := s.accepted(ctx, probe, kept); err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 	return kept.shown(), nil
 }
 
-// authorize gets a grant by an authorization code (OAuth 2.1 section 4.1).
+// authorize obtains a grant with an authorization code (OAuth 2.1 section 4.1).
 func (s *Store) authorize(ctx context.Context, w *web, at *server, p *protection, r Request) (*signIn, error) {
 	scopes := at.scopes(p.scopes)
-	// The port comes first: a client registers with the address of this attempt.
+	// Listen first: a client registers with the redirect URI of this attempt.
 	preferred := 0
 	if r.Client.ID == "" {
 		if known, err := s.registration(at.Issuer); err != nil {
@@ -156,9 +156,9 @@ func (s *Store) authorize(ctx context.Context, w *web, at *server, p *protection
 	g, err := s.request(ctx, w, at.Token, id, a.Grant(code, p.resource))
 	if err != nil {
 		s.doubt(at.Issuer, id)
-		return nil, fmt.Errorf("ask %s for a token: %w", at.Issuer, err)
+		return nil, fmt.Errorf("request a token from %s: %w", at.Issuer, err)
 	}
-	if g.Scope == "" { // RFC 6749 section 5.1: as asked for
+	if g.Scope == "" { // RFC 6749 section 5.1: as requested
 		g.Scope = strings.Join(scopes, " ")
 	}
 	return &signIn{
@@ -173,7 +173,7 @@ func (s *Store) identity(ctx context.Context, w *web, at *server, redirect strin
 		if err != nil {
 			return identity{}, err
 		}
-		_, err = id.secret(s.env) // before the person has signed in for nothing
+		_, err = id.secret(s.env) // fail before the user signs in
 		return id, err
 	}
 	known, err := s.registered(ctx, w, at, redirect, scopes)
@@ -183,11 +183,11 @@ func (s *Store) identity(ctx context.Context, w *web, at *server, redirect strin
 	return known.Client, nil
 }
 
-// doubt forgets a registration that led to no sign-in: the server may have
-// forgotten it too, and says so only to the browser.
+// doubt deletes a registration that led to no sign-in: the server may have deleted it
+// too, and reports that only to the browser.
 func (s *Store) doubt(issuer string, id identity) {
 	if id.Own {
-		_ = forget(s.registrationFile(issuer)) // then it is tried again as it is
+		_ = forget(s.registrationFile(issuer)) // the next attempt uses it again
 	}
 }
 
@@ -208,8 +208,8 @@ func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Re
 		if complain == nil {
 			complain = func(string) {}
 		}
-		// It may go on reading after the browser has answered; the program is at
-		// its end then.
+		// It may continue to read after the browser's response; the program exits
+		// then.
 		go a.paste(r.Paste, outcomes, complain)
 	}
 	timer := time.NewTimer(patience)
@@ -223,11 +223,11 @@ func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Re
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-timer.C:
-		return "", fmt.Errorf("nobody signed in at %s within %s", a.Issuer, patience)
+		return "", fmt.Errorf("no sign-in at %s within %s", a.Issuer, patience)
 	}
 }
 
-// accepted asks the resource with the new token.
+// accepted sends a request with the new token to the resource.
 func (s *Store) accepted(ctx context.Context, probe *url.URL, kept *signIn) error {
 	w, err := s.within(reachAny)
 	if err != nil {
@@ -239,12 +239,12 @@ func (s *Store) accepted(ctx context.Context, probe *url.URL, kept *signIn) erro
 		return err
 	}
 	if a.Status == http.StatusUnauthorized {
-		return fmt.Errorf("%w that %s gave for %s: it answers 401 Unauthorized%s", ErrNotAccepted, kept.Issuer, kept.Resource, a.because(string(kept.AccessToken)))
+		return fmt.Errorf("%w that %s issued for %s: it answers 401 Unauthorized%s", ErrNotAccepted, kept.Issuer, kept.Resource, a.because(string(kept.AccessToken)))
 	}
 	return nil
 }
 
-// because is what a challenge says of the cause, in parentheses, or "".
+// because is the error_description of a challenge, in parentheses, or "".
 func (a *answer) because(token string) string {
 	challenges, _ := ParseChallenges(a.Header.Values("WWW-Authenticate"))
 	c, _ := bearer(challenges, "error_description")

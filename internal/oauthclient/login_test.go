@@ -16,7 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
-func TestASignInLeadsFromTheRefusalToAToken(t *testing.T) {
+func TestSignIn(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	login := f.mustSignIn(s)
 	if login.Resource != f.url || login.Issuer != f.issuer || login.ClientID != "client-1" || login.Scope != "read" || !login.Renews ||
@@ -75,7 +75,7 @@ func mustURL(raw string) *url.URL {
 	return u
 }
 
-func TestMetadataIsFoundWithoutAChallengeToo(t *testing.T) {
+func TestSignIn_WithoutChallenge(t *testing.T) {
 	for name, prepare := range map[string]func(f *fake){
 		"no challenge":          func(f *fake) { f.challenge = "none" },
 		"another scheme":        func(f *fake) { f.challenge = `Basic realm="x"` },
@@ -103,7 +103,7 @@ func TestMetadataIsFoundWithoutAChallengeToo(t *testing.T) {
 	}
 }
 
-func TestServerMetadataIsFoundInTheOrderOfTheSpecification(t *testing.T) {
+func TestSignIn_MetadataLocations(t *testing.T) {
 	for issuer, want := range map[string][]string{
 		"https://as.example":  {"https://as.example/.well-known/oauth-authorization-server", "https://as.example/.well-known/openid-configuration"},
 		"https://as.example/": {"https://as.example/.well-known/oauth-authorization-server", "https://as.example/.well-known/openid-configuration"},
@@ -128,7 +128,7 @@ func TestServerMetadataIsFoundInTheOrderOfTheSpecification(t *testing.T) {
 }
 
 // MCP authorization, "Scope Selection Strategy".
-func TestScopesAreTheChallengesElseTheResourcesElseNone(t *testing.T) {
+func TestSignIn_Scopes(t *testing.T) {
 	withScope := func(f *fake) {
 		f.challenge = fmt.Sprintf(`Bearer scope="only this", resource_metadata="%s/.well-known/oauth-protected-resource/registry/default"`, f.rs.URL)
 	}
@@ -160,7 +160,7 @@ func TestScopesAreTheChallengesElseTheResourcesElseNone(t *testing.T) {
 	}
 }
 
-func TestAResourceThatIsOpenNeedsNoSignIn(t *testing.T) {
+func TestSignIn_OpenResource(t *testing.T) {
 	f := newFake(t)
 	f.acceptsAll = true
 	if _, err := f.signIn(testStore(t)); !errors.Is(err, ErrOpen) {
@@ -168,7 +168,7 @@ func TestAResourceThatIsOpenNeedsNoSignIn(t *testing.T) {
 	}
 }
 
-func TestATokenIsNotRiskedOverPlainHTTP(t *testing.T) {
+func TestSignIn_PlainHTTP(t *testing.T) {
 	s := testStore(t)
 	for _, target := range []string{"http://registry.example/x", "http://10.0.0.1/x", "http://127.0.0.1.evil.example/x", "ftp://a/b", "nonsense", "https://a:b@c/d"} {
 		if _, err := s.SignIn(t.Context(), Request{Target: target}); err == nil {
@@ -180,7 +180,7 @@ func TestATokenIsNotRiskedOverPlainHTTP(t *testing.T) {
 	}
 }
 
-func TestTheIssuerCanBeChosen(t *testing.T) {
+func TestSignIn_ChosenIssuer(t *testing.T) {
 	f, g := newFake(t), newFake(t)
 	f.resource["authorization_servers"] = []string{"https://first.example", g.issuer}
 	r := f.request()

@@ -10,16 +10,17 @@ import (
 
 // Logout is how a sign-out ended.
 type Logout struct {
-	// Login is the sign-in that is forgotten; nil when there was none.
+	// Login is the deleted sign-in; nil when there was none.
 	Login *Login
-	// Revoked: the authorization server has ended it, too.
+	// Revoked: the authorization server revoked it.
 	Revoked bool
-	// Problem is why it has not, for a person; nil also when it offers no way.
+	// Problem is why it was not revoked; nil also when the server has no revocation
+	// endpoint.
 	Problem error
 }
 
-// SignOut ends the sign-in for a target at the authorization server, if that
-// offers it (RFC 7009), and forgets it in any case.
+// SignOut revokes the sign-in for a target at the authorization server, if that
+// supports it (RFC 7009), and deletes it in any case.
 func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	u, err := parseTarget(target)
 	if err != nil {
@@ -45,8 +46,8 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	return out, err
 }
 
-// revoke ends the refresh token, and with it the grant, and the access token, in
-// case that the server does not end it along (RFC 7009 section 2.1).
+// revoke revokes the refresh token, and with it the grant, and the access token, in
+// case the server does not revoke it with the grant (RFC 7009 section 2.1).
 func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 	w, err := s.within(kept.Reach)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 	return nil
 }
 
-// Current is the sign-in for a target as it may be shown; nil when there is none.
+// Current returns the sign-in for a target; nil when there is none.
 func (s *Store) Current(target string) (*Login, error) {
 	u, err := parseTarget(target)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
-// reach is how near a resource is, and so where it may lead us: see the package's
-// comment.
+// reach is which addresses a resource may name: see the package comment.
 type reach string
 
 const (
@@ -44,7 +43,7 @@ func reachOfIP(ip netip.Addr) reach {
 	return reachPublic
 }
 
-// isLoopback: names are not looked up; localhost is this machine by RFC 6761.
+// isLoopback does not resolve names; localhost is this machine by RFC 6761.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -53,10 +52,10 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// checkURL reads a URL that a server named: absolute, HTTPS, or HTTP on this
-// machine (OAuth 2.1 section 1.5); no user information, no fragment. What it is
-// opened with may be no program of ours, a browser for instance, so an address
-// out of reach is refused by its spelling already.
+// checkURL parses a URL that a server named: absolute, HTTPS, or HTTP on this machine
+// (OAuth 2.1 section 1.5), without user information and fragment. A literal address
+// out of reach is refused here too, because another program, such as a browser, may
+// open the URL.
 func (r reach) checkURL(what, raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, fmt.Errorf("%s is longer than %d bytes", what, maxURL)
@@ -79,7 +78,7 @@ func (r reach) checkURL(what, raw string) (*url.URL, error) {
 		needed = reachAny
 	}
 	if needed == reachAny && r != reachAny || needed == reachPrivate && r == reachPublic {
-		return nil, fmt.Errorf("%s %q is not a public address, and who named it is not near enough to name such a one", what, oauth.Hide(raw))
+		return nil, fmt.Errorf("%s %q is not a public address, and a server at a public address must not name it", what, oauth.Hide(raw))
 	}
 	return u, nil
 }

@@ -14,18 +14,19 @@ import (
 )
 
 // ErrOpen: the resource answers without a token.
-var ErrOpen = errors.New("it does not ask for a sign-in")
+var ErrOpen = errors.New("it needs no sign-in")
 
-// protection is what a resource says of who may issue tokens for it.
+// protection is a resource's metadata (RFC 9728 section 2).
 type protection struct {
 	resource string   // its identifier, byte for byte
-	issuers  []string // at least one, unless the person names one
-	scopes   []string // what to ask for, unless the person says
+	issuers  []string // at least one, unless the user names one
+	scopes   []string // to request, unless the user names some
 	reach    reach
 }
 
-// wellKnownResource is where metadata is when no challenge says (RFC 9728 section
-// 3; MCP authorization, "Protected Resource Metadata Discovery Requirements").
+// wellKnownResource is where metadata is unless a challenge names a URL (RFC 9728
+// section 3; MCP authorization, "Protected Resource Metadata Discovery
+// Requirements").
 const wellKnownResource = "/.well-known/oauth-protected-resource"
 
 // maxIssuers and maxScopes bound the lists of a document.
@@ -34,7 +35,7 @@ const (
 	maxScopes  = 100
 )
 
-// parseTarget reads the URL that the person named.
+// parseTarget parses the URL that the user named.
 func parseTarget(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -43,15 +44,16 @@ func parseTarget(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fmt.Errorf("%s: the URL must not hold a name and password", u.Redacted())
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, fmt.Errorf("%s: a sign-in needs HTTPS: over plain HTTP anybody on the way could read the token", raw)
+		return nil, fmt.Errorf("%s: a sign-in needs HTTPS: with plain HTTP the token can be read on its way", raw)
 	}
 	u.Fragment = ""
 	return u, nil
 }
 
-// protection asks the resource without a token and reads where its 401 leads.
+// protection sends a request without a token and fetches the metadata that the 401
+// response leads to.
 func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protection, error) {
-	near, err := s.within(reachAny) // the person named it
+	near, err := s.within(reachAny) // the user named it
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protec
 	case refusal.Status != http.StatusUnauthorized:
 		return nil, fmt.Errorf("%s: it answers %d %s, neither with data nor with 401 Unauthorized", probe, refusal.Status, http.StatusText(refusal.Status))
 	}
-	// A malformed challenge is as good as none: there are the well-known places.
+	// A malformed challenge is ignored: there are the well-known locations.
 	challenges, _ := ParseChallenges(refusal.Header.Values("WWW-Authenticate"))
 	challenge, _ := bearer(challenges, "resource_metadata")
 	w, err := s.within(refusal.from)
@@ -80,7 +82,7 @@ func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protec
 	}
 	p, err := parseResource(document, probe, refusal.from)
 	if err != nil {
-		return nil, fmt.Errorf("what the resource says of itself at %s: %w", place, err)
+		return nil, fmt.Errorf("the resource metadata at %s: %w", place, err)
 	}
 	// The challenge is authoritative (MCP authorization, "Scope Selection Strategy").
 	if scope := challenge.Params["scope"]; scope != "" {
@@ -91,17 +93,17 @@ func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protec
 	return p, nil
 }
 
-// resourceMetadata fetches the document from where the challenge says, else from
-// the well-known place with the path inserted, else from that of the host.
+// resourceMetadata fetches the document from the URL of the challenge, else from the
+// well-known location with the path inserted, else from that of the host.
 func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named string, near reach) (string, *answer, error) {
 	if named != "" {
 		u, err := near.checkURL("resource_metadata", named)
 		if err != nil {
 			return "", nil, err
 		}
-		// RFC 9728 section 3: the well-known place is one of the resource's host.
+		// RFC 9728 section 3: the well-known location is on the resource's host.
 		if netguard.Origin(u) != netguard.Origin(target) {
-			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s: that could be anybody's", oauth.Hide(netguard.Origin(u)))
+			return "", nil, fmt.Errorf("the challenge names metadata of another origin, %s, which is not trusted", oauth.Hide(netguard.Origin(u)))
 		}
 		a, err := w.get(ctx, u.String(), "")
 		if err != nil {
@@ -147,7 +149,7 @@ func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
 	if err != nil {
 		return nil, err
 	}
-	// RFC 9728 section 3.3: a document about another resource must not be used.
+	// RFC 9728 section 3.3: the document of another resource must not be used.
 	if !covers(u, asked) {
 		return nil, fmt.Errorf("it is about %s, and %s was asked", oauth.Hide(doc.Resource), asked.Redacted())
 	}
@@ -155,10 +157,10 @@ func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
 		return nil, fmt.Errorf("it names more than %d authorization servers", maxIssuers)
 	}
 	if doc.Methods != nil && !slices.Contains(doc.Methods, "header") {
-		return nil, errors.New("it does not take tokens in the Authorization header, and nowhere else is safe")
+		return nil, errors.New("it does not accept tokens in the Authorization header, and no other place is safe")
 	}
 	if doc.DPoP {
-		return nil, errors.New("it wants tokens bound by DPoP (RFC 9449), which thv cannot do yet")
+		return nil, errors.New("it requires tokens bound by DPoP (RFC 9449), which thv does not support yet")
 	}
 	scopes, err := checkScopes(doc.Scopes)
 	if err != nil {
@@ -167,8 +169,8 @@ func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {
 	return &protection{resource: doc.Resource, issuers: doc.Issuers, scopes: scopes, reach: near}, nil
 }
 
-// issuer chooses the authorization server. With a name of the person's own, that
-// server may be anywhere.
+// issuer selects the authorization server. One that the user names may have any
+// address.
 func (p *protection) issuer(named string) (string, reach, error) {
 	if named != "" {
 		if len(p.issuers) > 0 && !slices.Contains(p.issuers, named) {
@@ -195,8 +197,8 @@ func checkScopes(scopes []string) ([]string, error) {
 	return scopes, nil
 }
 
-// covers tells whether a resource is the one that was asked, or that one's
-// beginning up to a slash.
+// covers reports whether the identifier of a resource is the requested URL, or a
+// prefix of it that ends before a slash.
 func covers(resource, asked *url.URL) bool {
 	if netguard.Origin(resource) != netguard.Origin(asked) || resource.RawQuery != "" && resource.RawQuery != asked.RawQuery {
 		return false

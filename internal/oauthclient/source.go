@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// ErrSignIn: only the person can help, by signing in.
+// ErrSignIn: the user must sign in.
 var ErrSignIn = errors.New("a sign-in is needed")
 
-// leeway is how long before its end a token counts as ended, so that it does not
-// end on its way.
+// leeway is how long before its expiry a token counts as expired, so that it does not
+// expire on its way.
 const leeway = 10 * time.Second
 
-// Source gives the access token of the sign-in for a target, and renews it. One
+// Source returns the access token of the sign-in for a target, and renews it. One
 // renewal serves all callers in all processes.
 type Source struct {
 	store  *Store
 	target *url.URL
 
-	mu sync.Mutex // one of this process at a time at the file's lock
+	mu sync.Mutex // held by the goroutine that waits for the file's lock
 }
 
-// Source makes the source for a URL: that of the resource or one below it.
+// Source returns the source for a URL: that of the resource or one below it.
 func (s *Store) Source(target string) (*Source, error) {
 	u, err := parseTarget(target)
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Store) Source(target string) (*Source, error) {
 	return &Source{store: s, target: u}, nil
 }
 
-// Token is a token that has not ended, or "" when nobody signed in. The error is
-// ErrSignIn when the sign-in has ended for good.
+// Token returns an unexpired access token, or "" when there is no sign-in. The error
+// is ErrSignIn when the sign-in can no longer be renewed.
 func (c *Source) Token(ctx context.Context) (string, error) {
 	_, kept, err := c.store.find(c.target)
 	if err != nil || kept == nil {
@@ -48,8 +48,8 @@ func (c *Source) Token(ctx context.Context) (string, error) {
 	return c.renew(ctx, kept, func(k *signIn) bool { return k.fresh(c.store.now()) })
 }
 
-// Renew is a token to try instead of one that the resource refused. The error is
-// ErrSignIn when there is none to be had.
+// Renew returns another token than the one that the resource rejected. The error is
+// ErrSignIn when there is none.
 func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
 	_, kept, err := c.store.find(c.target)
 	if err != nil {
@@ -61,7 +61,8 @@ func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
 	return c.renew(ctx, kept, func(k *signIn) bool { return string(k.AccessToken) != refused && k.fresh(c.store.now()) })
 }
 
-// renew renews the sign-in, unless somebody else has by the time it is our turn.
+// renew renews the sign-in, unless enough holds once the lock is held: another caller
+// may have renewed it.
 func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +91,8 @@ func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) b
 	return token, err
 }
 
-// fresh tells whether the access token can be used now. One whose end is unknown
-// is used until it is refused.
+// fresh reports whether the access token can be used now. One whose expiry is unknown
+// is used until it is rejected.
 func (g *grant) fresh(now time.Time) bool {
 	return g.Expires.IsZero() || now.Before(g.Expires.Add(-leeway))
 }
@@ -106,9 +107,9 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 		return err
 	}
 	defer w.close()
-	// A server that rotates has spent the old token when it answers. So the
-	// answer is waited for even if the caller has gone, and whether it can be
-	// saved is known before.
+	// A server that rotates refresh tokens has invalidated the old one when it
+	// responds. So the request does not end with the caller's context, and the file
+	// is written before, which shows that the response can be saved.
 	if err := write(file, kept); err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 		if err := write(file, kept); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: %s does not renew the one before: %w", ErrSignIn, kept.Issuer, refusal)
+		return fmt.Errorf("%w: %s does not renew the last one: %w", ErrSignIn, kept.Issuer, refusal)
 	case err != nil:
 		return fmt.Errorf("renew the sign-in at %s: %w", kept.Issuer, err)
 	}
@@ -139,7 +140,7 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 	return write(file, kept)
 }
 
-// final tells a refusal that will be repeated from an outage.
+// final reports whether a refusal is permanent, not an outage.
 func final(r *Refusal) bool {
 	return r.Status < 500 && r.Status != http.StatusTooManyRequests && r.Status != http.StatusRequestTimeout &&
 		r.Code != "" && r.Code != "temporarily_unavailable" && r.Code != "server_error"

@@ -54,7 +54,7 @@ func later(s *Store, d time.Duration) *Store {
 	return &moved
 }
 
-func TestATokenIsRenewedWhenItEndsAndNotBefore(t *testing.T) {
+func TestToken_RenewedAtExpiry(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	first, err := mustSource(t, s, f.url).Token(t.Context())
@@ -74,7 +74,7 @@ func TestATokenIsRenewedWhenItEndsAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestARefreshTokenThatIsNotRotatedStays(t *testing.T) {
+func TestToken_RefreshTokenNotRotated(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	f.token = func(w http.ResponseWriter, _ url.Values) bool {
@@ -95,7 +95,7 @@ func TestARefreshTokenThatIsNotRotatedStays(t *testing.T) {
 
 // A server that rotates refresh tokens takes a second use for theft (RFC 9700
 // section 4.14.2): goroutines and processes renew once.
-func TestOneRenewalServesEverybody(t *testing.T) {
+func TestToken_OneRenewalForAllProcesses(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.lifetime = 1 // ended at once, by our leeway
 	f.mustSignIn(s)
@@ -136,7 +136,7 @@ func TestOneRenewalServesEverybody(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotRenewedNeedsThePerson(t *testing.T) {
+func TestToken_RenewalRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter)
 		signIn bool // only the person can help
@@ -178,7 +178,7 @@ func TestWhatIsNotRenewedNeedsThePerson(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenIsReplacedOnce(t *testing.T) {
+func TestRenew_Once(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	source := mustSource(t, s, f.url)
@@ -200,7 +200,7 @@ func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 }
 
 // The rotated token is on disk even when who asked for it has gone.
-func TestAnInterruptionDoesNotLoseARotatedToken(t *testing.T) {
+func TestRenew_CanceledCaller(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +215,7 @@ func TestAnInterruptionDoesNotLoseARotatedToken(t *testing.T) {
 	}
 }
 
-func TestNothingIsSpentThatCannotBeSaved(t *testing.T) {
+func TestRenew_UnwritableStore(t *testing.T) {
 	if os.Getuid() == 0 {
 		// root writes everywhere; a directory in the file's place stops it too.
 		t.Log("as root the directory is replaced")
@@ -237,7 +237,7 @@ func TestNothingIsSpentThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-func TestASignInIsForItsResourceAndWhatIsBelow(t *testing.T) {
+func TestSource_CoveredURLs(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	base := strings.TrimSuffix(f.url, "/registry/default")
@@ -254,7 +254,7 @@ func TestASignInIsForItsResourceAndWhatIsBelow(t *testing.T) {
 	}
 }
 
-func TestSpellingsOfAResource(t *testing.T) {
+func TestSource_Spellings(t *testing.T) {
 	for _, same := range [][]string{
 		{"https://R.example/A", "https://r.example:443/A/", "https://r.example/A"},
 		{"http://[::1]:80/", "http://[::1]"},
@@ -270,7 +270,7 @@ func TestSpellingsOfAResource(t *testing.T) {
 	}
 }
 
-func TestADamagedSignInIsSaidWithoutItsContent(t *testing.T) {
+func TestSource_DamagedFile(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	file, _, _ := s.find(mustURL(f.url))
@@ -292,7 +292,7 @@ func TestADamagedSignInIsSaidWithoutItsContent(t *testing.T) {
 }
 
 // RFC 7009.
-func TestASignOutEndsTheSignInThereAndHere(t *testing.T) {
+func TestSignOut(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
 	_, kept, _ := s.find(mustURL(f.url))
@@ -311,7 +311,7 @@ func TestASignOutEndsTheSignInThereAndHere(t *testing.T) {
 	}
 }
 
-func TestASignOutForgetsInAnyCase(t *testing.T) {
+func TestSignOut_RevocationFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(f *fake)
 		problem string
@@ -348,7 +348,7 @@ func TestASignOutForgetsInAnyCase(t *testing.T) {
 }
 
 // The rule of the package's comment.
-func TestWhoMayNameWhichAddress(t *testing.T) {
+func TestReach(t *testing.T) {
 	for address, want := range map[string]reach{
 		"127.0.0.1": reachAny, "::1": reachAny, "::ffff:127.0.0.1": reachAny, "10.1.2.3": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate,
 		"100.64.1.1": reachPrivate, "fe80::1": reachPrivate, "93.184.216.34": reachPublic, "2606:2800::1": reachPublic,
@@ -378,7 +378,7 @@ func TestWhoMayNameWhichAddress(t *testing.T) {
 }
 
 // What counts is the address that is connected to.
-func TestAServerOutOfReachIsNotConnectedTo(t *testing.T) {
+func TestReach_NotConnected(t *testing.T) {
 	hit := false
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hit = true }))
 	defer server.Close()

@@ -20,10 +20,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-// Store keeps sign-ins in a directory that only its user can read: one file for
-// each resource, one for each authorization server that this client registered
-// itself with. Files are replaced whole; who changes one holds its lock, which
-// other processes see. It may be used by several goroutines.
+// Store keeps sign-ins in a directory that only its user can read: one file for each
+// resource, and one for each authorization server that this client registered with.
+// Files are replaced whole, under a lock that other processes see. A Store may be
+// used concurrently.
 type Store struct {
 	dir     string
 	caFiles []string
@@ -31,15 +31,15 @@ type Store struct {
 	now     func() time.Time
 }
 
-// Open uses the directory, which is made when first needed. env is os.Getenv;
-// it is asked for client secrets that are kept there. caFiles are PEM files of
-// authorities trusted beside the system's.
+// Open returns the store of a directory, which is created when first needed. env
+// reads environment variables (os.Getenv) that hold client secrets. caFiles are PEM
+// files of authorities trusted in addition to the system's.
 func Open(dir string, env func(string) string, caFiles ...string) *Store {
 	return &Store{dir: dir, caFiles: caFiles, env: env, now: time.Now}
 }
 
-// hidden is a value that shows itself to no one; only JSON for the store's files
-// and a conversion have it.
+// hidden is a secret that fmt does not print. JSON for the store's files, and a
+// conversion, contain it.
 type hidden string
 
 // String hides the value from %v, %s and %q.
@@ -48,13 +48,13 @@ func (h hidden) String() string { return "(hidden)" }
 // GoString hides the value from %#v.
 func (h hidden) GoString() string { return "(hidden)" }
 
-// signIn is what is kept of a sign-in.
+// signIn is the file of a sign-in.
 type signIn struct {
 	Version  int    `json:"version"`
-	Resource string `json:"resource"` // byte for byte as its metadata says
+	Resource string `json:"resource"` // byte for byte as in its metadata
 	Issuer   string `json:"issuer"`
-	// TokenEndpoint and RevocationEndpoint are those of the sign-in: tokens go
-	// nowhere else, whatever metadata says later.
+	// TokenEndpoint and RevocationEndpoint are those of the sign-in. Tokens are sent
+	// to no other, also when the metadata changes later.
 	TokenEndpoint      string   `json:"tokenEndpoint"`
 	RevocationEndpoint string   `json:"revocationEndpoint,omitempty"`
 	Client             identity `json:"client"`
@@ -62,12 +62,12 @@ type signIn struct {
 	grant
 }
 
-// grant is what a token endpoint gave.
+// grant is what is kept of a token response.
 type grant struct {
 	AccessToken  hidden    `json:"accessToken"`
-	RefreshToken hidden    `json:"refreshToken,omitempty"` // "" when there is none, or it is spent
+	RefreshToken hidden    `json:"refreshToken,omitempty"` // "" when there is none, or it is invalid
 	Scope        string    `json:"scope,omitempty"`
-	Expires      time.Time `json:"expires,omitzero"` // zero when the server did not say
+	Expires      time.Time `json:"expires,omitzero"` // zero when unknown
 }
 
 // registration is a client that this machine registered.
@@ -75,9 +75,9 @@ type registration struct {
 	Version     int      `json:"version"`
 	Issuer      string   `json:"issuer"`
 	RedirectURI string   `json:"redirectUri"`
-	Scope       string   `json:"scope"` // what it was registered to ask for
+	Scope       string   `json:"scope"` // that it was registered with
 	Client      identity `json:"client"`
-	// Expires is when a secret ends; zero when never.
+	// Expires is when its secret expires; zero when never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
@@ -101,8 +101,8 @@ func (s *Store) file(kind, key string) string {
 func (s *Store) signInFile(key string) string          { return s.file("logins", key) }
 func (s *Store) registrationFile(issuer string) string { return s.file("clients", issuer) }
 
-// find is the sign-in of the resource that covers the target: the most specific
-// one. It returns the file, and nil when there is none.
+// find returns the sign-in of the most specific resource that covers the target, and
+// its file; nil when there is none.
 func (s *Store) find(target *url.URL) (string, *signIn, error) {
 	k := key(target)
 	least := len(netguard.Origin(target))
@@ -130,7 +130,7 @@ func (s *Store) find(target *url.URL) (string, *signIn, error) {
 	}
 }
 
-// load reads a sign-in; nil when there is none.
+// load returns the sign-in of a file; nil when there is none.
 func (s *Store) load(file string) (*signIn, error) {
 	kept := &signIn{}
 	found, err := read(file, kept, &kept.Version)
@@ -156,7 +156,7 @@ func read(file string, v any, version *int) (found bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read a sign-in: %s: %w", file, err)
 	}
-	// The parser's error could quote the content.
+	// The parser's error may quote the content.
 	if json.Unmarshal(b, v) != nil || *version != storeVersion {
 		return false, damaged(file)
 	}
@@ -182,7 +182,7 @@ func forget(file string) error {
 	return nil
 }
 
-// locked does something while nobody else, in any process, changes the file.
+// locked calls do while it holds the file's lock, which excludes other processes too.
 // Lock files are never deleted: two files of one name would be two locks.
 func locked(ctx context.Context, file string, do func() error) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

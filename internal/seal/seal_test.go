@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOnlyWhatWasSealedHereForThisIsOpened(t *testing.T) {
+func TestOpen(t *testing.T) {
 	ours, err := New(NewKey())
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func nested(n int, inside string) string {
 	return strings.Repeat("[", n) + inside + strings.Repeat("]", n)
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRules(t *testing.T) {
 	type fault = Fault
 	large := `{"z":0,"z":1`
 	for i := range 20 {
@@ -178,7 +178,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 // What is wrong is said without a word of the text.
-func TestAFaultDoesNotRepeatTheText(t *testing.T) {
+func TestFault_WithoutText(t *testing.T) {
 	for p := NoValue; p <= NotUTF8; p++ {
 		f := &Fault{Problem: p, Offset: 7, Name: "s3cret"}
 		if text := f.Error(); p.String() == "" || text != p.String()+" at byte 7" {
@@ -190,7 +190,7 @@ func TestAFaultDoesNotRepeatTheText(t *testing.T) {
 	}
 }
 
-func TestTheFirstFaultStopsTheScanner(t *testing.T) {
+func TestScanner_FirstFault(t *testing.T) {
 	s := New([]byte(`{"a":1,"b":x,"c":3}`), room, strict)
 	var names []string
 	for members := s.Enter(); s.Next(&members); {
@@ -207,7 +207,7 @@ func TestTheFirstFaultStopsTheScanner(t *testing.T) {
 	}
 }
 
-func TestAValueOfAnotherKindIsAFault(t *testing.T) {
+func TestScanner_OtherKind(t *testing.T) {
 	for text, use := range map[string]func(*Scanner){
 		`1`:    func(s *Scanner) { s.Enter() },
 		` {}`:  func(s *Scanner) { s.Text() },
@@ -233,7 +233,7 @@ func TestAValueOfAnotherKindIsAFault(t *testing.T) {
 }
 
 // An owner of a value may append to it without reaching what is behind it.
-func TestValuesEndWhereTheyEnd(t *testing.T) {
+func TestScanner_Value(t *testing.T) {
 	text := []byte(` { "a" : [ 1 ] , "b":2 } `)
 	s := New(text, room, strict)
 	members := s.Enter()
@@ -272,7 +272,7 @@ func TestUnquote(t *testing.T) {
 
 // The names of an object are kept in one place, in another, or partly in each:
 // it depends on how many there are in it and around it.
-func TestANameTwiceIsFoundWhereverItIsKept(t *testing.T) {
+func TestUniqueNames(t *testing.T) {
 	object := func(n, first, second int, inside string) string {
 		var b strings.Builder
 		for i := range n {
@@ -316,7 +316,7 @@ func TestANameTwiceIsFoundWhereverItIsKept(t *testing.T) {
 
 // An object of a hundred thousand names is looked through in less than quadratic
 // time, escaped or not.
-func TestManyNamesAreNotComparedPairByPair(t *testing.T) {
+func TestUniqueNames_Many(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"name":1`)
 	for i := range 200_000 {
@@ -336,7 +336,7 @@ func TestManyNamesAreNotComparedPairByPair(t *testing.T) {
 
 const sample = `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"search","arguments":{"query":"how to fold a paper \"crane\"","limit":1.0e1,"tags":["a","b",null,true]},"_meta":{"progressToken":"p1"}}}`
 
-func TestScanningDoesNotAllocate(t *testing.T) {
+func TestScanner_Allocations(t *testing.T) {
 	text := []byte(sample)
 	for _, rules := range []Rules{0, strict} {
 		if got := testing.AllocsPerRun(100, func() {

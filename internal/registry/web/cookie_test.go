@@ -30,7 +30,7 @@ func (h *harness) signedIn(change func(*session)) *http.Cookie {
 	return &http.Cookie{Name: h.site.cookieName(sessionCookie), Value: value}
 }
 
-func TestOnlyWhoHasSignedInSeesTheCatalog(t *testing.T) {
+func TestPages_NeedSession(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	h := newHarness(t, withLogin("https://tools.example"), s)
@@ -84,7 +84,7 @@ func TestOnlyWhoHasSignedInSeesTheCatalog(t *testing.T) {
 	says(t, h.get("/", good), 401)
 }
 
-func TestTheSignInPageLeadsBack(t *testing.T) {
+func TestSignInPage_Next(t *testing.T) {
 	h := newHarness(t, withLogin("https://tools.example/reg"), &shelf{name: "default"})
 	page := body(t, h.get("/server/default/io.example/weather?version=1.0.0"))
 	if !strings.Contains(page, `href="/reg/login?next=%2Fserver%2Fdefault%2Fio.example%2Fweather%3Fversion%3D1.0.0"`) {
@@ -92,7 +92,7 @@ func TestTheSignInPageLeadsBack(t *testing.T) {
 	}
 }
 
-func TestAPageWithoutALoginSaysWhatToDo(t *testing.T) {
+func TestLoginMissing(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	h := newHarness(t, Options{LoginMissing: true, BaseURL: "https://tools.example", Challenge: `Bearer realm="r"`}, s)
@@ -105,7 +105,7 @@ func TestAPageWithoutALoginSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestARegistryThatOneMayNotReadIsNotThere(t *testing.T) {
+func TestPages_UnreadableRegistry(t *testing.T) {
 	a, b, c := &shelf{name: "alpha"}, &shelf{name: "beta"}, &shelf{name: "gamma"}
 	a.put("io.example/weather", weather)
 	opt := withLogin("https://tools.example")
@@ -129,7 +129,7 @@ func TestARegistryThatOneMayNotReadIsNotThere(t *testing.T) {
 	says(t, h.get("/server/alpha/io.example/weather", in(nil, "beta")), 404, "no such registry")
 }
 
-func TestWithoutAKeyNobodyIsLetIn(t *testing.T) {
+func TestSession_WithoutKey(t *testing.T) {
 	for name, key := range map[string]func(context.Context) ([]byte, error){
 		"none":      func(context.Context) ([]byte, error) { return nil, errors.New("the database is away") },
 		"too short": func(context.Context) ([]byte, error) { return []byte("short"), nil },
@@ -148,7 +148,7 @@ func TestWithoutAKeyNobodyIsLetIn(t *testing.T) {
 	}
 }
 
-func TestCookiesAreMadeForWhereThePageIs(t *testing.T) {
+func TestCookies_NamesAndPaths(t *testing.T) {
 	for base, want := range map[string]*http.Cookie{
 		"https://tools.example":      {Name: "__Host-thv-session", Path: "/", Secure: true},
 		"https://tools.example/":     {Name: "__Host-thv-session", Path: "/", Secure: true},
@@ -164,7 +164,7 @@ func TestCookiesAreMadeForWhereThePageIs(t *testing.T) {
 	}
 }
 
-func TestASessionKeepsWhatAuthorizationNeedsAndNoMore(t *testing.T) {
+func TestSession_KeptClaims(t *testing.T) {
 	opt := withLogin("https://tools.example")
 	opt.KeepClaims = []string{"groups", "absent"}
 	h := newHarness(t, opt, &shelf{name: "default"})

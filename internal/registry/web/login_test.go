@@ -100,7 +100,7 @@ func named(cookies []*http.Cookie, name string) *http.Cookie {
 	return nil
 }
 
-func TestASignInFromBeginningToEnd(t *testing.T) {
+func TestLogin(t *testing.T) {
 	p := newFakeProvider(t)
 	var challenge string
 	p.token = func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +182,7 @@ func (h *harness) hidesSecrets(to *url.URL, cookie *http.Cookie) {
 	}
 }
 
-func TestSignInsThatFailSayWhyAndLetNobodyIn(t *testing.T) {
+func TestLogin_Failures(t *testing.T) {
 	type answer struct {
 		query  url.Values // put over a good one
 		token  string     // answer of the token endpoint
@@ -299,12 +299,12 @@ func altered(c *http.Cookie) []*http.Cookie {
 	return []*http.Cookie{c}
 }
 
-func TestAFailureWithoutCookiesIsSaidToo(t *testing.T) {
+func TestLogin_FailureWithoutCookies(t *testing.T) {
 	h := newHarness(t, withLogin("https://tools.example"), &shelf{name: "default"})
 	says(t, h.get("/login/callback"), 400, "keeps no cookies", "Try again")
 }
 
-func TestTheIssuerMayBeLeftOutWhereItIsNotPromised(t *testing.T) {
+func TestLogin_ResponseWithoutIssuer(t *testing.T) {
 	for promised, want := range map[bool]string{true: "https://tools.example/login/callback", false: "/"} {
 		p := newFakeProvider(t)
 		p.metadata["authorization_response_iss_parameter_supported"] = promised
@@ -317,7 +317,7 @@ func TestTheIssuerMayBeLeftOutWhereItIsNotPromised(t *testing.T) {
 	}
 }
 
-func TestClientsAuthenticateAsTheProviderWants(t *testing.T) {
+func TestLogin_ClientAuthentication(t *testing.T) {
 	for name, c := range map[string]struct {
 		methods []string
 		secret  bool
@@ -359,7 +359,7 @@ func TestClientsAuthenticateAsTheProviderWants(t *testing.T) {
 	}
 }
 
-func TestAProviderThatCannotBeUsedIsSaid(t *testing.T) {
+func TestLogin_UnusableProvider(t *testing.T) {
 	for name, change := range map[string]func(p *fakeProvider){
 		"it is down":                     func(p *fakeProvider) { p.metadata = nil },
 		"metadata of another issuer":     func(p *fakeProvider) { p.metadata["issuer"] = p.URL + "/" },
@@ -395,7 +395,7 @@ func TestAProviderThatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestAProviderThatComesBackIsUsed(t *testing.T) {
+func TestLogin_ProviderRecovers(t *testing.T) {
 	p := newFakeProvider(t)
 	metadata := p.metadata
 	p.metadata = nil
@@ -412,7 +412,7 @@ func TestAProviderThatComesBackIsUsed(t *testing.T) {
 	}
 }
 
-func TestMetadataIsFoundAtEitherPlace(t *testing.T) {
+func TestLogin_MetadataLocations(t *testing.T) {
 	for _, place := range []string{"/tenant/.well-known/openid-configuration", "/.well-known/oauth-authorization-server/tenant"} {
 		mux := http.NewServeMux()
 		server := httptest.NewServer(mux)
@@ -426,7 +426,7 @@ func TestMetadataIsFoundAtEitherPlace(t *testing.T) {
 	}
 }
 
-func TestOnlyOurOwnPagesAreGoneTo(t *testing.T) {
+func TestOwnPage(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                     "/",
 		"/":                                    "/",
