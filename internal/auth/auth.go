@@ -1,27 +1,25 @@
-// Package auth tells who is calling: it is the one validator of bearer tokens,
-// for the registry, for every workload's gateway and for what comes later. It
-// knows HTTP and OAuth, and nothing of registries or of MCP.
+// Package auth identifies callers: it is the one validator of bearer tokens, for the
+// registry server and for gateways. It depends on HTTP and OAuth only, not on the
+// registry or on MCP.
 //
-// A [Validator] holds identity [Provider]s in their configured order. A token
-// that looks like a JWT is verified by the provider whose issuer it names, with
-// keys from that provider's key set (JWKS); an opaque token is shown to the
-// introspection endpoint of each provider that has one (RFC 7662). The first
-// acceptance wins and yields an [Identity]. Whatever cannot be verified is
-// refused: there is no half-accepted token.
+// A [Validator] holds identity [Provider]s in their configured order. A JWT is
+// verified by the provider whose issuer it names, with keys from that provider's key
+// set (JWKS). An opaque token is sent to the introspection endpoint of each provider
+// that has one (RFC 7662). The first provider that accepts the token determines the
+// [Identity]. A token that cannot be verified is rejected.
 //
-// Providers fail, and are not trusted more than need be. Keys are fetched in the
-// background and used for a day without their provider; a provider that is slow
-// or gone delays nobody's tokens but its own; what a stranger sends causes
-// requests to a provider at a bounded rate only. The bounds are in limits.go.
+// Providers fail, and have no more trust than necessary. Keys are fetched in the
+// background and used for a day while their provider is unreachable. A slow or
+// unreachable provider delays only its own tokens. Requests of unknown callers cause
+// requests to a provider at a bounded rate. The bounds are in limits.go.
 //
-// A [Resource] is the other half: what a protected resource says of itself
-// (RFC 9728) and how it refuses (RFC 6750 section 3). [Require] joins the two
-// into HTTP middleware, put on the routes that need it.
+// A [Resource] is the metadata of the protected resource (RFC 9728) and its error
+// responses (RFC 6750 section 3). [Require] combines both as HTTP middleware for the
+// routes that need it.
 //
-// No token, secret or parser's message about one leaves this package, not in
-// errors and not in logs. Why a token was refused is in a [Rejection]'s Attempts:
-// provider, and expected and found values of public claims. [Inspect] says the
-// same of a token without asking anybody.
+// Tokens, secrets, and parser errors that may quote them, are not in errors or logs.
+// The reasons for a rejection are in its Attempts: the provider, and the expected and
+// received values of public claims. [Inspect] returns the same without any request.
 package auth
 
 import (
@@ -108,16 +106,16 @@ func checkKeysURL(raw string) error {
 	return netguard.CheckEndpoint(path)
 }
 
-// Identity is who is calling, as a provider vouched for it. It is shared by all
-// requests with the same token: nobody may change it.
+// Identity is the caller, as a provider asserts it. All requests with the same token
+// share it: it must not be changed.
 type Identity struct {
 	Provider string // Provider.Name
 	Issuer   string
 	Subject  string
 	// Scopes are those of the token's scope, or scp, claim.
 	Scopes []string
-	// Expires is when the token ends; the zero time when it is not known
-	// (introspection without exp).
+	// Expires is when the token expires; the zero time when unknown (introspection
+	// without exp).
 	Expires time.Time
 	// Claims are all claims of the token, or all members of the introspection
 	// answer, as encoding/json decodes them with numbers as json.Number.
@@ -129,8 +127,8 @@ func (id *Identity) HasScope(scope string) bool {
 	return slices.Contains(id.Scopes, scope)
 }
 
-// Attempt is one provider's refusal of a token; with no Provider, a fault of the
-// token that is nobody's business in particular.
+// Attempt is one provider's rejection of a token. Without Provider, it is a fault of
+// the token for any provider.
 type Attempt struct {
 	Provider string
 	// Reason is a sentence for the operator, with the failing URL where a
@@ -139,7 +137,7 @@ type Attempt struct {
 	// Expected and Got are the values that did not match, of claims that are
 	// no secrets (iss, aud, typ, alg), or "".
 	Expected, Got string
-	// Skipped: the provider was not asked, for the token is none of its.
+	// Skipped: the token is of another provider.
 	Skipped bool
 }
 
@@ -154,20 +152,19 @@ func (a Attempt) String() string {
 	return s
 }
 
-// Rejection is why a token was refused. Its Error text may be shown to the
-// caller; the Attempts are for the log.
+// Rejection is why a token was rejected. Its Error text may be sent to the caller;
+// the Attempts are for the log.
 type Rejection struct {
 	Attempts []Attempt
-	// Unavailable: a provider that might have accepted the token could not be
-	// asked. The answer is a refusal all the same.
+	// Unavailable: a provider that might accept the token could not be reached. The
+	// token is rejected nevertheless.
 	Unavailable bool
 }
 
 func (r *Rejection) Error() string { return "the access token is not valid here" }
 
-// Reasons are what a line of the log says of a rejection: the first few attempts,
-// those before all others that came nearest, for the provider was asked, and how
-// many more there are. So the line has a bound however many providers there are.
+// Reasons are the attempts for a log line: a bounded number, those that were not
+// skipped first, and the number of the others.
 func (r *Rejection) Reasons() []string {
 	attempts := slices.Clone(r.Attempts)
 	slices.SortStableFunc(attempts, func(a, b Attempt) int {

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// The rules on claims, the same for every token of a provider, and for what its
-// introspection endpoint says.
+// The rules on claims are the same for JWTs and for introspection responses.
 
-// subject is claims with what they are judged by.
+// subject is claims, and what they are checked against.
 type subject struct {
 	claims   map[string]any
 	provider *Provider
 	now      time.Time
-	// leeway is granted to clocks. For an introspected token the provider's own
-	// clock has spoken already: exp gets none.
+	// leeway is for clock skew. It does not apply to exp of an introspected token,
+	// which the provider checked with its own clock.
 	leeway       time.Duration
 	introspected bool
 }
 
-// claimRule is one of the rules. value is what the claims say, in words.
+// claimRule is one of the rules. value is the claim as text.
 type claimRule struct {
 	name  string
 	check func(*subject) *refusal
@@ -39,8 +38,7 @@ var claimRules = [...]claimRule{
 	{"use", checkUse, func(s *subject) string { return useOf(s.claims) }},
 }
 
-// check applies all rules and says when the token ends; the zero time when that
-// is not known.
+// check applies all rules and returns the expiry; the zero time when unknown.
 func (s *subject) check() (expires time.Time, r *refusal) {
 	for i := range claimRules {
 		if r := claimRules[i].check(s); r != nil {
@@ -63,8 +61,8 @@ func checkIssuer(s *subject) *refusal {
 }
 
 // checkAudience: one of aud is the provider's audience (RFC 7519 section 4.1.3).
-// Without one, a token for anybody else would be good here too (RFC 8725 section
-// 3.9, RFC 7662 section 4).
+// Otherwise tokens for other resources would be accepted here (RFC 8725 section 3.9,
+// RFC 7662 section 4).
 func checkAudience(s *subject) *refusal {
 	if audiences, ok := textsOf(s.claims["aud"]); ok && slices.Contains(audiences, s.provider.Audience) {
 		return nil
@@ -104,8 +102,7 @@ func checkStart(name string) func(*subject) *refusal {
 	}
 }
 
-// checkSubject: who decides by the subject must not meet one that is no text (RFC
-// 7519 section 4.1.2).
+// checkSubject: sub is text, where present (RFC 7519 section 4.1.2).
 func checkSubject(s *subject) *refusal {
 	if v, present := s.claims["sub"]; present {
 		if _, isText := v.(string); !isText {
@@ -116,10 +113,10 @@ func checkSubject(s *subject) *refusal {
 }
 
 // checkUse: a refresh or ID token must not pass for an access token (RFC 6749
-// section 1.5, RFC 8725 section 3.11). No standard claim tells them apart, and
-// introspection calls a refresh token active too (RFC 7662 section 2.1). What
-// providers say of their own accord counts: token_use (Dex, Hydra, Cognito) must
-// be that of an access token, typ among the claims (Keycloak) none of another's.
+// section 1.5, RFC 8725 section 3.11). No standard claim distinguishes them, and
+// introspection reports refresh tokens as active too (RFC 7662 section 2.1). The
+// claims of providers do: token_use (Dex, Hydra, Cognito) must be that of an access
+// token, and typ (Keycloak) must not be that of another token.
 func checkUse(s *subject) *refusal {
 	wrong := false
 	if v, present := s.claims["token_use"]; present {
@@ -137,7 +134,7 @@ func checkUse(s *subject) *refusal {
 	return nil
 }
 
-// useOf puts what the claims say of the token's use into words.
+// useOf is the use of the token, as text.
 func useOf(claims map[string]any) string {
 	if v, present := claims["token_use"]; present {
 		return wordsOf(v)
@@ -145,10 +142,10 @@ func useOf(claims map[string]any) string {
 	return wordsOf(claims["typ"])
 }
 
-// maxDate is where seconds stop meaning a date: the year 9999.
+// maxDate is the last accepted date: the end of the year 9999.
 const maxDate = 253402300799
 
-// timeOf reads a NumericDate (RFC 7519 section 2), which may have a fraction.
+// timeOf parses a NumericDate (RFC 7519 section 2), which may have a fraction.
 func timeOf(claims map[string]any, name string) (t time.Time, present, ok bool) {
 	v, present := claims[name]
 	if !present {
@@ -202,7 +199,7 @@ func scopesOf(claims map[string]any) []string {
 	return nil
 }
 
-// wordsOf puts a claim into words for a message, shortened.
+// wordsOf is a claim as text for a message, shortened.
 func wordsOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -214,13 +211,13 @@ func wordsOf(v any) string {
 		if !ok {
 			return "a list of things that are not text"
 		}
-		// Not more is shown than fits, however long the list is.
+		// A bounded part of the list.
 		return shorten(strings.Join(texts[:min(len(texts), 20)], " "))
 	}
 	return "not text"
 }
 
-// dateOf puts a date of the claims into words.
+// dateOf is a date of the claims as text.
 func dateOf(claims map[string]any, name string) string {
 	t, present, ok := timeOf(claims, name)
 	switch {

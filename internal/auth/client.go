@@ -2,9 +2,10 @@ package auth
 
 import "net/http"
 
-// Client is the HTTP client for a provider's other endpoints, such as those that
-// sign a person in. It follows the provider's file of authorities and its rule on
-// addresses as the validator does, and no redirects; nil for an unknown provider.
+// Client returns the HTTP client for a provider's other endpoints, such as those of
+// the sign-in. It applies the provider's certificate authorities and rule on
+// addresses as the validator does, and follows no redirects. It is nil for an unknown
+// provider.
 func (v *Validator) Client(provider string) *http.Client {
 	for _, p := range v.providers {
 		if p.Name == provider {
@@ -14,7 +15,7 @@ func (v *Validator) Client(provider string) *http.Client {
 	return nil
 }
 
-// following sends each request with the provider's client of the moment.
+// following sends each request with the provider's current client.
 type following struct{ *outbound }
 
 // RoundTrip implements http.RoundTripper.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// decide is the order of specification section 5: a JWT is verified by the
-// providers of its issuer only, and introspected there if that fails; an opaque
-// token goes to every provider that introspects. What needs no request is decided
-// at once; for the rest, see ask.
+// decide implements the order of specification section 5: a JWT is verified by the
+// providers of its issuer only, and introspected there if that fails; an opaque token
+// is introspected by every provider with an endpoint. What needs no request is
+// decided at once; consult does the rest.
 func (v *Validator) decide(ctx context.Context, key digest, token string) (*verdict, *Rejection) {
 	t := parseToken(token)
 	if t != nil && t.claims == nil {
@@ -46,7 +46,7 @@ func (v *Validator) decide(ctx context.Context, key digest, token string) (*verd
 	return v.share(ctx, key, d)
 }
 
-// share lets callers with the same token wait for one decision. It does not end
+// share makes callers with the same token wait for one decision, which does not end
 // with the request that started it.
 func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdict, *Rejection) {
 	type outcome struct {
@@ -54,7 +54,7 @@ func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdic
 		rejection *Rejection
 	}
 	done := v.flights.DoChan(string(key[:]), func() (any, error) {
-		// Who looked for an acceptance just before it came asks nobody again.
+		// Re-check the cache: another call may have filled it.
 		if hit := v.hit(key); hit != nil {
 			return outcome{hit, nil}, nil
 		}
@@ -62,11 +62,11 @@ func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdic
 		started := v.tasks.run(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 			defer cancel()
-			got, rejection := d.ask(ctx)
+			got, rejection := d.consult(ctx)
 			if rejection != nil && !rejection.Unavailable {
 				v.refused.Set(key, remembered{rejection, v.now().Add(refusalFor)})
 			}
-			if rejection == nil { // before the next decision can begin
+			if rejection == nil { // before the next decision can start
 				v.accepted.Set(key, got)
 			}
 			results <- outcome{got, rejection}
@@ -81,33 +81,33 @@ func (v *Validator) share(ctx context.Context, key digest, d *decision) (*verdic
 		o := r.Val.(outcome)
 		return o.verdict, o.rejection
 	case <-ctx.Done():
-		return nil, &Rejection{Unavailable: true, Attempts: []Attempt{{Reason: "the caller left before the token was decided on"}}}
+		return nil, &Rejection{Unavailable: true, Attempts: []Attempt{{Reason: "the caller canceled the request before the token was decided on"}}}
 	}
 }
 
-// decision is one token on its way past the providers.
+// decision is the decision on one token.
 type decision struct {
 	v     *Validator
 	token string
 	jwt   *jwt // nil: opaque
-	// candidates are the providers to ask, by index.
+	// candidates are the indexes of the providers to consult.
 	candidates []int
-	// attempts are the refusals, by provider.
+	// attempts are the rejections, by provider.
 	attempts    [][]Attempt
 	unavailable bool
 }
 
-// answer is what one candidate says: a verdict, or refusals.
+// answer is the result of one candidate: a verdict, or refusals.
 type answer struct {
-	turn     int // its place among the candidates
+	turn     int // index among the candidates
 	verdict  *verdict
 	refusals []*refusal
 }
 
-// ask asks the candidates in order, the next one when the one before has refused
-// or has kept it waiting for longer than patience; so a provider that is slow or
-// gone delays no other's tokens. The first acceptance wins.
-func (d *decision) ask(ctx context.Context) (*verdict, *Rejection) {
+// consult consults the candidates in order: the next one when the previous one
+// refused, or did not answer within patience, so that a slow or unreachable provider
+// does not delay tokens of others. The first acceptance wins.
+func (d *decision) consult(ctx context.Context) (*verdict, *Rejection) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, len(d.candidates))
@@ -127,7 +127,7 @@ func (d *decision) ask(ctx context.Context) (*verdict, *Rejection) {
 			}
 			open--
 			if a.turn != asked-1 {
-				continue // a later one is being waited for already
+				continue // a later candidate was started already
 			}
 		}
 		if asked < len(d.candidates) {
@@ -144,20 +144,20 @@ func (d *decision) ask(ctx context.Context) (*verdict, *Rejection) {
 	return nil, d.rejection()
 }
 
-// answer asks one candidate and notes whether it was slow.
+// answer consults one candidate and records whether it was slow.
 func (d *decision) answer(ctx context.Context, turn int, p *provider, answers chan<- answer) {
 	begun := time.Now()
 	a := answer{turn: turn}
-	a.verdict, a.refusals = d.askOne(ctx, p)
-	// One that another forestalled has shown nothing.
+	a.verdict, a.refusals = d.consultOne(ctx, p)
+	// A canceled request is no measurement.
 	if slow := time.Since(begun) > d.v.patience; slow || ctx.Err() == nil {
 		p.slow.Store(slow)
 	}
 	answers <- a
 }
 
-// askOne is everything that one provider can say.
-func (d *decision) askOne(ctx context.Context, p *provider) (*verdict, []*refusal) {
+// consultOne verifies and introspects at one provider.
+func (d *decision) consultOne(ctx context.Context, p *provider) (*verdict, []*refusal) {
 	var refusals []*refusal
 	if d.jwt != nil {
 		got, r := p.verify(ctx, d.jwt)
@@ -176,13 +176,13 @@ func (d *decision) askOne(ctx context.Context, p *provider) (*verdict, []*refusa
 	return nil, refusals
 }
 
-// skip notes a provider that was not asked.
+// skip records a provider that was not consulted.
 func (d *decision) skip(provider int, a Attempt) {
 	a.Provider = d.v.providers[provider].Name
 	d.attempts[provider] = append(d.attempts[provider], a)
 }
 
-// refused notes a provider's refusal.
+// refused records a provider's refusal.
 func (d *decision) refused(provider int, r *refusal) {
 	outcome := "rejected"
 	if r.unavailable {

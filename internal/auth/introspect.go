@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// introspect asks the provider about a token (RFC 7662 section 2).
+// introspect sends a token to the provider's introspection endpoint (RFC 7662 section
+// 2).
 func (p *provider) introspect(ctx context.Context, token string) (*verdict, *refusal) {
 	leave, ok := p.enter(ctx)
 	if !ok {
@@ -22,8 +23,8 @@ func (p *provider) introspect(ctx context.Context, token string) (*verdict, *ref
 		return nil, unavailable("introspection: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// Asking twice does no harm: net/http may repeat the request when the provider
-	// closes a connection that waited for one. An empty list is not sent.
+	// The request is idempotent: net/http may repeat it when the provider closes an
+	// idle connection. An empty list is not sent as a header.
 	req.Header["Idempotency-Key"] = []string{}
 	if err := p.authenticate(req); err != nil {
 		return nil, unavailable("%v", err)
@@ -40,8 +41,8 @@ func (p *provider) introspect(ctx context.Context, token string) (*verdict, *ref
 	return p.accept(claims, 0)
 }
 
-// enter takes a place among those who ask, and says how to leave it. Too many
-// waiting, or no place before ctx ends, is false.
+// enter waits for one of maxAsking places; leave frees it. ok is false when too many
+// callers wait, or when ctx ends first.
 func (p *provider) enter(ctx context.Context) (leave func(), ok bool) {
 	select {
 	case p.waiting <- struct{}{}:
@@ -57,8 +58,8 @@ func (p *provider) enter(ctx context.Context) (leave func(), ok bool) {
 	}
 }
 
-// decodeIntrospection reads an answer (RFC 7662 section 2.2): an object whose
-// active is the boolean true. Anything but an object is a provider out of order.
+// decodeIntrospection reads a response (RFC 7662 section 2.2): an object whose active
+// is the boolean true. A response that is no object makes the provider unavailable.
 func decodeIntrospection(body []byte) (map[string]any, *refusal) {
 	claims, err := decodeObject(body)
 	if err != nil {
@@ -75,8 +76,8 @@ func decodeIntrospection(body []byte) (map[string]any, *refusal) {
 	}
 }
 
-// authenticate puts our credential for the introspection endpoint on req: that of
-// the client, if there is one (RFC 6749 section 2.3.1), else the token file's.
+// authenticate adds the credential for the introspection endpoint: that of the client,
+// if there is one (RFC 6749 section 2.3.1), else the token of AuthTokenFile.
 func (p *provider) authenticate(req *http.Request) error {
 	if p.ClientID == "" {
 		return p.out.bearer(req)

@@ -14,7 +14,7 @@ import (
 )
 
 // decodeKeys reads a JWK set (RFC 7517 section 5). Keys that cannot be read or
-// must not be used are left out, as section 5 asks; skipped says how many.
+// must not be used are left out, as section 5 requires; skipped is their number.
 func decodeKeys(body []byte) (keys []jose.JSONWebKey, skipped int, err error) {
 	set, err := decodeObject(body)
 	if err != nil {
@@ -40,8 +40,8 @@ func decodeKeys(body []byte) (keys []jose.JSONWebKey, skipped int, err error) {
 	return keys, skipped, nil
 }
 
-// decodeKey reads a public signature key. One whose private half is published is
-// nobody's any more, and a symmetric one would let whoever verifies sign.
+// decodeKey decodes a public signature key. A published private key proves nothing,
+// and with a symmetric key every verifier could sign.
 func decodeKey(member any) (key jose.JSONWebKey, ok bool) {
 	object, ok := member.(map[string]any)
 	if !ok {

@@ -14,20 +14,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// keySet keeps a provider's signing keys at hand. They are fetched as soon as run
-// starts and then again and again in the background, so that a request waits for
-// a fetch only when its key is not there. One fetch runs at a time; whoever needs
-// one waits for that.
+// keySet holds a provider's signing keys. run fetches them when it starts and then
+// repeatedly in the background, so that a request waits for a fetch only when its key
+// is missing. One fetch runs at a time, and all callers wait for that one.
 type keySet struct {
 	fetch func(ctx context.Context) ([]jose.JSONWebKey, error)
 	now   func() time.Time
-	// observe is told the outcome of each fetch: "fetched" or "failed".
+	// observe is called with the outcome of each fetch: "fetched" or "failed".
 	observe func(outcome string)
 	log     *slog.Logger
 	tasks   *tasks
 
-	// held is read by every validation, without a lock; nil before the first
-	// success.
+	// held is read by every validation without a lock; nil before the first success.
 	held atomic.Pointer[heldKeys]
 
 	mu      sync.Mutex
@@ -46,12 +44,12 @@ func newKeySet() *keySet {
 	}
 }
 
-// heldKeys never change once they are published.
+// heldKeys do not change after they are stored in held.
 type heldKeys struct {
 	keys    []jose.JSONWebKey
 	byID    map[string][]jose.JSONWebKey
 	fetched time.Time
-	// revision changes when the keys do: a cached verdict of another is void.
+	// revision changes when the keys do: cached verdicts of another one are void.
 	revision uint64
 }
 
@@ -61,13 +59,13 @@ type fetching struct {
 	err  error
 }
 
-// at returns the keys that may still be used now.
+// at returns the keys, and whether they may still be used now.
 func (s *keySet) at(now time.Time) (held *heldKeys, usable bool) {
 	held = s.held.Load()
 	return held, held != nil && now.Sub(held.fetched) <= keysStale
 }
 
-// find are the keys for a key id; without one, all (RFC 7515 section 4.1.4).
+// find returns the keys for a key id; without one, all (RFC 7515 section 4.1.4).
 func (h *heldKeys) find(kid string) []jose.JSONWebKey {
 	if kid == "" {
 		return h.keys
@@ -75,7 +73,7 @@ func (h *heldKeys) find(kid string) []jose.JSONWebKey {
 	return h.byID[kid]
 }
 
-// lookup finds keys among those at hand. usable is false when there are none.
+// lookup finds held keys without waiting. usable is false when no keys are held.
 func (s *keySet) lookup(kid string) (found []jose.JSONWebKey, revision uint64, usable bool) {
 	now := s.now()
 	held, usable := s.at(now)
@@ -83,29 +81,29 @@ func (s *keySet) lookup(kid string) (found []jose.JSONWebKey, revision uint64, u
 		return nil, 0, false
 	}
 	if now.Sub(held.fetched) > 2*keysFresh {
-		// The background is late: the machine slept, or fetches fail.
+		// The background fetch is late: the machine slept, or fetches fail.
 		_, _ = s.begin(func() bool { return now.Sub(s.tried) >= keysRetryMax })
 	}
 	return held.find(kid), held.revision, true
 }
 
-// valid tells whether a verdict made with a revision still stands.
+// valid reports whether a verdict of a revision still holds.
 func (s *keySet) valid(revision uint64) bool {
 	held := s.held.Load()
 	return held != nil && held.revision == revision
 }
 
-// Reasons to fetch keys while a token waits. Each has a rate of its own, so that
-// strangers cannot cause a request for each token.
+// The reasons to fetch keys while a token waits each have a rate, so that callers
+// cannot cause a request for each token.
 
-// await fetches keys when none are at hand.
+// await fetches keys when none are held.
 func (s *keySet) await(ctx context.Context) error {
 	return s.wait(ctx, func() bool { return s.tried.IsZero() || s.now().Sub(s.tried) >= keysRetry })
 }
 
-// awaitUnknown fetches for a key id that is not in the set: rarely for the same,
-// and not often for others. A fetch that failed has not shown that the key is not
-// there: when the provider returns, its new key is not to wait for that.
+// awaitUnknown fetches for a key id that is not in the set: at the rate unknown, and
+// for one key id once in unknownKidAgain. A failed fetch does not count as the latter:
+// a new key must be found when the provider recovers.
 func (s *keySet) awaitUnknown(ctx context.Context, kid string) error {
 	return s.wait(ctx, func() bool {
 		now := s.now()
@@ -120,7 +118,7 @@ func (s *keySet) awaitUnknown(ctx context.Context, kid string) error {
 	})
 }
 
-// awaitReplaced fetches for a signature that does not fit its key.
+// awaitReplaced fetches for a signature that its key does not verify.
 func (s *keySet) awaitReplaced(ctx context.Context) error {
 	return s.wait(ctx, func() bool {
 		held := s.held.Load()
@@ -131,8 +129,8 @@ func (s *keySet) awaitReplaced(ctx context.Context) error {
 
 var errKeysSlow = errors.New("the provider does not answer in time")
 
-// wait joins the fetch that runs, or begins one if that is allowed; else the
-// outcome of the last one stands.
+// wait waits for the running fetch, or for a new one if allowed. Otherwise it returns
+// the error of the last one.
 func (s *keySet) wait(ctx context.Context, allowed func() bool) error {
 	f, lastErr := s.begin(allowed)
 	if f == nil {
@@ -150,8 +148,8 @@ func (s *keySet) wait(ctx context.Context, allowed func() bool) error {
 	}
 }
 
-// begin returns the fetch that runs; it starts one if allowed, which it asks
-// under the lock. Without one it returns how the last fetch ended.
+// begin returns the running fetch, or starts one if allowed, which is called under
+// the lock. Otherwise it returns the error of the last fetch.
 func (s *keySet) begin(allowed func() bool) (*fetching, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +160,7 @@ func (s *keySet) begin(allowed func() bool) (*fetching, error) {
 		return nil, s.lastErr
 	}
 	f := &fetching{done: make(chan struct{})}
-	// It belongs to everybody who waits for it, so it does not end with the
-	// request that happened to start it.
+	// It serves all waiting requests and does not end with the one that started it.
 	if !s.tasks.run(func(ctx context.Context) { s.work(ctx, f) }) {
 		return nil, errClosed
 	}
@@ -171,7 +168,7 @@ func (s *keySet) begin(allowed func() bool) (*fetching, error) {
 	return f, nil
 }
 
-// work fetches and publishes.
+// work fetches the keys and stores them.
 func (s *keySet) work(ctx context.Context, f *fetching) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -192,10 +189,10 @@ func (s *keySet) work(ctx context.Context, f *fetching) {
 	}
 	s.retry.Reset()
 	s.held.Store(hold(before, keys, s.now()))
-	s.observe("fetched") // whoever hears of the keys finds them
+	s.observe("fetched") // after the keys are stored
 }
 
-// hold makes keys ready to be used after those before.
+// hold indexes keys that replace those before.
 func hold(before *heldKeys, keys []jose.JSONWebKey, now time.Time) *heldKeys {
 	held := &heldKeys{keys: keys, byID: make(map[string][]jose.JSONWebKey, len(keys)), fetched: now, revision: 1}
 	for _, key := range keys {
@@ -224,8 +221,8 @@ func sameKeys(a, b []jose.JSONWebKey) bool {
 	return true
 }
 
-// run fetches keys now, again before they are old, and soon after a failure,
-// until ctx ends.
+// run fetches keys now, again before they are old, and soon after a failure, until
+// ctx ends.
 func (s *keySet) run(ctx context.Context) {
 	for {
 		if f, _ := s.begin(func() bool { return true }); f != nil {

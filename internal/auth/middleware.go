@@ -10,8 +10,7 @@ import (
 
 type identityKey struct{}
 
-// From is the identity of the request's caller; nil on a route that requires
-// none.
+// From returns the identity of the request's caller; nil on a route without Require.
 func From(ctx context.Context) *Identity {
 	id, _ := ctx.Value(identityKey{}).(*Identity)
 	return id
@@ -24,8 +23,8 @@ func Require(v *Validator, resource *Resource, log *slog.Logger, next http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := bearerToken(r.Header)
 		if errors.Is(err, errNoCredential) {
-			// RFC 6750 section 3.1: no error code when no credential was sent, or
-			// one of another scheme.
+			// RFC 6750 section 3.1: no error code for a request without a credential,
+			// or with one of another scheme.
 			resource.Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
 			return
 		}
@@ -55,11 +54,10 @@ func logRejection(r *http.Request, log *slog.Logger, err error) {
 
 var errNoCredential = errors.New("no credential")
 
-// bearerToken reads the one Authorization header (RFC 6750 section 2.1). The
-// scheme is matched without regard to case (RFC 9110 section 11.1), followed by
-// exactly one space. A token in the query or in a form is not looked at (RFC 6750
-// sections 2.2 and 2.3 are optional, and RFC 9700 section 4.3.2 warns of the
-// query). Its errors may be shown to the caller.
+// bearerToken reads the one Authorization header (RFC 6750 section 2.1). The scheme is
+// case-insensitive (RFC 9110 section 11.1), followed by exactly one space. A token in
+// the query or in a form is ignored (RFC 6750 sections 2.2 and 2.3 are optional, and
+// RFC 9700 section 4.3.2 warns of the query). Its errors may be sent to the caller.
 func bearerToken(h http.Header) (string, error) {
 	values := h.Values("Authorization")
 	if len(values) == 0 {
@@ -70,7 +68,7 @@ func bearerToken(h http.Header) (string, error) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		// To this server that is none (RFC 6750 section 3.1).
+		// Another scheme is no credential here (RFC 6750 section 3.1).
 		return "", errNoCredential
 	}
 	if len(token) > maxToken {

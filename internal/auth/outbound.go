@@ -17,16 +17,16 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// guardedClient is the HTTP client of a provider unless Options says otherwise:
-// its authorities, public addresses unless it may be private, this machine's own
-// where the configuration says so or a URL names it.
+// guardedClient is the HTTP client of a provider unless Options.Client is set. It
+// trusts the provider's authorities, and connects to public addresses; to private ones
+// with AllowPrivateIP; to this machine with AllowPrivateIP or where a URL names it.
 func guardedClient(p Provider) (*http.Client, error) {
 	opt := netguard.Options{AllowPrivate: p.AllowPrivateIP, AllowLoopback: p.AllowPrivateIP, Timeout: requestTimeout}
 	if p.CACertPath != "" {
 		opt.CAFiles = []string{p.CACertPath}
 	}
 	for _, raw := range p.urls() {
-		// A plain HTTP URL passed Validate because it is this machine's.
+		// Validate permits plain HTTP for this machine only.
 		if u, err := url.Parse(raw); err == nil && (u.Scheme == "http" || netguard.CheckEndpoint("http://"+u.Host) == nil) {
 			opt.AllowLoopback = true
 		}
@@ -34,7 +34,7 @@ func guardedClient(p Provider) (*http.Client, error) {
 	return netguard.Client(opt)
 }
 
-// urls are those that the configuration names.
+// urls are the configured URLs.
 func (p *Provider) urls() []string {
 	var urls []string
 	for _, raw := range []string{p.IssuerURL, p.JWKSURL, p.IntrospectionURL} {
@@ -45,8 +45,8 @@ func (p *Provider) urls() []string {
 	return urls
 }
 
-// outbound sends a provider's requests, with a client that follows its file of
-// authorities: Kubernetes replaces mounted files by swapping a symbolic link.
+// outbound sends a provider's requests. It rebuilds its client when the file of
+// authorities changes: Kubernetes replaces mounted files by swapping a symbolic link.
 type outbound struct {
 	provider *Provider
 	build    func(Provider) (*http.Client, error)
@@ -62,7 +62,7 @@ func newOutbound(p *Provider, build func(Provider) (*http.Client, error), log *s
 	o := &outbound{provider: p, build: build, log: log}
 	if p.CACertPath != "" {
 		var err error
-		// Read before the client is: if it changes in between, it is read again.
+		// Read before the client is built: a change in between is detected later.
 		if o.file, o.content, err = readFile(p.CACertPath); err != nil {
 			return nil, fmt.Errorf("caCertPath: %w", err)
 		}
@@ -75,15 +75,15 @@ func newOutbound(p *Provider, build func(Provider) (*http.Client, error), log *s
 	return o, nil
 }
 
-// noRedirects makes sure of it: a redirect could carry a credential elsewhere.
+// noRedirects disables redirects, which could send a credential to another server.
 func noRedirects(client *http.Client) *http.Client {
 	c := *client
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &c
 }
 
-// current is the client for the next request. A changed file of authorities that
-// cannot be used leaves the client as it was, and is tried again.
+// current returns the client for the next request. If a changed file of authorities
+// is invalid, the old client stays, and the file is read again for the next request.
 func (o *outbound) current() *http.Client {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +125,7 @@ func (o *outbound) close() {
 	o.client.CloseIdleConnections()
 }
 
-// readFile reads a file of bounded size, and says which one it was.
+// readFile reads a file of bounded size, and returns its os.FileInfo.
 func readFile(path string) (os.FileInfo, []byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -155,8 +155,8 @@ func readSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// bearer puts the token of AuthTokenFile on req, if req goes to an origin that
-// the configuration names.
+// bearer adds the token of AuthTokenFile to req, if its origin is that of a configured
+// URL.
 func (o *outbound) bearer(req *http.Request) error {
 	if o.provider.AuthTokenFile == "" || !o.provider.names(req.URL) {
 		return nil
@@ -169,7 +169,7 @@ func (o *outbound) bearer(req *http.Request) error {
 	return nil
 }
 
-// names tells whether u is of the origin of a configured URL.
+// names reports whether u has the origin of a configured URL.
 func (p *Provider) names(u *url.URL) bool {
 	for _, raw := range p.urls() {
 		if c, err := url.Parse(raw); err == nil && netguard.Origin(c) == netguard.Origin(u) {
@@ -179,7 +179,7 @@ func (p *Provider) names(u *url.URL) bool {
 	return false
 }
 
-// get asks for a JSON document.
+// get fetches a JSON document.
 func (o *outbound) get(ctx context.Context, from string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
@@ -191,8 +191,8 @@ func (o *outbound) get(ctx context.Context, from string) ([]byte, error) {
 	return o.do(req)
 }
 
-// do sends req and reads a bounded JSON answer. Errors name the URL and carry
-// nothing of the answer's body.
+// do sends req and reads a bounded JSON response. Errors name the URL and do not quote
+// the response.
 func (o *outbound) do(req *http.Request) ([]byte, error) {
 	target := req.Method + " " + req.URL.String()
 	req.Header.Set("Accept", "application/json")
@@ -226,8 +226,8 @@ func (o *outbound) do(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// late is one text for a request that took too long. The context's timer and the
-// client's run together, and net/http words it by whichever fires first.
+// late is the error of a request that timed out. The text of net/http depends on which
+// timer fires first, the context's or the client's.
 func late(target string) error {
 	return fmt.Errorf("%s: no whole answer in time: %w", target, context.DeadlineExceeded)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
-// provider is a Provider at work: its keys and its way to ask about tokens.
+// provider is a running Provider: its keys and its HTTP client.
 type provider struct {
 	Provider
 	out    *outbound
@@ -24,9 +24,9 @@ type provider struct {
 	leeway time.Duration
 	log    *slog.Logger
 
-	// asking and waiting bound introspections.
+	// asking and waiting are semaphores for introspections.
 	asking, waiting chan struct{}
-	// slow: it kept its last caller waiting for longer than patience.
+	// slow: its last result took longer than patience.
 	slow atomic.Bool
 
 	mu         sync.Mutex
@@ -50,19 +50,18 @@ func newProvider(p Provider, opt *Options, tasks *tasks) (*provider, error) {
 	return pr, nil
 }
 
-// verdict is a decision on a token in favour of its bearer. It is shared and does
-// not change.
+// verdict is the acceptance of a token. It is shared and does not change.
 type verdict struct {
 	identity *Identity
 	provider *provider
 	// revision is that of the keys which verified a JWT; 0 is introspected.
 	revision uint64
-	// until is when the cache forgets it.
+	// until is when its cache entry expires.
 	until time.Time
 }
 
-// verifyHeld judges a JWT by the keys at hand. more says that with other keys the
-// answer might be another.
+// verifyHeld verifies a JWT with the held keys. more, if not nil, fetches keys with
+// which the result may differ.
 func (p *provider) verifyHeld(t *jwt) (v *verdict, r *refusal, more func(context.Context) error) {
 	if t.fault != nil {
 		return nil, t.fault, nil
@@ -86,7 +85,7 @@ func (p *provider) verifyHeld(t *jwt) (v *verdict, r *refusal, more func(context
 	return v, r, nil
 }
 
-// verify judges a JWT, fetching keys if that may help.
+// verify verifies a JWT, and fetches keys if the result may differ with them.
 func (p *provider) verify(ctx context.Context, t *jwt) (*verdict, *refusal) {
 	v, r, more := p.verifyHeld(t)
 	if more == nil {
@@ -97,13 +96,13 @@ func (p *provider) verify(ctx context.Context, t *jwt) (*verdict, *refusal) {
 		return v, again
 	}
 	if r.unavailable || r.unknownKey {
-		return nil, &refusal{reason: fmt.Sprintf("its keys cannot be had: %v", err), got: r.got, unavailable: true}
+		return nil, &refusal{reason: fmt.Sprintf("its keys cannot be fetched: %v", err), got: r.got, unavailable: true}
 	}
 	return nil, r
 }
 
-// accept applies the rules on claims to those of a JWT whose signature holds
-// (revision is that of the keys) or of an introspection answer (0).
+// accept applies the rules on claims to a JWT with a verified signature (revision is
+// that of the keys) or to an introspection response (0).
 func (p *provider) accept(claims map[string]any, revision uint64) (*verdict, *refusal) {
 	s := subject{claims: claims, provider: &p.Provider, now: p.now(), leeway: p.leeway, introspected: revision == 0}
 	expires, r := s.check()
@@ -121,8 +120,8 @@ func (p *provider) accept(claims map[string]any, revision uint64) (*verdict, *re
 	}, nil
 }
 
-// fetchKeys gets the provider's key set, by discovery if need be. Keys that are
-// gone from where they were discovered may have moved.
+// fetchKeys fetches the provider's key set from JWKSURL or the discovered URL. When
+// that fails, discovery is repeated: the keys may have moved.
 func (p *provider) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if p.JWKSURL != "" {
 		return p.getKeys(ctx, p.JWKSURL)
@@ -139,7 +138,7 @@ func (p *provider) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return p.getKeys(ctx, from)
 }
 
-// known is the discovered jwks_uri while it is fresh, else "".
+// known returns the discovered jwks_uri while it is fresh, else "".
 func (p *provider) known() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

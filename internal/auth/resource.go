@@ -14,9 +14,8 @@ import (
 // wellKnown is where protected resource metadata is (RFC 9728 section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// Resource is what a protected resource says of itself and how it refuses. One
-// place makes the metadata document, its locations and every challenge, so they
-// cannot disagree.
+// Resource is a protected resource: it makes the metadata document, its locations and
+// every challenge, so that they agree.
 type Resource struct {
 	realm     string
 	metadata  []byte
@@ -35,14 +34,13 @@ type ResourceConfig struct {
 	AuthorizationServers []string
 	// Scopes are advertised; may be empty.
 	Scopes []string
-	// Documentation is a URL for people.
+	// Documentation is the URL of documentation for users.
 	Documentation string
-	// ChallengeScope is what a 401 asks for; may be "".
+	// ChallengeScope is the scope in the challenge of a 401; may be "".
 	ChallengeScope string
 }
 
-// NewResource checks the configuration and prepares the document. A resource
-// that cannot be identified is refused here, never while serving.
+// NewResource checks the configuration and prepares the document.
 func NewResource(c ResourceConfig) (*Resource, error) {
 	var errs []error
 	u, err := url.Parse(c.URL)
@@ -54,7 +52,7 @@ func NewResource(c ResourceConfig) (*Resource, error) {
 	case strings.ContainsAny(c.URL, "#?") || u.User != nil:
 		errs = append(errs, fmt.Errorf("resourceUrl: %q must not have user information, a query or a fragment", u.Redacted()))
 	case strings.Contains(u.Host, "%"):
-		errs = append(errs, fmt.Errorf("resourceUrl: %q has an IPv6 zone, which means something on one machine only", c.URL))
+		errs = append(errs, fmt.Errorf("resourceUrl: %q has an IPv6 zone, which is valid on one machine only", c.URL))
 	case !plainPath(u):
 		errs = append(errs, fmt.Errorf("resourceUrl: %q must not have dot segments, empty segments, backslashes or encoded slashes in its path; no request with such a path is served", c.URL))
 	}
@@ -82,8 +80,8 @@ func NewResource(c ResourceConfig) (*Resource, error) {
 	return &Resource{realm: c.Realm, metadata: append(b, '\n'), url: u, hintScope: c.ChallengeScope}, nil
 }
 
-// plainPath tells whether requests can have u's path: servers and what is before
-// them rewrite or refuse others.
+// plainPath reports whether requests can have u's path: servers and proxies rewrite or
+// reject other paths.
 func plainPath(u *url.URL) bool {
 	escaped := strings.ToLower(u.EscapedPath())
 	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") {
@@ -94,8 +92,8 @@ func plainPath(u *url.URL) bool {
 }
 
 // Paths are where the metadata is served: the root form, and the form with the
-// resource's path inserted when it has one (RFC 9728 section 3.1). A path that
-// ends in a slash has both forms of that, because clients differ.
+// resource's path inserted when it has one (RFC 9728 section 3.1), with and without a
+// slash at its end, because clients differ.
 func (r *Resource) Paths() []string {
 	paths := []string{wellKnown}
 	if inserted := r.insertedPath(); inserted != wellKnown {
@@ -107,8 +105,8 @@ func (r *Resource) Paths() []string {
 	return paths
 }
 
-// insertedPath: a slash that only ends the host is removed (RFC 9728 section
-// 3.1); one that ends the path is part of the resource's name.
+// insertedPath is the path-inserted form. A path that is only a slash is removed (RFC
+// 9728 section 3.1); a slash at the end of a longer path is part of it.
 func (r *Resource) insertedPath() string {
 	if r.url.Path == "/" {
 		return wellKnown
@@ -116,27 +114,26 @@ func (r *Resource) insertedPath() string {
 	return wellKnown + r.url.EscapedPath()
 }
 
-// MetadataURL is where a challenge points: the path-inserted form.
+// MetadataURL is the URL in challenges: the path-inserted form.
 func (r *Resource) MetadataURL() string {
 	return r.url.Scheme + "://" + r.url.Host + r.insertedPath()
 }
 
-// serves tells whether path, decoded, is one of Paths. As a pattern of
-// http.ServeMux, one that ends in a slash would match everything below it.
+// serves reports whether path, decoded, is one of Paths. A pattern of http.ServeMux
+// that ends in a slash would match every path below it.
 func (r *Resource) serves(path string) bool {
 	rest, ok := strings.CutPrefix(path, wellKnown)
 	return ok && (rest == "" || rest == r.url.Path || rest+"/" == r.url.Path)
 }
 
-// ServeHTTP serves the metadata document at Paths, and nothing else anywhere
-// else.
+// ServeHTTP serves the metadata document at Paths, and 404 elsewhere.
 func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !r.serves(req.URL.Path) {
 		http.NotFound(w, req)
 		return
 	}
 	h := w.Header()
-	// Public by definition, and read by web clients too.
+	// It is public, and web clients read it.
 	h.Set("Access-Control-Allow-Origin", "*")
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
@@ -153,18 +150,17 @@ func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(r.metadata) // the caller went away
+	_, _ = w.Write(r.metadata) // the client closed the connection
 }
 
-// Challenge is the part that is the same in every challenge (RFC 6750 section 3,
-// RFC 9728 section 5.1).
+// Challenge is the common part of all challenges (RFC 6750 section 3, RFC 9728 section
+// 5.1).
 func (r *Resource) Challenge() string {
 	return "Bearer realm=" + quoted(r.realm) + ", resource_metadata=" + quoted(r.MetadataURL())
 }
 
-// Refuse answers a request that is not let through: 401, or 403 for a token
-// without the scope. code is an RFC 6750 section 3.1 error, or "" when the
-// request had no credential at all.
+// Refuse sends an error response: 401, or 403 for a token without the scope. code is
+// an error of RFC 6750 section 3.1, or "" for a request without a credential.
 func (r *Resource) Refuse(w http.ResponseWriter, status int, code, description, scope string) {
 	challenge := r.Challenge()
 	if scope == "" && status == http.StatusUnauthorized {

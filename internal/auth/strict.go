@@ -7,10 +7,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
-// What a token, a key set or a provider's answer says must be something that
-// every reader reads alike (RFC 7519 section 4 and RFC 7515 section 4: names are
-// unique; RFC 8259 section 8). internal/strictjson sees to it; here is what is
-// made of it.
+// strict makes all readers of a token, a key set or a provider's response read it
+// alike (RFC 7519 section 4 and RFC 7515 section 4: names are unique; RFC 8259 section
+// 8).
 const strict = strictjson.UniqueNames | strictjson.WholeCharacters | strictjson.UTF8
 
 // maxDepth bounds nesting. Claims of real tokens are a few levels deep.
@@ -37,8 +36,8 @@ func decodeObject(b []byte) (map[string]any, error) {
 	return members, nil
 }
 
-// withoutText is what may be said of a fault: not the name that is there twice,
-// nor the place, which tells how long a secret is.
+// withoutText is a fault without names and offsets, which may reveal a secret or its
+// length.
 func withoutText(err error) error {
 	var fault *strictjson.Fault
 	if errors.As(err, &fault) {
@@ -52,7 +51,8 @@ func withoutText(err error) error {
 	return errNotJSON
 }
 
-// decodeValue decodes the value that begins here; it counts while s has no fault.
+// decodeValue decodes the next value. The result is valid if s has no fault at the
+// end.
 func decodeValue(s *strictjson.Scanner) any {
 	switch s.Kind() {
 	case '{':

@@ -8,7 +8,7 @@ import (
 
 var errClosed = errors.New("the validator is closed")
 
-// tasks runs work that belongs to no single request, and ends it at close.
+// tasks runs goroutines that outlive requests, until close.
 type tasks struct {
 	mu     sync.Mutex
 	closed bool
@@ -34,7 +34,7 @@ func (t *tasks) run(f func(ctx context.Context)) bool {
 	return true
 }
 
-// close ends all work and waits for it.
+// close cancels all goroutines and waits for them.
 func (t *tasks) close() {
 	t.mu.Lock()
 	t.closed = true

@@ -10,14 +10,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
-// The envelope of a token (RFC 7515, RFC 7519), read once and strictly, and what
-// must hold before any key is looked for.
-
 // refusal is an Attempt without its provider.
 type refusal struct {
 	reason, expected, got string
-	unavailable           bool // the provider could not be asked
-	unknownKey            bool // with newer keys it might be none
+	unavailable           bool // the provider could not be reached
+	unknownKey            bool // newer keys may verify the token
 }
 
 func (r *refusal) Error() string { return r.reason }
@@ -30,26 +27,26 @@ func unavailable(format string, args ...any) *refusal {
 	return &refusal{reason: fmt.Sprintf(format, args...), unavailable: true}
 }
 
-// jwt is a token that has the form of a JWT. Nothing in it is verified.
+// jwt is a token in the form of a JWT (RFC 7519). Nothing in it is verified.
 type jwt struct {
 	alg, kid, typ string
 	claims        map[string]any
-	// signed is what the signature is over: the first two parts as they came
-	// (RFC 7515 section 5.2).
+	// signed is the signing input: the first two parts as received (RFC 7515 section
+	// 5.2).
 	signed, signature []byte
-	// fault is what makes the token unacceptable whatever its signature.
+	// fault makes the token invalid whatever its signature.
 	fault *refusal
 }
 
-// issuer is what the claims say, to choose a provider by. Nothing else may rest
-// on it before the signature is checked.
+// issuer is the unverified iss, which selects the provider. It must have no other use
+// before the signature is checked.
 func (t *jwt) issuer() string {
 	iss, _ := t.claims["iss"].(string)
 	return iss
 }
 
-// parseToken tells a JWT from an opaque token, for which it returns nil: three
-// base64url parts, of which the first is a JSON object, are a JWT.
+// parseToken parses a JWT: three base64url parts, of which the first is a JSON object.
+// It returns nil for an opaque token.
 func parseToken(token string) *jwt {
 	first, rest, _ := strings.Cut(token, ".")
 	second, third, ok := strings.Cut(rest, ".")
@@ -78,23 +75,21 @@ func parseToken(token string) *jwt {
 	return t
 }
 
-// decodePart decodes one of the parts, which has one spelling only (RFC 7515
-// section 2: no padding, no blanks; RFC 4648 section 3.5: no stray bits).
+// decodePart decodes one of the parts. Only the canonical encoding is accepted (RFC
+// 7515 section 2: no padding, no white space; RFC 4648 section 3.5: no stray bits).
 func decodePart(part string) ([]byte, bool) {
 	decoded, err := base64.RawURLEncoding.Strict().DecodeString(part)
 	return decoded, err == nil
 }
 
-// readHeader applies the rules on header members. Keys and places of keys in it
-// (jwk, jku, x5c, x5u) are never looked at: whoever made the token chose them
-// (RFC 8725 section 3.10).
+// readHeader applies the rules on header members. Keys and URLs of keys in it (jwk,
+// jku, x5c, x5u) are ignored: the token's author chose them (RFC 8725 section 3.10).
 func (t *jwt) readHeader(members map[string]any) *refusal {
-	// RFC 7515 section 4.1.11: what is critical and not understood refuses the
-	// token. Nothing is understood here, not even b64, which a JWT must not use
-	// (RFC 7797 section 7).
+	// RFC 7515 section 4.1.11: a critical extension that is not supported makes the
+	// token invalid. None is supported; a JWT must not use b64 (RFC 7797 section 7).
 	for _, name := range []string{"crit", "b64"} {
 		if _, present := members[name]; present {
-			return refuse("its header asks for something that is not understood (%s)", name)
+			return refuse("its header needs an extension that is not supported (%s)", name)
 		}
 	}
 	var ok [3]bool
@@ -110,7 +105,7 @@ func (t *jwt) readHeader(members map[string]any) *refusal {
 	return checkType(t.typ)
 }
 
-// textOf is a member that is text or absent.
+// textOf returns a member that must be text or absent.
 func textOf(members map[string]any, name string) (text string, ok bool) {
 	v, present := members[name]
 	if !present {
@@ -120,9 +115,9 @@ func textOf(members map[string]any, name string) (text string, ok bool) {
 	return text, ok
 }
 
-// checkType: a token made for another use must not pass for an access token (RFC
-// 9068 section 4, RFC 8725 section 3.11). Media types are compared without
-// regard to case, and without "application/" (RFC 7515 section 4.1.9).
+// checkType: a token for another use must not pass for an access token (RFC 9068
+// section 4, RFC 8725 section 3.11). Media types are case-insensitive, and
+// "application/" may be omitted (RFC 7515 section 4.1.9).
 func checkType(typ string) *refusal {
 	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
 	case "", "jwt", "at+jwt":
@@ -133,8 +128,8 @@ func checkType(typ string) *refusal {
 
 const typeNames = "at+jwt, JWT or none"
 
-// wellFormed tells whether a token is what RFC 6750 section 2.1 calls b64token,
-// and not too long.
+// wellFormed reports whether a token is a b64token (RFC 6750 section 2.1) of bounded
+// length.
 func wellFormed(token string) bool {
 	if token == "" || len(token) > maxToken {
 		return false

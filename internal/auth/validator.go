@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Options are what a Validator needs beside its providers. The zero value works.
+// Options configure a Validator. The zero value is valid.
 type Options struct {
-	// Client makes the HTTP client for a provider: its authorities, its rule on
-	// private addresses. It is called again when the provider's CACertPath has
-	// changed. Redirects are never followed, whatever the client says. If nil,
-	// it is one of package netguard.
+	// Client returns the HTTP client for a provider, with its authorities and its
+	// rule on private addresses. It is called again when the file CACertPath changes.
+	// Redirects are never followed. If nil, clients of package netguard are used.
 	Client func(Provider) (*http.Client, error)
-	// Leeway is granted to clocks; DefaultLeeway unless set. Negative is none.
+	// Leeway is for clock skew; 0 is DefaultLeeway, negative is none.
 	Leeway time.Duration
 	// Observe is called once for each validation by each provider, with
 	// outcome "accepted", "rejected" or "unavailable". It may be nil.
@@ -33,19 +32,19 @@ type Options struct {
 	Now func() time.Time
 }
 
-// DefaultLeeway is granted to clocks that differ.
+// DefaultLeeway is the leeway for clock skew.
 const DefaultLeeway = 30 * time.Second
 
 func (o *Options) setDefaults() {
-	nobody := func(string, string) {}
+	ignore := func(string, string) {}
 	if o.Client == nil {
 		o.Client = guardedClient
 	}
 	if o.Observe == nil {
-		o.Observe = nobody
+		o.Observe = ignore
 	}
 	if o.ObserveKeys == nil {
-		o.ObserveKeys = nobody
+		o.ObserveKeys = ignore
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -56,7 +55,7 @@ func (o *Options) setDefaults() {
 	o.Leeway = leeway(o.Leeway)
 }
 
-// leeway reads Options.Leeway.
+// leeway is the value of Options.Leeway.
 func leeway(d time.Duration) time.Duration {
 	switch {
 	case d == 0:
@@ -67,10 +66,10 @@ func leeway(d time.Duration) time.Duration {
 	return d
 }
 
-// digest stands for a token: tokens themselves are not kept.
+// digest identifies a token: tokens themselves are not stored.
 type digest = [sha256.Size]byte
 
-// Validator decides which tokens are accepted. It may be used concurrently.
+// Validator validates access tokens. It may be used concurrently.
 type Validator struct {
 	providers []*provider
 	observe   func(provider, outcome string)
@@ -83,13 +82,13 @@ type Validator struct {
 	refused  *otter.Cache[digest, remembered]
 }
 
-// remembered is a refusal that stands for a moment.
+// remembered is a cached rejection.
 type remembered struct {
 	rejection *Rejection
 	until     time.Time
 }
 
-// NewValidator makes a Validator. It waits for no provider: keys are fetched in
+// NewValidator returns a Validator without waiting for providers: keys are fetched in
 // the background, until Close.
 func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 	opt.setDefaults()
@@ -131,8 +130,8 @@ func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 	return v, nil
 }
 
-// Close ends the work in the background and waits for it. Tokens that need a
-// provider are refused from then on.
+// Close ends background fetches and waits for them. Tokens that need a provider are
+// rejected from then on.
 func (v *Validator) Close() {
 	v.tasks.close()
 	for _, p := range v.providers {
@@ -140,7 +139,7 @@ func (v *Validator) Close() {
 	}
 }
 
-// Validate says who is calling with token. The error is a *Rejection.
+// Validate returns the identity of a token. The error is a *Rejection.
 func (v *Validator) Validate(ctx context.Context, token string) (*Identity, error) {
 	if !wellFormed(token) {
 		return nil, &Rejection{Attempts: []Attempt{{Reason: fmt.Sprintf("it is empty, longer than %d bytes, or has characters that no token has", maxToken)}}}
@@ -157,8 +156,8 @@ func (v *Validator) Validate(ctx context.Context, token string) (*Identity, erro
 	return got.identity, nil
 }
 
-// known finds a token that was accepted a moment ago. A JWT's acceptance is void
-// when its provider's keys have changed.
+// known returns the cached identity of a token. The entry of a JWT is void when its
+// provider's keys have changed.
 func (v *Validator) known(key digest) *Identity {
 	hit := v.hit(key)
 	if hit == nil {
@@ -168,7 +167,7 @@ func (v *Validator) known(key digest) *Identity {
 	return hit.identity
 }
 
-// hit is the acceptance in the cache, if it still holds.
+// hit returns the cache entry, if it still holds.
 func (v *Validator) hit(key digest) *verdict {
 	hit, ok := v.accepted.GetIfPresent(key)
 	if !ok {

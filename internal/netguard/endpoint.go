@@ -6,10 +6,10 @@ import (
 	"net/url"
 )
 
-// CheckEndpoint tells whether raw may be configured as an endpoint to ask: an
-// absolute URL, HTTPS unless the host is this machine, without user information,
-// query or fragment (RFC 8414 section 2 for issuers; RFC 6749 section 3.1 would
-// allow endpoints a query, but none of those we know has one).
+// CheckEndpoint reports why raw must not be configured as an endpoint. It must be an
+// absolute URL, HTTPS unless the host is this machine, without user information, query
+// or fragment (RFC 8414 section 2 for issuers; RFC 6749 section 3.1 permits endpoints a
+// query, but no known one has a query).
 func CheckEndpoint(raw string) error {
 	u, err := url.Parse(raw)
 	switch {

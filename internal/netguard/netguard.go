@@ -1,9 +1,9 @@
-// Package netguard does outbound HTTP safely: the address that is actually
-// connected to decides, not the name that was asked for, so neither a DNS answer
-// nor a redirect can lead a request into the private network.
+// Package netguard makes outbound HTTP requests safe: it checks the address that is
+// connected to, not the name, so that neither a DNS response nor a redirect can lead a
+// request into the private network. It also reads the secrets that such requests send.
 //
-// A guarded transport ignores HTTP proxy settings: a proxy would resolve and
-// connect where nobody looks.
+// A guarded transport ignores HTTP proxy settings: a proxy resolves and connects
+// without these checks.
 package netguard
 
 import (
@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// Options say what a client may do. The zero value is the strictest: HTTPS to
+// Options are what a client is permitted. The zero value is the strictest: HTTPS to
 // public addresses, no redirects.
 type Options struct {
-	// CAFiles are PEM files of authorities trusted beside the system's.
+	// CAFiles are PEM files of authorities trusted in addition to the system's.
 	CAFiles []string
 	// AllowPrivate permits private and other special addresses.
 	AllowPrivate bool
@@ -36,21 +36,21 @@ type Options struct {
 	Redirects int
 	// Resolver looks names up; nil is the system's.
 	Resolver *net.Resolver
-	// Timeout bounds a whole request; 0 is DefaultTimeout. A Transport has no
-	// such bound, because streams live long.
+	// Timeout bounds a whole request; 0 is DefaultTimeout. A Transport has no such
+	// bound, because streams are long-lived.
 	Timeout time.Duration
 }
 
-// DefaultTimeout bounds a request with its answer.
+// DefaultTimeout bounds a request with its response.
 const DefaultTimeout = 10 * time.Second
 
 // ErrForbidden: the address must not be connected to.
 var ErrForbidden = errors.New("the address is not a public one")
 
-// ErrTooLarge: an answer exceeds its bound.
+// ErrTooLarge: a response or file exceeds its bound.
 var ErrTooLarge = errors.New("it is too large")
 
-// Client makes a guarded client.
+// Client returns a guarded client.
 func Client(opt Options) (*http.Client, error) {
 	transport, err := Transport(opt)
 	if err != nil {
@@ -75,7 +75,7 @@ func Client(opt Options) (*http.Client, error) {
 	}, nil
 }
 
-// Transport makes a guarded transport, for streams that live long.
+// Transport returns a guarded transport, for long-lived streams.
 func Transport(opt Options) (http.RoundTripper, error) {
 	pool, err := roots(opt.CAFiles)
 	if err != nil {
@@ -93,7 +93,7 @@ func Transport(opt Options) (http.RoundTripper, error) {
 	}}, nil
 }
 
-// Dialer makes a guarded dialer, for protocols other than HTTP.
+// Dialer returns a guarded dialer, for protocols other than HTTP.
 func Dialer(opt Options) *net.Dialer {
 	return &net.Dialer{
 		Timeout:   10 * time.Second,
@@ -105,8 +105,8 @@ func Dialer(opt Options) *net.Dialer {
 	}
 }
 
-// schemes refuses what is not HTTPS before anything is looked up, and answers that
-// are none.
+// schemes rejects URLs that are not HTTPS before a name is resolved, and responses that
+// switch the protocol.
 type schemes struct {
 	opt  Options
 	next *http.Transport
@@ -118,20 +118,19 @@ func (s *schemes) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL.Scheme == "http" && s.opt.AllowLoopback && isLoopbackName(r.URL.Hostname()):
 		resp, err := s.next.RoundTrip(r)
 		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-			// Its body would be the bare connection, which no timeout and no context
-			// ends.
+			// Its body would be the connection, without timeout and cancellation.
 			resp.Body.Close()
-			return nil, errors.New("the server switches to another protocol, which it was not asked for")
+			return nil, errors.New("the server switches to another protocol, which was not requested")
 		}
 		return resp, err
 	}
 	if r.Body != nil {
-		r.Body.Close() // a RoundTripper must
+		r.Body.Close() // as the contract of RoundTripper requires
 	}
 	return nil, fmt.Errorf("%s://%s: only HTTPS is allowed", r.URL.Scheme, r.URL.Host)
 }
 
-// CloseIdleConnections lets an http.Client pass the call on.
+// CloseIdleConnections is called by http.Client.
 func (s *schemes) CloseIdleConnections() { s.next.CloseIdleConnections() }
 
 func isLoopbackName(host string) bool {
@@ -162,7 +161,7 @@ func roots(files []string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// check decides on the address a connection is about to be made to.
+// check permits or forbids the address of a new connection.
 func (o Options) check(address string) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -180,8 +179,8 @@ func (o Options) check(address string) error {
 	return fmt.Errorf("connect to %s: %w", ap.Addr(), ErrForbidden)
 }
 
-// special are blocks that are not the public internet (IANA special-purpose
-// address registries, RFC 6890 and updates).
+// special are the blocks that are not public (IANA special-purpose address registries,
+// RFC 6890 and updates).
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
 	"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
@@ -216,7 +215,7 @@ var (
 	v4compat  = netip.MustParsePrefix("::/96")        // RFC 4291 section 2.5.5.1
 )
 
-// embedded is the IPv4 address that an IPv6 address stands for, when it does.
+// embedded is the IPv4 address that an IPv6 address embeds, or the address itself.
 func embedded(addr netip.Addr) netip.Addr {
 	if !addr.Is6() {
 		return addr
@@ -231,15 +230,14 @@ func embedded(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// Late reports whether err, of a request or of reading its answer, is that the time
-// for it ran out. net/http words that by which of several timers fires first, and by
-// how far the answer has come; a person is told one thing.
+// Late reports whether err, of a request or of reading its response, is a timeout. The
+// text of net/http depends on which timer fires first.
 func Late(err error) bool {
 	var timed interface{ Timeout() bool }
 	return errors.As(err, &timed) && timed.Timeout()
 }
 
-// ReadBounded reads r to its end, or fails with ErrTooLarge after max bytes.
+// ReadBounded reads r to its end. It fails with ErrTooLarge after max bytes.
 func ReadBounded(r io.Reader, max int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, max+1))
 	if err != nil {

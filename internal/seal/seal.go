@@ -1,7 +1,6 @@
-// Package seal makes texts that only the holder of a key can make and read, for
-// state that is given to somebody else to keep: session ids, requestState.
-// Authenticated encryption (AES-256-GCM, random nonces) hides the content, and
-// refuses what was altered, made up, or sealed for something else.
+// Package seal encrypts state that a client keeps: session ids, requestState, cookies.
+// Authenticated encryption (AES-256-GCM, random nonces) hides the content. A text that
+// was altered, forged, or sealed for another purpose is rejected.
 package seal
 
 import (
@@ -17,14 +16,14 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// ErrNotOurs: the text was not sealed by this key for this purpose.
-var ErrNotOurs = errors.New("it was not sealed here, for this")
+// ErrNotOurs: the text was not sealed with this key for this purpose.
+var ErrNotOurs = errors.New("it was not sealed here for this purpose")
 
-// Sealer seals with one key. Its methods may be called concurrently. A key may
-// seal some 2^32 texts (NIST SP 800-38D, 8.3).
+// Sealer seals with one key. It may be used concurrently. A key may seal about 2^32
+// texts (NIST SP 800-38D, 8.3).
 type Sealer struct{ aead cipher.AEAD }
 
-// New makes a Sealer of a key of [KeySize] bytes.
+// New returns a Sealer with a key of [KeySize] bytes.
 func New(key []byte) (*Sealer, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("a key to seal with has %d bytes, not %d", KeySize, len(key))
@@ -40,25 +39,24 @@ func New(key []byte) (*Sealer, error) {
 	return &Sealer{aead}, nil
 }
 
-// NewKey is a random key.
+// NewKey returns a random key.
 func NewKey() []byte {
 	key := make([]byte, KeySize)
 	rand.Read(key) // never fails
 	return key
 }
 
-// Close seals plain for a purpose. The text is base64url: visible ASCII that
-// needs no escaping in a header, a URL or JSON. Purpose is whatever the text
-// must be presented with again to be opened: what it is for, and whose it is.
+// Close seals plain. The result is base64url, which needs no escaping in a header, a
+// URL or JSON. It can be opened only with the same purpose, which names its use and its
+// owner.
 func (s *Sealer) Close(purpose string, plain []byte) string {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(purpose)))
 }
 
-// Open reads what Close has sealed for the same purpose, or fails with
-// [ErrNotOurs].
+// Open returns what Close sealed for the same purpose, or fails with [ErrNotOurs].
 func (s *Sealer) Open(purpose, text string) ([]byte, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || strings.ContainsAny(text, "\r\n") { // which decoders pass over
+	if err != nil || strings.ContainsAny(text, "\r\n") { // which the decoder ignores
 		return nil, ErrNotOurs
 	}
 	plain, err := s.aead.Open(nil, nil, sealed, []byte(purpose))

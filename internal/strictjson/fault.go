@@ -26,7 +26,7 @@ const (
 	// TheEnd is that of a text in a string or behind the { of an object. Where a
 	// text ends elsewhere, the problem is what is missing, at the index behind it.
 	TheEnd
-	// AnotherKind of value begins than the reader asks for, which takes no other.
+	// AnotherKind: the value is of another kind than the caller requires.
 	AnotherKind
 
 	TooDeep
@@ -66,13 +66,13 @@ func (p Problem) String() string {
 	return sentences[p]
 }
 
-// Fault is what is wrong with a text, and where.
+// Fault is a problem of a text, and its offset.
 type Fault struct {
 	Problem Problem
 	// Offset is an index in the text. A member that is there twice is found
 	// behind the end of its object.
 	Offset int
-	// AtEnd tells that Offset is behind the text, where something is missing.
+	// AtEnd: Offset is the end of the text, where something is missing.
 	AtEnd bool
 	// Name is the one that is there twice. Error does not repeat it.
 	Name string
@@ -88,7 +88,7 @@ func (f *Fault) Sentence() string {
 	return f.Problem.String()
 }
 
-// Refuse stops the scanner where it stands, for a problem that its user finds.
+// Refuse stops the scanner at its index, for a problem that its user detects.
 func (s *Scanner) Refuse(p Problem) {
 	if s.fault == nil {
 		s.refuse(p, s.at)
@@ -102,7 +102,7 @@ func (s *Scanner) refuse(p Problem, at int) {
 	s.fault = &Fault{Problem: p, Offset: at, AtEnd: at >= len(s.text)}
 }
 
-// refuseKind is for a reader that asks for another value than what is here.
+// refuseKind is the fault of a value of another kind than the caller requires.
 func (s *Scanner) refuseKind() {
 	if s.Kind() != 0 {
 		s.refuse(AnotherKind, s.at)

@@ -34,8 +34,8 @@ func (s *Scanner) Enter() Items {
 	return items
 }
 
-// Next goes on to the next value. It returns false behind the end of the object
-// or array, and after a fault.
+// Next moves to the next value. It returns false at the end of the object or array, and
+// after a fault.
 func (s *Scanner) Next(items *Items) bool {
 	if s.fault != nil {
 		return false
@@ -73,7 +73,7 @@ func (s *Scanner) cut(items *Items) bool {
 		s.refuse(TheEnd, s.at)
 	default:
 		items.begun = true
-		return true // who reads the first value will find that there is none
+		return true // reading the first value reports the fault
 	}
 	return false
 }
@@ -110,12 +110,12 @@ func (s *Scanner) member() bool {
 	return true
 }
 
-// Key is the name of a member as it is written, with its quotes. It is there
-// from [Scanner.Next] on until the value is passed or entered.
+// Key is the text of a member's name, with its quotes. It is valid from [Scanner.Next]
+// until the value is passed or entered.
 func (s *Scanner) Key() []byte { return s.key }
 
-// Name is what [Scanner.Key] says. Half of a surrogate pair, where no rule
-// refuses it, becomes U+FFFD.
+// Name is the decoded [Scanner.Key]. Half of a surrogate pair, unless a rule rejects it,
+// becomes U+FFFD.
 func (s *Scanner) Name() string {
 	switch {
 	case len(s.key) == 0:

@@ -12,7 +12,7 @@ type names struct {
 	few     [12]place
 	n       int
 	more    []place // the n-len(few) others
-	decoded []byte  // what escaped names say
+	decoded []byte  // escaped names, decoded
 }
 
 // place is where a name is: in the text, or behind its end in names.decoded.

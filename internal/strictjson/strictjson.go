@@ -1,13 +1,11 @@
-// Package strictjson reads JSON (RFC 8259) that others wrote, some of whom would
-// like two readers to understand it differently: the one that decides and the
-// one that acts.
+// Package strictjson reads JSON (RFC 8259) from outside. It rejects texts that two
+// parsers may read differently, such as the one that decides and the one that acts.
 //
-// A [Scanner] moves over a text once, value by value, without allocating and
-// without decoding what it is not asked for. Two things it refuses always: what
-// is no JSON, and nesting without bound. What else readers disagree about is
-// refused by [Rules], of which every user of this package asks for those that
-// hold where it stands: a token is nobody's but ours, while a gateway passes on
-// what it does not decide by as it came.
+// A [Scanner] moves over a text once, value by value. It does not allocate, and
+// decodes only the values that are read. It always rejects invalid JSON and unbounded
+// nesting. What else parsers read differently is rejected by [Rules], which the caller
+// selects: a token is read strictly, while a gateway forwards unchanged what it does
+// not decide by.
 //
 //	s := strictjson.New(text, 32, strictjson.UniqueNames|strictjson.WholeCharacters|strictjson.UTF8)
 //	for members := s.Enter(); s.Next(&members); {
@@ -20,38 +18,37 @@
 //	}
 //	if err := s.End(); err != nil {
 //
-// The first fault stops a scanner: from there on nothing has a next member and
-// no value is there, so that a loop ends without a check of its own. What was
-// gathered until then counts only when [Scanner.Err] or [Scanner.End] is nil.
+// The first fault stops a scanner: after it there are no more members and no values,
+// so that loops end without a check of their own. The values read before are valid
+// only if [Scanner.Err] or [Scanner.End] returns nil.
 //
-// A [Fault] says what is wrong and where, never what the text says, which may be
-// a secret. Who may quote the text finds the place in it.
+// A [Fault] names the problem and its offset. It does not quote the text, which may be
+// a secret.
 package strictjson
 
-// Rules are what is refused beyond what is no JSON. The zero Rules take what
-// encoding/json takes, but for the bound on nesting.
+// Rules are what is rejected in addition to invalid JSON. The zero Rules accept what
+// encoding/json accepts, except for the bound on nesting.
 type Rules uint8
 
 // The rules of I-JSON (RFC 7493), and one that C and databases impose.
 const (
-	// UniqueNames refuses an object with two members of one name, escapes
-	// decoded (section 2.3): readers take the first, the last or both. Names that
-	// differ in case are two names. Who feeds a reader that ignores case keeps
-	// them from it.
+	// UniqueNames rejects an object with two members of one name, escapes decoded
+	// (section 2.3): parsers use the first, the last or both. Names that differ in
+	// case are two names; a caller whose next parser ignores case must handle them.
 	UniqueNames Rules = 1 << iota
-	// WholeCharacters refuses the escape of half of a surrogate pair, which has
-	// no UTF-8 (section 2.1): readers replace it, keep it or fail.
+	// WholeCharacters rejects the escape of half of a surrogate pair, which has no
+	// UTF-8 encoding (section 2.1): parsers replace it, keep it or fail.
 	WholeCharacters
-	// UTF8 refuses a text that is not UTF-8 (section 2.1; RFC 8259 section 8.1):
-	// readers mend it, each in its way.
+	// UTF8 rejects a text that is not UTF-8 (section 2.1; RFC 8259 section 8.1):
+	// parsers repair it in different ways.
 	UTF8
-	// NoNUL refuses the escape of the character NUL, where some readers end and
-	// which databases do not keep. Unescaped it is no JSON anyway.
+	// NoNUL rejects the escape of the character NUL, which ends a text in some
+	// languages and which databases do not store. Unescaped it is invalid JSON.
 	NoNUL
 )
 
-// Scanner stands in a text: before a value, or behind one. What it returns of
-// the text are parts of it. The zero Scanner stands in an empty text.
+// Scanner is a position in a text, before or after a value. The values that it returns
+// are parts of the text. The zero Scanner has an empty text.
 type Scanner struct {
 	text   []byte
 	at     int
@@ -66,8 +63,8 @@ type Scanner struct {
 	names   names
 }
 
-// New stands before the one value of text. In the text, arrays and objects may
-// lie in each other room deep.
+// New returns a Scanner before the one value of text. Arrays and objects may be nested
+// room levels deep.
 func New(text []byte, room int, rules Rules) Scanner {
 	s := Scanner{text: text, room: room, rules: rules}
 	if rules&UTF8 != 0 {
@@ -76,18 +73,17 @@ func New(text []byte, room int, rules Rules) Scanner {
 	return s
 }
 
-// Seek has the scanner stand at an index in the text where a value begins, as
-// something known of the text tells.
+// Seek sets the index of the scanner. A value must begin there.
 func (s *Scanner) Seek(at int) { s.at = at }
 
-// At is the index in the text at which the scanner stands.
+// At returns the scanner's index in the text.
 func (s *Scanner) At() int { return s.at }
 
-// Blanks counts the bytes between tokens that the scanner has passed since [New]:
-// in the same text without them, it would stand at At - Blanks.
+// Blanks returns the number of white-space bytes between tokens that the scanner has
+// passed since [New]. In the same text without them, its index is At - Blanks.
 func (s *Scanner) Blanks() int { return s.blanks }
 
-// Err is the [*Fault] that stopped the scanner, or nil.
+// Err returns the [*Fault] that stopped the scanner, or nil.
 func (s *Scanner) Err() error {
 	if s.fault == nil {
 		return nil // not a nil *Fault in an error
@@ -95,8 +91,8 @@ func (s *Scanner) Err() error {
 	return s.fault
 }
 
-// End says whether nothing but blanks follows; if so, the text is a value that
-// keeps the rules. The error is the [*Fault] that says otherwise.
+// End returns nil if only white space follows: the text is one value within the rules.
+// Otherwise the error is a [*Fault].
 func (s *Scanner) End() error {
 	if s.fault == nil {
 		s.pass()
@@ -107,12 +103,12 @@ func (s *Scanner) End() error {
 	return s.Err()
 }
 
-// Kind tells what value begins here: one of the bytes
+// Kind returns the kind of the next value: one of the bytes
 //
 //	{ [ " t f n
 //
-// with which it begins, or 0 (the digit) for a number. It is the byte 0 when no
-// value can begin here, which is a fault. The value is not passed.
+// with which it begins, or the digit 0 for a number. It returns the byte 0 when no
+// value begins here, which is a fault. The value is not passed.
 func (s *Scanner) Kind() byte {
 	if s.fault != nil {
 		return 0
@@ -130,8 +126,7 @@ func (s *Scanner) Kind() byte {
 	return 0
 }
 
-// Value passes the value that begins here and returns it as it is written; nil
-// after a fault.
+// Value passes the next value and returns its text; nil after a fault.
 func (s *Scanner) Value() []byte {
 	if s.fault != nil {
 		return nil
@@ -142,13 +137,12 @@ func (s *Scanner) Value() []byte {
 	if s.fault != nil {
 		return nil
 	}
-	// The capacity ends with the value: an append to it cannot reach its neighbour.
+	// The capacity ends with the value: an append to it does not change the text.
 	return s.text[start:s.at:s.at]
 }
 
-// Text passes the string that begins here and returns what it says. Half of a
-// surrogate pair, where no rule refuses it, becomes U+FFFD. Another value than a
-// string is a fault.
+// Text passes the next value, which must be a string, and returns it decoded. Half of a
+// surrogate pair, unless a rule rejects it, becomes U+FFFD.
 func (s *Scanner) Text() string {
 	if s.fault != nil {
 		return ""
@@ -170,7 +164,7 @@ func (s *Scanner) Text() string {
 	return text
 }
 
-// skip passes a value, before whose first byte the scanner stands.
+// skip passes a value that begins at the scanner's index.
 func (s *Scanner) skip() {
 	if s.at >= len(s.text) {
 		s.refuse(NoValue, s.at)
@@ -196,7 +190,7 @@ func (s *Scanner) skip() {
 	}
 }
 
-// pass goes on to the next token.
+// pass moves to the next token.
 func (s *Scanner) pass() {
 	if s.at < len(s.text) && s.text[s.at] <= ' ' {
 		s.passBlanks()
@@ -209,8 +203,8 @@ func (s *Scanner) passBlanks() {
 	s.at = at
 }
 
-// SkipBlanks returns the index of the first byte of b from i on that is no blank
-// between tokens (RFC 8259 section 2).
+// SkipBlanks returns the index of the first byte of b from i on that is not white space
+// (RFC 8259 section 2).
 func SkipBlanks(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++

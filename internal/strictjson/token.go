@@ -2,8 +2,8 @@ package strictjson
 
 import "unicode/utf16"
 
-// quoted passes the string before whose first quote the scanner stands (RFC 8259
-// section 7), and tells whether there are escapes in it.
+// quoted passes the string that begins at the scanner's index (RFC 8259 section 7), and
+// reports whether it has escapes.
 func (s *Scanner) quoted() (escaped bool) {
 	b := s.text
 	for i := s.at + 1; i < len(b); i++ {

@@ -21,15 +21,14 @@ const (
 	// maxSession is how long a sign-in lasts at most; it ends with the token
 	// that it was made from.
 	maxSession = 8 * time.Hour
-	// unknownSession is how long when the provider does not say how long the
-	// token lasts.
+	// unknownSession is how long it lasts when the token's lifetime is unknown.
 	unknownSession = time.Hour
 	attemptTime    = 10 * time.Minute
 	failureTime    = time.Minute
 )
 
-// cookieName has the prefix by which a browser holds a cookie to being from this
-// host, over HTTPS (RFC 6265bis section 4.1.3).
+// cookieName has the prefix with which browsers accept a cookie only from this host and
+// over HTTPS (RFC 6265bis section 4.1.3).
 func (s *Site) cookieName(purpose string) string {
 	switch {
 	case !strings.HasPrefix(s.base, "https://"):
@@ -64,12 +63,12 @@ func (s *Site) dropCookie(w http.ResponseWriter, purpose string) {
 	http.SetCookie(w, s.cookie(purpose, "", 0))
 }
 
-// maxSameName bounds how many cookies of one name are looked at: a server under
-// a parent domain can add some.
+// maxSameName bounds how many cookies of one name are read: a server of a parent domain
+// can add some.
 const maxSameName = 4
 
-// readCookie reads the first cookie for the purpose that is ours and for which
-// good holds. found is false when there is none.
+// readCookie returns the first cookie for the purpose that this site sealed and for
+// which good holds. found is false when there is none.
 func readCookie[T any](s *Site, r *http.Request, purpose string, good func(T) bool) (v T, found bool, err error) {
 	for i, c := range r.CookiesNamed(s.cookieName(purpose)) {
 		if i == maxSameName {
@@ -87,7 +86,7 @@ func readCookie[T any](s *Site, r *http.Request, purpose string, good func(T) bo
 	return v, false, nil
 }
 
-// session is what a sealed cookie says of who signed in.
+// session is the sealed cookie of a visitor who signed in.
 type session struct {
 	Provider string         `json:"p"`
 	Issuer   string         `json:"i"`
@@ -97,7 +96,8 @@ type session struct {
 	Expires  int64          `json:"e"` // Unix time
 }
 
-// newSession keeps of an identity what authorization looks at, and for how long.
+// newSession returns the session of an identity, with the claims that authorization
+// uses, and how long it lasts.
 func (s *Site) newSession(id *auth.Identity) (session, time.Duration) {
 	now := s.Now()
 	lasts := unknownSession
@@ -116,11 +116,11 @@ func (s *Site) newSession(id *auth.Identity) (session, time.Duration) {
 	return out, lasts
 }
 
-// session is the identity of a visitor who has signed in, or nil. An error means
-// that cookies cannot be read now.
+// session returns the identity of a visitor who has signed in, or nil. The error is
+// that the key of cookies is not available.
 func (s *Site) session(r *http.Request) (*auth.Identity, error) {
 	got, found, err := readCookie(s, r, sessionCookie, func(c session) bool {
-		// A provider that is configured no longer vouches for nobody.
+		// Sessions of a provider that is no longer configured are invalid.
 		return c.Expires > s.Now().Unix() && c.Provider == s.Login.Provider && c.Issuer == s.Login.Issuer
 	})
 	if err != nil || !found {

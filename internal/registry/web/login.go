@@ -12,24 +12,24 @@ import (
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
 
-// attempt is one sign-in under way, in the cookie of the browser that began it:
-// so nobody can make a browser finish a sign-in that it has not begun (RFC 6749
-// section 10.12), and the server keeps nothing.
+// attempt is one sign-in in progress, in a cookie of the browser that started it: a
+// browser cannot be made to finish a sign-in that it did not start (RFC 6749 section
+// 10.12), and the server keeps no state.
 type attempt struct {
 	State    string `json:"s"`
 	Verifier string `json:"v"` // RFC 7636
-	Next     string `json:"n"` // the page to go to
+	Next     string `json:"n"` // the page to redirect to
 	Expires  int64  `json:"e"`
 }
 
-// failure is why a sign-in failed, kept for the page that says so.
+// failure is the reason for a failed sign-in, for the page that shows it.
 type failure struct {
 	Message string `json:"m"`
 	Next    string `json:"n"`
 	Expires int64  `json:"e"`
 }
 
-// loginURL is where a sign-in begins that ends at one of our pages.
+// loginURL is where a sign-in starts that returns to the page next.
 func (s *Site) loginURL(next string) string {
 	if next = ownPage(next); next == "/" {
 		return s.prefix + "/login"
@@ -39,11 +39,11 @@ func (s *Site) loginURL(next string) string {
 
 const maxNext = 1 << 10
 
-// ownPage is the page that a request names to go to, or the first one where it
-// names none of ours: whoever makes the link must not choose a place elsewhere.
+// ownPage is the page of this site that raw names, or else the first page: a link must
+// not redirect to another site.
 func ownPage(raw string) string {
 	const first = "/"
-	// Browsers read a backslash as a slash and drop tabs and line ends.
+	// Browsers read a backslash as a slash and remove tabs and line breaks.
 	if len(raw) > maxNext || strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
 		return first
 	}
@@ -68,7 +68,7 @@ func (s *Site) startLogin(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.Log.Error("signing in at the page is not possible", "provider", s.Login.Provider, "error", err)
 		s.failFor(w, r, visitor{}, http.StatusBadGateway, "Signing in is not possible now", problem{
-			"The identity provider does not answer as it should. Try again in a while; whoever runs this registry finds the cause in its log.",
+			"The identity provider does not answer as it should. Try again in a while; its operator finds the cause in the log.",
 			s.loginURL(r.URL.Query().Get("next")), "Try again",
 		})
 		return
@@ -82,13 +82,13 @@ func (s *Site) startLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, request.URL(m, s.Login.ClientID, s.ResourceURL, s.Login.Scopes), http.StatusSeeOther)
 }
 
-// refusal is a reason for which a sign-in failed that the visitor may see.
+// refusal is the reason for a failed sign-in, as the visitor may see it.
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
 
-// finishLogin takes the provider's answer and goes on to a page without it: the
-// address that stays in the browser holds no code, also after a failure.
+// finishLogin handles the authorization response and redirects to a page without it:
+// the address that stays in the browser holds no code, also after a failure.
 func (s *Site) finishLogin(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery == "" {
 		s.failed(w, r)
@@ -126,7 +126,7 @@ func (s *Site) finishLogin(w http.ResponseWriter, r *http.Request) {
 	if !errors.As(err, &why) {
 		why = &refusal{"The registry server could not finish it. Its log says why."}
 	}
-	if found { // an attempt is for one answer
+	if found { // an attempt is for one response
 		s.dropCookie(w, attemptCookie)
 	}
 	if err := s.setCookie(w, r, failureCookie, failure{why.text, ownPage(a.Next), s.Now().Add(failureTime).Unix()}, failureTime); err != nil {
@@ -195,7 +195,7 @@ func (s *Site) logRejection(err error) {
 	s.Log.Warn("the token of a sign-in at the page is refused", "provider", s.Login.Provider, "reasons", reasons)
 }
 
-// failed says why the sign-in failed.
+// failed shows why the sign-in failed.
 func (s *Site) failed(w http.ResponseWriter, r *http.Request) {
 	f, found, err := readCookie(s, r, failureCookie, func(f failure) bool { return f.Expires > s.Now().Unix() })
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Site) failed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// logout forgets who the visitor is, in this browser.
+// logout deletes the session of this browser.
 func (s *Site) logout(w http.ResponseWriter, r *http.Request) {
 	if err := s.origin.Check(r); err != nil {
 		s.fail(w, r, http.StatusForbidden, "Not signed out", "The request came from another site.")

@@ -10,17 +10,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
-// errCookie: what is in a cookie was not sealed by us, for this.
+// errCookie: the value was not sealed by this site for this purpose.
 var errCookie = errors.New("the cookie is not one of ours")
 
-// errTooLarge: a browser would not keep the cookie.
+// errTooLarge: browsers do not store the cookie.
 var errTooLarge = errors.New("the cookie would be larger than browsers keep")
 
 // maxCookie bounds a sealed value, in bytes; browsers take 4096 with the name.
 const maxCookie = 4000
 
-// sealer makes values that only we can read and make. A value is bound to its
-// purpose and to the resource, so that none can stand for another.
+// sealer encrypts cookies. A value is bound to its purpose and to the resource, so that
+// it is not valid for another one.
 type sealer struct {
 	key     func(context.Context) ([]byte, error)
 	context string
@@ -71,8 +71,8 @@ func (s *sealer) close(ctx context.Context, purpose string, v any) (string, erro
 	return text, nil
 }
 
-// open reads what close has sealed for the same purpose into v, or fails with
-// errCookie; any other error means that there is no key now.
+// open decodes what close sealed for the same purpose into v, or fails with errCookie.
+// Any other error is that the key is not available.
 func (s *sealer) open(ctx context.Context, purpose, text string, v any) error {
 	if len(text) > maxCookie {
 		return errCookie
