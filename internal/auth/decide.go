@@ -19,7 +19,7 @@ func (v *Validator) decide(ctx context.Context, key digest, token string) (*verd
 	for i, p := range v.providers {
 		if t != nil {
 			if t.issuer() != p.IssuerURL {
-				d.skip(i, Attempt{Reason: "not asked: the token names another issuer", Expected: p.IssuerURL, Got: wordsOf(t.claims["iss"]), Skipped: true})
+				d.skip(i, Attempt{Reason: "skipped: the token names another issuer", Expected: p.IssuerURL, Got: wordsOf(t.claims["iss"]), Skipped: true})
 				continue
 			}
 			got, r, more := p.verifyHeld(t)
@@ -32,7 +32,7 @@ func (v *Validator) decide(ctx context.Context, key digest, token string) (*verd
 				continue
 			}
 		} else if p.IntrospectionURL == "" {
-			d.skip(i, Attempt{Reason: "not asked: the token is opaque and the provider has no introspectionUrl", Skipped: true})
+			d.skip(i, Attempt{Reason: "skipped: the token is opaque and the provider has no introspectionUrl", Skipped: true})
 			continue
 		}
 		d.candidates = append(d.candidates, i)

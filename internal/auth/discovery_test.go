@@ -54,8 +54,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// With jwksUrl there is no discovery; without, the place is asked for again when
-// the keys are gone from it.
+// With jwksUrl there is no discovery. Without it, discovery is repeated when the keys
+// are no longer at the discovered URL.
 func TestDiscovery_WhenFetched(t *testing.T) {
 	p, moved := newIssuer(t), newIssuer(t)
 	old, next := newSigner(t, jose.ES256, "old"), newSigner(t, jose.ES256, "new")

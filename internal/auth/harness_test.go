@@ -115,7 +115,7 @@ func (p *issuer) serve(path string, handler http.HandlerFunc) {
 	p.routes[path] = handler
 }
 
-// says makes a path answer with a text.
+// says makes a path respond with a text.
 func (p *issuer) says(path, text string) {
 	p.serve(path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -264,7 +264,7 @@ type clock struct {
 	offset atomic.Int64
 }
 
-// stopped is a clock that says the time at which it was made.
+// stopped is a clock that stands at the time of its creation.
 func stopped() *clock { return &clock{start: time.Now()} }
 
 func (c *clock) now() time.Time {

@@ -102,7 +102,7 @@ func TestRealProvider_OpaqueTokens(t *testing.T) {
 	if _, err := v.Validate(t.Context(), person.RefreshToken); err == nil {
 		t.Error("a refresh token was accepted")
 	}
-	// With wrong client credentials nobody is let in, and the log can say why.
+	// With wrong client credentials all tokens are rejected, and the log has the reason.
 	if err := os.WriteFile(provider.ClientSecretFile, []byte("wrong"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestRealProvider_DownAtStart(t *testing.T) {
 	}
 }
 
-// A provider whose process is stopped accepts connections and says nothing.
+// A provider whose process is stopped accepts connections and sends nothing.
 func TestRealProvider_Hangs(t *testing.T) {
 	hung := idp.Start(t, idp.Options{Opaque: []string{opaque}})
 	healthy := idp.Start(t, idp.Options{Opaque: []string{opaque}})

@@ -261,7 +261,7 @@ func TestIntrospection_Cache(t *testing.T) {
 	if _, err := v.Validate(t.Context(), "opaque"); err == nil {
 		t.Error("an acceptance is cached beyond the token's end")
 	}
-	// A provider that could not be asked has refused nothing.
+	// An unreachable provider has refused nothing.
 	p.down.Store(true)
 	v.Validate(t.Context(), "other")
 	p.down.Store(false)

@@ -145,7 +145,7 @@ func TestRequire(t *testing.T) {
 func TestRejection_Reasons(t *testing.T) {
 	var attempts []Attempt
 	for i := range 50 {
-		attempts = append(attempts, Attempt{Provider: fmt.Sprint("p", i), Reason: "not asked: the token names another issuer", Skipped: true})
+		attempts = append(attempts, Attempt{Provider: fmt.Sprint("p", i), Reason: "skipped: the token names another issuer", Skipped: true})
 	}
 	attempts[30] = Attempt{Provider: "p30", Reason: "it has expired"}
 	attempts[40] = Attempt{Provider: "p40", Reason: strings.Repeat("the answer is long ", 1000)}
@@ -153,7 +153,7 @@ func TestRejection_Reasons(t *testing.T) {
 	if len(got) != maxReasons+1 || got[maxReasons] != "and 45 more" {
 		t.Fatalf("it says %q", got)
 	}
-	for i, start := range []string{"p30: it has expired", "p40: the answer", "p0: not asked", "p1: not asked", "p2: not asked"} {
+	for i, start := range []string{"p30: it has expired", "p40: the answer", "p0: skipped", "p1: skipped", "p2: skipped"} {
 		if !strings.HasPrefix(got[i], start) || len(got[i]) > maxReason+len("...") {
 			t.Errorf("reason %d is %d bytes: %.80s", i, len(got[i]), got[i])
 		}

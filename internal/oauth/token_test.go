@@ -132,7 +132,10 @@ func TestAuthorization_Code(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, code, err)
 		}
 	}
-	_, err := a.Code(good(func(v url.Values) { v.Set("error", "access_denied"); v.Set("error_description", a.Verifier+" the-code") }))
+	_, err := a.Code(good(func(v url.Values) {
+		v.Set("error", "access_denied")
+		v.Set("error_description", a.Verifier+" the-code")
+	}))
 	var refused *Refusal
 	if !errors.As(err, &refused) || refused.Code != "access_denied" || refused.Description != "(hidden) (hidden)" {
 		t.Errorf("%#v", err)

@@ -175,7 +175,7 @@ func TestSignIn_Pasted(t *testing.T) {
 			r.Paste, r.Complain = in, func(s string) { complaints.WriteString(s + "\n") }
 			r.Show = func(address string) {
 				go func() {
-					// The browser is on another machine: nobody follows the redirect.
+					// The browser is on another machine: the redirect is not followed.
 					resp, err := http.DefaultTransport.RoundTrip(mustRequest(address))
 					if err != nil {
 						t.Error(err)

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// Every way in which a server, or who poses as one, can mislead. RFC 9700
-// section 4, MCP security best practices. Nobody is signed in, and the token
-// endpoint is not asked.
+// Hostile resources and authorization servers (RFC 9700 section 4, MCP security best
+// practices): the sign-in fails before a token request.
 func TestSignIn_HostileServers(t *testing.T) {
 	const prm = "/.well-known/oauth-protected-resource/registry/default"
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked", r.URL) }))
@@ -204,7 +203,7 @@ func TestTokenResponse(t *testing.T) {
 	}
 }
 
-// However far an answer has come when time runs out, that is what is said.
+// The error of a timeout does not depend on how much of the response was received.
 func TestGet_Timeout(t *testing.T) {
 	for name, begin := range map[string]func(http.ResponseWriter){
 		"before its answer": func(http.ResponseWriter) {},

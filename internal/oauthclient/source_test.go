@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// asProcess makes this test, started again, a process that wants a token.
+// asProcess makes this test program a process that reads a token.
 const asProcess = "OAUTHCLIENT_TEST_STORE"
 
 func TestMain(m *testing.M) {
@@ -199,7 +199,7 @@ func TestRenew_Once(t *testing.T) {
 	}
 }
 
-// The rotated token is on disk even when who asked for it has gone.
+// The rotated token is stored although its caller canceled.
 func TestRenew_CanceledCaller(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)

@@ -36,7 +36,7 @@ func TestDexTokensAreAccepted(t *testing.T) {
 		for _, row := range []badToken{
 			{"RFC 7519 4.1.3", "a token for the client itself", own.AccessToken, invalid, "dex: the audience does not match"},
 			{"RFC 7515 5.2", "a broken signature", broken, invalid, "dex: its signature is not valid"},
-			{"RFC 6749 1.5", "a refresh token", tokens.RefreshToken, invalid, "dex: not asked: the token is opaque"},
+			{"RFC 6749 1.5", "a refresh token", tokens.RefreshToken, invalid, "dex: skipped: the token is opaque"},
 		} {
 			since := c.mark()
 			refused(t, c.with(t, row.token), row.code)

@@ -134,7 +134,7 @@ func TestTokensOfTheWrongProviderAreRefused(t *testing.T) {
 		{"RFC 7519 4.1.3", "b's real token for a's audience", f.b.Token(t, resource), invalid, "idp1: the audience does not match"},
 		{"RFC 7519 4.1.3", "a's real token for b's audience", f.a.Token(t, otherResource), invalid, "idp0: the audience does not match"},
 		{"RFC 7519 4.1.3", "a's real token for nobody we know", f.a.Token(t, "https://elsewhere.example"), invalid, "idp0: the audience does not match"},
-		{"RFC 7519 4.1.1", "an issuer that nobody configured", mint(t, a, claims("https://issuer.example", nil)), invalid, "not asked: the token names another issuer"},
+		{"RFC 7519 4.1.1", "an issuer that nobody configured", mint(t, a, claims("https://issuer.example", nil)), invalid, "skipped: the token names another issuer"},
 		{"RFC 7519 4.1.1", "the issuer with a slash behind it", mint(t, a, claims(f.a.Issuer+"/", nil)), invalid, "another issuer"},
 		{"RFC 7519 4.1.1", "the issuer in capitals", mint(t, a, claims(strings.ToUpper(f.a.Issuer), nil)), invalid, "another issuer"},
 		{"RFC 7519 4.1.1", "the issuer with a blank behind it", mint(t, a, claims(f.a.Issuer+" ", nil)), invalid, "another issuer"},
@@ -215,9 +215,9 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		{"RFC 8725 3.11", "a token of another type", forge(t, key, head(`,"typ":"logout+jwt"`), good), invalid, "a token of another type"},
 		{"RFC 9449 4.2", "a DPoP proof", forge(t, key, head(`,"typ":"dpop+jwt"`), good), invalid, "a token of another type"},
 		{"RFC 8725 3.11", "an ID token by type", forge(t, key, head(`,"typ":"id_token"`), good), invalid, "a token of another type"},
-		{"RFC 7516 3.1", "an encrypted token", b64(`{"alg":"RSA-OAEP","enc":"A128GCM"}`) + ".QUFBQUFBQUFBQUFBQUFBQQ.QUFBQQ.QUFBQQ.QUFBQQ", invalid, "idp0: not asked: the token is opaque"},
-		{"RFC 7515 2", "padding", parts[0] + "." + parts[1] + "." + parts[2] + "==", invalid, "idp0: not asked: the token is opaque"},
-		{"RFC 7515 7.2", "the JSON serialization", b64(`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`), invalid, "idp0: not asked: the token is opaque"},
+		{"RFC 7516 3.1", "an encrypted token", b64(`{"alg":"RSA-OAEP","enc":"A128GCM"}`) + ".QUFBQUFBQUFBQUFBQUFBQQ.QUFBQQ.QUFBQQ.QUFBQQ", invalid, "idp0: skipped: the token is opaque"},
+		{"RFC 7515 2", "padding", parts[0] + "." + parts[1] + "." + parts[2] + "==", invalid, "idp0: skipped: the token is opaque"},
+		{"RFC 7515 7.2", "the JSON serialization", b64(`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`), invalid, "idp0: skipped: the token is opaque"},
 	})
 	if n := trap.hits.Load(); n != 0 {
 		t.Errorf("the forger's server was asked %d times", n)

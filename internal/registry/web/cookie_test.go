@@ -78,7 +78,7 @@ func TestPages_NeedSession(t *testing.T) {
 			}
 		})
 	}
-	// A cookie that somebody else put there does not hide ours.
+	// A cookie of another site does not hide the session.
 	says(t, h.get("/", named("planted"), good), 200, "Weather")
 	h.advance(2 * time.Hour)
 	says(t, h.get("/", good), 401)

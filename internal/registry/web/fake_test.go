@@ -138,7 +138,7 @@ func newHarness(t *testing.T, opt Options, shelves ...*shelf) *harness {
 	return h
 }
 
-// get asks for a path, with cookies.
+// get sends a GET request for a path, with cookies.
 func (h *harness) get(target string, cookies ...*http.Cookie) *http.Response {
 	h.Helper()
 	return h.ask(http.MethodGet, target, cookies)
@@ -158,7 +158,7 @@ func (h *harness) ask(method, target string, cookies []*http.Cookie, headers ...
 	return w.Result()
 }
 
-// text is what a page says, without its tags.
+// text is the text of a page, without its tags.
 func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	s := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body(t, resp), " ")
@@ -202,7 +202,7 @@ func withLogin(base string) Options {
 	}
 }
 
-// offline is a network on which nobody answers.
+// offline is a network on which all connections fail.
 type offline struct{}
 
 func (offline) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/auth"
 )
 
-// fakeProvider answers as a test wants it to, also as no provider would. What a
+// fakeProvider responds as a test configures it, also as no real provider does. What a
 // real one does is in browser_test.go.
 type fakeProvider struct {
 	*httptest.Server
