@@ -240,8 +240,8 @@ func TestRealProvider_PrivateAuthority(t *testing.T) {
 }
 
 // The service-account provider of specification section 5.11: its keys are at a
-// private address, behind the cluster's authority, for whoever shows the mounted
-// token, which is replaced as time goes by.
+// private address, behind the cluster's authority, for requests with the mounted
+// token, which is replaced from time to time.
 func TestKubernetesProvider(t *testing.T) {
 	address := local.PrivateAddress(t)
 	authority := idp.NewAuthority(t)

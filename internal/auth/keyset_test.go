@@ -131,8 +131,8 @@ func TestKeySet_SameUnknownKeyID(t *testing.T) {
 	}
 }
 
-// A flood of unknown key ids at a provider that hangs delays nobody whose keys
-// are at hand, of that provider or another.
+// A flood of unknown key ids at a hanging provider delays no token with a known key, of
+// that provider or another.
 func TestKeySet_UnknownKeyIDFlood(t *testing.T) {
 	p, q := newIssuer(t), newIssuer(t)
 	s, forger := newSigner(t, jose.ES256, "k1"), newSigner(t, jose.ES256, "x")
@@ -329,8 +329,8 @@ func TestKeySet_UnknownKeyDuringOutage(t *testing.T) {
 	}
 }
 
-// However many tokens a provider that hangs is to be asked about, only so many
-// wait; the rest are refused at once.
+// The number of tokens that wait for a hanging provider is bounded; the others are
+// rejected at once.
 func TestIntrospection_HangingProvider(t *testing.T) {
 	p := newIssuer(t)
 	hang := make(chan struct{})

@@ -133,8 +133,8 @@ func TestKeySet_HostileEndpoints(t *testing.T) {
 	}
 }
 
-// A key set that drips in byte by byte is given up, and meanwhile nobody waits
-// longer than keysWait.
+// The fetch of a key set that is sent byte by byte is canceled, and meanwhile no token
+// waits longer than keysWait.
 func TestKeySet_SlowResponse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for keysWait")
@@ -350,8 +350,8 @@ func TestAllowPrivateIP(t *testing.T) {
 	}
 }
 
-// net/http has other words for each of the timers, and for before and after the
-// headers; whoever reads the log gets one sentence.
+// The text of net/http depends on the timer and on how much was received; the log has
+// one text.
 func TestOutbound_TimeoutText(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/begins" {
