@@ -25,7 +25,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance hostile clean help
+.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,10 +85,10 @@ lint: generate $(LINT) ## Check format, vet, golangci-lint, and that nothing bui
 	go vet -tags integration,hostile ./...
 	$(LINT) run ./...
 
-# From source, at the version that tools/go.mod pins: minutes the first time.
-$(LINT): tools/go.mod tools/go.sum
+# From source, at the version that tools/lint/go.mod pins: minutes the first time.
+$(LINT): tools/lint/go.mod tools/lint/go.sum
 	@mkdir -p bin
-	cd tools && CGO_ENABLED=0 go build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools/lint && CGO_ENABLED=0 go build -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: generate ## Run every fuzz target for FUZZTIME each
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test bench | sort | while IFS=: read -r file line what; do \
@@ -109,6 +109,9 @@ conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=ti
 
 hostile: build ## Run the hostile server and clients against the gateway, some minutes
 	go test $(RACE) -tags hostile -count=1 -timeout 20m ./test/hostile
+
+metrics: ## Measure the code; PACKAGE=a folder, ROOT=another checkout, COMMITS=a range, WORDS=1 lists wordy comments
+	@go run ./tools/metrics -root '$(or $(ROOT),.)' -commits '$(or $(COMMITS),HEAD)' $(if $(WORDS),-words) $(PACKAGE)
 
 clean: ## Remove what was built and fetched
 	rm -rf bin dist test/.cache bench/last.json internal/guest/program/bin/*.gz

@@ -1,4 +1,4 @@
-module github.com/toolhaven/toolhaven/tools
+module github.com/toolhaven/toolhaven/tools/lint
 
 go 1.26.0
 
