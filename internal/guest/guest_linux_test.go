@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,10 @@ import (
 
 // guestProgram is the built thv-guest that every test talks to.
 var guestProgram string
+
+// parallel is how many tests run at a time, unless -parallel is given. They wait
+// for graces of seconds and compute little, so more run than there are processors.
+const parallel = "16"
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -39,6 +44,10 @@ func buildAndRun(m *testing.M) int {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the guest: %v\n%s", err, out)
+		return 1
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil { // before it is parsed: the command line wins
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

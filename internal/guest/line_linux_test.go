@@ -8,6 +8,7 @@ import (
 	"net"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,7 @@ func family(t *testing.T, g *running) (pids []string) {
 }
 
 func TestEverythingEndsWithTheLine(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		cut  func(*running)
@@ -71,6 +73,7 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 }
 
 func TestCallsHonourTheirContext(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	local.Freeze(t, g.cmd.Process.Pid) // a guest that does not answer
 	ctx := short(t, 100*time.Millisecond)
@@ -93,6 +96,7 @@ func TestCallsHonourTheirContext(t *testing.T) {
 }
 
 func TestDial(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -146,6 +150,7 @@ func TestDial(t *testing.T) {
 // A connection closed while the server still has much to say must not keep the
 // guest writing.
 func TestDialClosedUnread(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -171,6 +176,7 @@ func TestDialClosedUnread(t *testing.T) {
 }
 
 func TestServerEndsConnection(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -194,13 +200,13 @@ func TestServerEndsConnection(t *testing.T) {
 }
 
 func TestDialRefused(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	_, err = g.Dial(t.Context(), address)
 	want := "nothing listens on " + address + " in the container (connection refused)"
 	if err == nil || !strings.HasPrefix(err.Error(), want) { // what else listens here is not ours to say
@@ -212,22 +218,25 @@ func TestDialRefused(t *testing.T) {
 }
 
 func TestDialRefusedAtOneOfTwoAddresses(t *testing.T) {
-	l, err := net.Listen("tcp", "[::1]:0")
+	t.Parallel()
+	free, err := local.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(free)
+	l, err := net.Listen("tcp", net.JoinHostPort("::1", port))
 	if err != nil {
 		t.Skip("SKIPPED: no IPv6 here: ", err)
 	}
 	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = startGuest(t).Dial(t.Context(), "127.0.0.1:"+port)
+	_, err = startGuest(t).Dial(t.Context(), net.JoinHostPort("127.0.0.1", port))
 	if err == nil || !strings.Contains(err.Error(), "that port of another address, which --target-host can name") {
 		t.Errorf("%v does not say where it listens", err)
 	}
 }
 
 func TestTheGuestTellsWhatListens(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -242,6 +251,7 @@ func TestTheGuestTellsWhatListens(t *testing.T) {
 // Whatever a stream starts with, it is answered with an error or not at all,
 // and everybody else goes on.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	tests := []struct{ name, line, want string }{
 		{"unknown operation", `{"op":"reboot"}`, `unknown operation "reboot"`},
@@ -294,6 +304,7 @@ func TestHostileRequests(t *testing.T) {
 }
 
 func TestGuestThatIsNoGuest(t *testing.T) {
+	t.Parallel()
 	theirs, ours := net.Pipe()
 	line, err := Connect(ours, ours, ours.Close)
 	if err != nil {
@@ -313,6 +324,7 @@ func TestGuestThatIsNoGuest(t *testing.T) {
 }
 
 func TestGuestThatAnswersNonsense(t *testing.T) {
+	t.Parallel()
 	theirs, ours := net.Pipe()
 	line, err := Connect(ours, ours, ours.Close)
 	if err != nil {
@@ -342,6 +354,7 @@ func TestGuestThatAnswersNonsense(t *testing.T) {
 }
 
 func TestGuestDoesNotRunAtATerminal(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Fatal("this test needs script(1) for a terminal:", err)
 	}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestThePortsThatSomethingListensOnAreFound(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -22,6 +23,7 @@ func TestThePortsThatSomethingListensOnAreFound(t *testing.T) {
 
 // Lines of /proc/net/tcp and tcp6, and what never is there.
 func TestATableOfSocketsIsRead(t *testing.T) {
+	t.Parallel()
 	table := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
    0: 0B00007F:A59F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0
    1: 0100007F:0BB9 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0
@@ -37,6 +39,7 @@ func TestATableOfSocketsIsRead(t *testing.T) {
 }
 
 func TestAPersonIsToldWhereElseTheServerMayBe(t *testing.T) {
+	t.Parallel()
 	for want, ports := range map[string][]int{
 		"":                             nil,
 		", but on port 3001":           {3001},

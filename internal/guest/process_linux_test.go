@@ -19,6 +19,7 @@ import (
 )
 
 func TestProcessEchoes(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "cat")
 	if _, err := io.WriteString(p.Stdin(), "hello\n"); err != nil {
@@ -37,6 +38,7 @@ func TestProcessEchoes(t *testing.T) {
 }
 
 func TestProcessGetsArgumentsAsTheyAre(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	args := []string{"a b", "$HOME", "`id`", "", "'", "ü\n\t*"}
 	got, err := g.output(t, append([]string{"sh", "-c", `for a; do printf '<%s>' "$a"; done`, "sh"}, args...)...)
@@ -49,6 +51,7 @@ func TestProcessGetsArgumentsAsTheyAre(t *testing.T) {
 }
 
 func TestProcessGetsTheContainersEnvironmentAndDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g := startGuest(t, func(c *exec.Cmd) {
 		c.Dir = dir
@@ -64,6 +67,7 @@ func TestProcessGetsTheContainersEnvironmentAndDirectory(t *testing.T) {
 }
 
 func TestStandardErrorIsTheGuests(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	if _, err := g.output(t, "sh", "-c", "echo trouble >&2"); err != nil {
 		t.Fatal(err)
@@ -74,6 +78,7 @@ func TestStandardErrorIsTheGuests(t *testing.T) {
 }
 
 func TestProcessHasNoFileOfTheGuest(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	other := g.spawn(t, "cat") // its pipes must not leak either
 	defer other.Stop(t.Context())
@@ -88,6 +93,7 @@ func TestProcessHasNoFileOfTheGuest(t *testing.T) {
 }
 
 func TestHowAProcessEnded(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
 		script, want string
@@ -122,9 +128,14 @@ func TestHowAProcessEnded(t *testing.T) {
 }
 
 func TestProgramThatCannotBeRun(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
 		file := filepath.Join(dir, name)
+		// A child that another test forks now would hold the file open for
+		// writing, and execve(2) fails with ETXTBSY while one does.
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		if err := os.WriteFile(file, []byte(content), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -167,6 +178,7 @@ func TestProgramThatCannotBeRun(t *testing.T) {
 }
 
 func TestManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	var wg sync.WaitGroup
 	for i := range 100 {
@@ -201,6 +213,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 }
 
 func TestBigDataBothWays(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	sent := make([]byte, 32<<20)
 	rand.Read(sent)
@@ -220,6 +233,7 @@ func TestBigDataBothWays(t *testing.T) {
 
 // A process that ends at once must not take with it what it wrote.
 func TestLastWordsAreRead(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	for range 20 {
 		p := g.spawn(t, "sh", "-c", "head -c 60000 /dev/zero; exit 3")
@@ -233,6 +247,7 @@ func TestLastWordsAreRead(t *testing.T) {
 }
 
 func TestReaderThatDoesNotReadStallsNobodyElse(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	loud := g.spawn(t, "sh", "-c", "yes")
 	eventually(t, "a full window", func() bool { // it has more to say than anybody takes
@@ -262,6 +277,7 @@ func TestReaderThatDoesNotReadStallsNobodyElse(t *testing.T) {
 }
 
 func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", "exec <&- >&-; sleep 1000")
 	if out, err := io.ReadAll(p.Stdout()); err != nil || len(out) > 0 {
@@ -281,6 +297,7 @@ func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
 }
 
 func TestStopIsAsPoliteAsNeeded(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
 		name, script, want string
@@ -336,6 +353,7 @@ func timely(t *testing.T, try func() error) {
 
 // A listener gets its SIGTERM at once, once, and both graces from there.
 func TestStopOfAListener(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
 		name, script, want string
@@ -362,6 +380,7 @@ func TestStopOfAListener(t *testing.T) {
 // The same when the line ends: a listener that heeds SIGTERM holds nothing up,
 // and one that is slow to, is not sent a second.
 func TestListenersEndWithTheLine(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"it heeds SIGTERM":  `trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done`,
 		"it takes its time": `trap 'trap "touch $0; exit 1" TERM; sleep 1; exit 0' TERM; echo up; while :; do sleep 0.05; done`,
@@ -392,6 +411,7 @@ func TestListenersEndWithTheLine(t *testing.T) {
 }
 
 func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	timely(t, func() error {
 		p := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
@@ -412,6 +432,7 @@ func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 }
 
 func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	tests := []struct{ name, script string }{
 		{"child in its group", `sleep 1000 & echo $!`},
@@ -437,6 +458,7 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 }
 
 func TestDaemonOfALivingProcessLives(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `sh -c 'setsid sleep 1000 & echo $!'; cat`)
 	pid := readWord(t, p)
@@ -453,6 +475,7 @@ func TestDaemonOfALivingProcessLives(t *testing.T) {
 }
 
 func TestOrphansAreReaped(t *testing.T) {
+	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9; do sh -c 'setsid sleep 0.1 &'; done; echo up; cat`)
 	readWord(t, p)
@@ -462,6 +485,7 @@ func TestOrphansAreReaped(t *testing.T) {
 }
 
 func TestProcessesCannotReachTheLine(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root to run the guest as another user, as containers do")
 	}

@@ -30,6 +30,7 @@ func openShortcut(t *testing.T) *Shortcut {
 
 // Whatever holds of a guest at its streams holds of one at a shortcut.
 func TestOverTheShortcut(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*testing.T){
 		"echoes": TestProcessEchoes, "arguments": TestProcessGetsArgumentsAsTheyAre,
 		"environment": TestProcessGetsTheContainersEnvironmentAndDirectory, "standard error": TestStandardErrorIsTheGuests,
@@ -49,6 +50,7 @@ func TestOverTheShortcut(t *testing.T) {
 }
 
 func TestAGuestTakesTheShortcut(t *testing.T) {
+	t.Parallel()
 	s := openShortcut(t)
 	g := startGuestOver(t, s)
 	if g.detour != "" {
@@ -116,6 +118,7 @@ func openFiles(t *testing.T) int {
 }
 
 func TestAShortcutThatLeadsNowhere(t *testing.T) {
+	t.Parallel()
 	missing := startGuestOver(t, openShortcut(t), func(cmd *exec.Cmd) { cmd.Args[1] = "/nowhere/s" })
 	if !strings.Contains(missing.detour, "no such file") {
 		t.Errorf("the reason is %q", missing.detour)
@@ -128,6 +131,7 @@ func TestAShortcutThatLeadsNowhere(t *testing.T) {
 
 // A container whose first word is not the guest's is not spoken to.
 func TestWhatIsNotTheGuestTakesNoShortcut(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, says, want string }{
 		{"ends at once", "", ErrLineLost.Error()},
 		{"says something else", "hello\n", `began with "hello"`},

@@ -31,6 +31,7 @@ func TestSweepOfWhatIsExecuting(t *testing.T) {
 }
 
 func TestAnEnvironmentIsNotWholeOnceItsProcessIsAnotherProgram(t *testing.T) {
+	t.Parallel()
 	const mark = "THV_SWEEP_TEST=read"
 	cmd := exec.Command("sh", "-c", "read word; exec sleep 1000")
 	cmd.Env = append(cmd.Environ(), mark)
