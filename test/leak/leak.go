@@ -1,6 +1,5 @@
 // Package leak fails a test that leaves goroutines behind. A goroutine that ends by
-// itself may need a while for it on a busy machine, longer than goleak waits: here it
-// has a minute, and one that stays is found all the same.
+// itself may take longer on a busy machine than goleak waits: it has a minute here.
 package leak
 
 import (
@@ -12,10 +11,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+// patience is the time that goroutines have to end.
 const patience = time.Minute
 
-// None fails the test if goroutines started after it are left at its end. Call it
-// first.
+// None fails the test if goroutines started after this call are left at its end.
+// It cannot be used by parallel tests: the goroutines of one would count as left by
+// the other. Their package uses [Main] or [Run].
 func None(t testing.TB) {
 	t.Helper()
 	now := goleak.IgnoreCurrent()
@@ -26,19 +27,24 @@ func None(t testing.TB) {
 	})
 }
 
-// Main runs a package's tests, which fail if goroutines are left when all have passed.
-func Main(m *testing.M) {
+// Main runs a package's tests and exits. The exit code is not zero if goroutines
+// are left after all tests have passed.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is [Main] for a TestMain that has to clean up: it returns the exit code.
+func Run(m *testing.M) int {
 	code := m.Run()
-	if code == 0 {
-		if err := left(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if code != 0 {
+		return code
 	}
-	os.Exit(code)
+	if err := left(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
-// left is an error that shows what stays.
+// left returns an error that shows the goroutines that do not end.
 func left(options ...goleak.Option) error {
 	end := time.Now().Add(patience)
 	for {
