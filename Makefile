@@ -67,10 +67,10 @@ test: ## Install what the tests need and run all of them
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
 	go run ./test/report \
-		--again -race -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
-		--again -tags=integration -count=1 -timeout=30m ./test/scenario \
-		-- -race -tags=hostile -count=1 -timeout=20m ./test/hostile
-	@go run ./test/conformance -thv bin/thv
+		-- -race -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
+		-- -tags=integration -count=1 -timeout=30m ./test/scenario \
+		-- -race -tags=hostile -count=1 -timeout=20m ./test/hostile \
+		--run go run ./test/conformance -thv bin/thv
 
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)

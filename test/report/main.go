@@ -1,18 +1,23 @@
-// Report runs go test in stages and sums them up, so that `make test` has one
-// result for everything: what failed with its output, every skip with its
-// reason, and one closing line.
+// Report runs the stages of `make test` and prints one result for all of them:
+// what failed with its output, every skipped test with its reason, the slowest
+// stages and packages, and one closing line.
 //
-//	report -- STAGE 1's go test arguments --again STAGE 2's ... [-- ...]
+//	report [-times FILE] {--|--run} ARGUMENTS [{--|--run} ARGUMENTS ...]
 //
-// It exits non-zero when a stage does, or when nothing was tested. Of a stage
-// that begins with --again, tests that failed, three at most and none for a data
-// race or a panic, are run once more, and named aloud if they pass then.
+// "--" begins a stage of `go test` with these arguments, "--run" a stage that
+// runs a program. FILE holds the durations of stages that ran before, such as
+// the set-up: one a line, seconds, a tab and the name.
+//
+// The exit status is 1 if a stage fails or no test ran. No test is run twice: one
+// that fails now and then has a fault.
 package main
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,58 +25,101 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	stages := stages(os.Args[1:])
+	times := flag.String("times", "", "a file with the durations of earlier stages")
+	// The flag package would take the first "--" for the end of the flags.
+	flags, rest := splitFlags(os.Args[1:])
+	if err := flag.CommandLine.Parse(flags); err != nil {
+		os.Exit(2)
+	}
+	stages := parseStages(rest)
 	if len(stages) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report {--|--again} GO TEST ARGUMENTS [{--|--again} GO TEST ARGUMENTS ...]")
+		fmt.Fprintln(os.Stderr, "usage: report [-times FILE] {--|--run} ARGUMENTS [{--|--run} ARGUMENTS ...]")
 		os.Exit(2)
 	}
 	sum := newSummary(os.Stdout)
+	if err := sum.readTimes(*times); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
 	failed := false
 	for _, stage := range stages {
-		line := "go test " + strings.Join(stage.args, " ")
+		line := stage.String()
 		fmt.Println("== " + line)
-		sum.begin()
-		if err := run(ctx, stage.args, sum); err != nil {
+		began := time.Now()
+		if err := stage.run(ctx, sum); err != nil {
 			fmt.Printf("%s: %v\n", line, err)
-			failed = failed || !stage.again || !sum.again(stage.args, func(args []string, sum *summary) error { return run(ctx, args, sum) })
+			failed = true
 		}
+		sum.stages = append(sum.stages, duration{line, time.Since(began).Seconds()})
 	}
 	if !sum.close() || failed {
 		os.Exit(1)
 	}
 }
 
-// stage is one run of go test.
+// stage is one run of go test, or of a program.
 type stage struct {
-	args  []string
-	again bool // what fails may be run once more
+	args    []string
+	program bool
 }
 
-// stages splits the arguments at "--" and "--again".
-func stages(args []string) []stage {
+// splitFlags splits the arguments before the first stage.
+func splitFlags(args []string) (flags, rest []string) {
+	for i, arg := range args {
+		if arg == "--" || arg == "--run" {
+			return args[:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
+// parseStages splits the arguments at "--" and "--run".
+func parseStages(args []string) []stage {
 	var all []stage
 	for _, arg := range args {
-		switch {
-		case arg == "--" || arg == "--again":
-			all = append(all, stage{again: arg == "--again"})
-		case len(all) > 0:
-			last := &all[len(all)-1]
-			last.args = append(last.args, arg)
+		if arg == "--" || arg == "--run" {
+			all = append(all, stage{program: arg == "--run"})
+			continue
 		}
+		last := &all[len(all)-1]
+		last.args = append(last.args, arg)
 	}
 	return all
 }
 
-func run(ctx context.Context, args []string, sum *summary) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
-	// go test passes an interrupt on, so that tests clean up after themselves.
+func (s stage) String() string {
+	line := strings.Join(s.args, " ")
+	if !s.program {
+		line = "go test " + line
+	}
+	if len(line) > 150 { // a list of packages
+		line = line[:147] + "..."
+	}
+	return line
+}
+
+func (s stage) run(ctx context.Context, sum *summary) error {
+	if len(s.args) == 0 {
+		return errors.New("the stage has no arguments")
+	}
+	argv := s.args
+	if !s.program {
+		argv = append([]string{"go", "test", "-json"}, s.args...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// go test forwards an interrupt, so that tests can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
+	if s.program {
+		cmd.Stdout = os.Stdout
+		return cmd.Run()
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -83,8 +131,7 @@ func run(ctx context.Context, args []string, sum *summary) error {
 	return cmd.Wait()
 }
 
-// read takes in the lines of `go test -json`. A line that is none is shown as it
-// is.
+// read reads the lines of `go test -json`. Other lines are printed as they are.
 func (s *summary) read(r io.Reader) {
 	lines := bufio.NewReader(r)
 	for {

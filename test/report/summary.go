@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,32 +20,50 @@ type event struct {
 	Elapsed    float64 // seconds
 }
 
-// summary counts tests and keeps what a person must see. A test with subtests
-// counts as they do: only the innermost are counted.
+// duration is how long a stage or a package took, in seconds.
+type duration struct {
+	name    string
+	seconds float64
+}
+
+// summary counts tests and keeps what is printed at the end. Of a test with
+// subtests only the innermost are counted.
 type summary struct {
 	out     io.Writer
 	output  map[string]*strings.Builder // by package and test, until it passes
 	parents map[string]bool
 	skips   []string
-	// failures are the functions of the stage that failed, by package and name,
-	// and failing its packages.
-	failures map[string]*failure
-	failing  []string
-	chance   []string // what failed and passed when it was run again
 	// lines are go test's own closing lines, one for each package.
 	lines                   []string
+	stages, packages        []duration
 	passed, failed, skipped int
 }
 
 func newSummary(out io.Writer) *summary {
-	s := &summary{out: out, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
-	s.begin()
-	return s
+	return &summary{out: out, output: map[string]*strings.Builder{}, parents: map[string]bool{}}
 }
 
-// begin a stage.
-func (s *summary) begin() {
-	s.failures, s.failing = map[string]*failure{}, nil
+// readTimes adds the stages of a file, which may be missing: "" for none.
+func (s *summary) readTimes(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the durations of earlier stages: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		seconds, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		n, err := strconv.ParseFloat(seconds, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %q does not begin with seconds", file, line)
+		}
+		s.stages = append(s.stages, duration{name, n})
+	}
+	return nil
 }
 
 func key(pkg, test string) string { return pkg + "\x00" + test }
@@ -83,7 +105,6 @@ func (s *summary) end(k string, e event) {
 	switch {
 	case e.Action == "fail":
 		fmt.Fprint(s.out, output)
-		s.fail(e, output, inner)
 		if inner {
 			s.failed++
 		}
@@ -101,15 +122,15 @@ func (s *summary) endPackage(e event, output string) {
 		return
 	case "fail":
 		fmt.Fprint(s.out, output)
-		s.failing = append(s.failing, e.Package)
 		s.lines = append(s.lines, fmt.Sprintf("FAIL\t%s\t%.3fs", e.Package, e.Elapsed))
 	default:
 		s.lines = append(s.lines, fmt.Sprintf("ok  \t%s\t%.3fs", e.Package, e.Elapsed))
 	}
+	s.packages = append(s.packages, duration{e.Package, e.Elapsed})
 	fmt.Fprintln(s.out, s.lines[len(s.lines)-1])
 }
 
-// reason is what a skipped test said.
+// reason is the message of a skipped test.
 func reason(output string) string {
 	var words []string
 	for line := range strings.Lines(output) {
@@ -124,23 +145,19 @@ func reason(output string) string {
 	return strings.Join(words, " ")
 }
 
-// close prints the sum and tells whether all is well. A run that tested nothing
-// is not.
+// close prints the summary and reports whether everything passed. A run without
+// a test did not pass.
 func (s *summary) close() bool {
 	fmt.Fprintln(s.out, "\n== summary")
 	for _, line := range s.lines {
 		fmt.Fprintln(s.out, line)
 	}
+	s.printSlowest("stages", s.stages)
+	s.printSlowest("packages", s.packages)
 	if len(s.skips) > 0 {
 		fmt.Fprintf(s.out, "\n!! %d TESTS DID NOT RUN\n", len(s.skips))
 		for _, skip := range s.skips {
 			fmt.Fprintln(s.out, "!! "+skip)
-		}
-	}
-	if len(s.chance) > 0 {
-		fmt.Fprintf(s.out, "\n!! %d TESTS FAILED, AND PASSED WHEN RUN AGAIN (their output is above)\n", len(s.chance))
-		for _, test := range s.chance {
-			fmt.Fprintln(s.out, "!! "+test)
 		}
 	}
 	failedPackages := 0
@@ -154,4 +171,17 @@ func (s *summary) close() bool {
 	}
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return s.failed == 0 && s.passed > 0
+}
+
+// printSlowest prints the ten that took longest.
+func (s *summary) printSlowest(what string, all []duration) {
+	const most = 10
+	if len(all) == 0 {
+		return
+	}
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b duration) int { return cmp.Compare(b.seconds, a.seconds) })
+	fmt.Fprintf(s.out, "\nslowest %s, seconds:\n", what)
+	for _, d := range sorted[:min(most, len(sorted))] {
+		fmt.Fprintf(s.out, "%8.1f  %s\n", d.seconds, d.name)
+	}
 }

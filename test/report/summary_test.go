@@ -1,21 +1,26 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func sumUp(t *testing.T, lines ...string) (string, bool) {
+func summarize(t *testing.T, lines ...string) (string, bool) {
 	t.Helper()
 	var out strings.Builder
 	s := newSummary(&out)
 	s.read(strings.NewReader(strings.Join(lines, "\n") + "\n"))
-	well := s.close()
-	return out.String(), well
+	passed := s.close()
+	return out.String(), passed
 }
 
-func TestTheClosingLineCountsInnermostTests(t *testing.T) {
-	out, well := sumUp(t,
+func TestSummary_CountsInnermostTests(t *testing.T) {
+	out, passed := summarize(t,
 		`{"Action":"run","Package":"p","Test":"A"}`,
 		`{"Action":"run","Package":"p","Test":"A/one"}`,
 		`{"Action":"pass","Package":"p","Test":"A/one"}`,
@@ -23,35 +28,35 @@ func TestTheClosingLineCountsInnermostTests(t *testing.T) {
 		`{"Action":"pass","Package":"p","Test":"A/two"}`,
 		`{"Action":"pass","Package":"p","Test":"A"}`,
 		`{"Action":"pass","Package":"p","Elapsed":1.5}`)
-	if !well || !strings.HasSuffix(out, "\n2 passed, 0 failed, 0 skipped\n") || !strings.Contains(out, "ok  \tp\t1.500s\n") {
-		t.Errorf("well %v:\n%s", well, out)
+	if !passed || !strings.HasSuffix(out, "\n2 passed, 0 failed, 0 skipped\n") || !strings.Contains(out, "ok  \tp\t1.500s\n") {
+		t.Errorf("passed %v:\n%s", passed, out)
 	}
 }
 
-func TestAFailureIsShownWithItsOutput(t *testing.T) {
-	out, well := sumUp(t,
+func TestSummary_PrintsOutputOfFailures(t *testing.T) {
+	out, passed := summarize(t,
 		`{"Action":"run","Package":"p","Test":"A"}`,
 		`{"Action":"output","Package":"p","Test":"A","Output":"a_test.go:1: the reason\n"}`,
 		`{"Action":"fail","Package":"p","Test":"A"}`,
 		`{"Action":"fail","Package":"p"}`)
-	if well || !strings.Contains(out, "the reason") || !strings.Contains(out, "0 passed, 1 failed") {
-		t.Errorf("well %v:\n%s", well, out)
+	if passed || !strings.Contains(out, "the reason") || !strings.Contains(out, "0 passed, 1 failed") {
+		t.Errorf("passed %v:\n%s", passed, out)
 	}
 }
 
-func TestAPackageThatDoesNotBuildIsAFailure(t *testing.T) {
-	out, well := sumUp(t,
+func TestSummary_CountsBuildFailure(t *testing.T) {
+	out, passed := summarize(t,
 		`{"Action":"run","Package":"q","Test":"B"}`,
 		`{"Action":"pass","Package":"q","Test":"B"}`,
 		`{"Action":"build-output","ImportPath":"p","Output":"p.go:1: undefined: x\n"}`,
 		`{"Action":"fail","Package":"p"}`)
-	if well || !strings.Contains(out, "undefined: x") || !strings.Contains(out, "1 passed, 1 failed") {
-		t.Errorf("well %v:\n%s", well, out)
+	if passed || !strings.Contains(out, "undefined: x") || !strings.Contains(out, "1 passed, 1 failed") {
+		t.Errorf("passed %v:\n%s", passed, out)
 	}
 }
 
-func TestASkipIsLoudAndSaysWhy(t *testing.T) {
-	out, well := sumUp(t,
+func TestSummary_PrintsSkipsWithReason(t *testing.T) {
+	out, passed := summarize(t,
 		`{"Action":"run","Package":"p","Test":"A"}`,
 		`{"Action":"output","Package":"p","Test":"A","Output":"=== RUN   A\n"}`,
 		`{"Action":"output","Package":"p","Test":"A","Output":"    a_test.go:3: no podman here\n"}`,
@@ -59,84 +64,70 @@ func TestASkipIsLoudAndSaysWhy(t *testing.T) {
 		`{"Action":"run","Package":"p","Test":"B"}`,
 		`{"Action":"pass","Package":"p","Test":"B"}`,
 		`{"Action":"pass","Package":"p"}`)
-	if !well || !strings.Contains(out, "!! p A: a_test.go:3: no podman here") || !strings.Contains(out, "1 passed, 0 failed, 1 skipped") {
-		t.Errorf("well %v:\n%s", well, out)
+	if !passed || !strings.Contains(out, "!! p A: a_test.go:3: no podman here") || !strings.Contains(out, "1 passed, 0 failed, 1 skipped") {
+		t.Errorf("passed %v:\n%s", passed, out)
 	}
 }
 
-func TestARunThatTestedNothingIsNotWell(t *testing.T) {
-	if out, well := sumUp(t, `{"Action":"pass","Package":"p"}`); well {
-		t.Errorf("well:\n%s", out)
+func TestSummary_FailsWithoutTests(t *testing.T) {
+	if out, passed := summarize(t, `{"Action":"pass","Package":"p"}`); passed {
+		t.Errorf("passed:\n%s", out)
 	}
 }
 
-// aStage is a stage of two packages in which q.B/x fails, saying output.
-func aStage(t *testing.T, output string) (*summary, *strings.Builder) {
-	t.Helper()
+func TestSummary_PrintsTenSlowest(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "times")
+	if err := os.WriteFile(file, []byte("12\tset-up: docker\n0.5\tset-up: dex\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
 	s := newSummary(&out)
-	s.read(strings.NewReader(strings.Join([]string{
-		`{"Action":"pass","Package":"p","Test":"A"}`,
-		`{"Action":"pass","Package":"p"}`,
-		`{"Action":"run","Package":"q","Test":"B"}`,
-		`{"Action":"run","Package":"q","Test":"B/x"}`,
-		`{"Action":"output","Package":"q","Test":"B/x","Output":"` + output + `\n"}`,
-		`{"Action":"fail","Package":"q","Test":"B/x"}`,
-		`{"Action":"fail","Package":"q","Test":"B"}`,
-		`{"Action":"fail","Package":"q"}`,
-	}, "\n")))
-	return s, &out
-}
-
-func TestWhatFailedIsRunOnceMoreAndNamed(t *testing.T) {
-	s, out := aStage(t, "b_test.go:1: the reason")
-	var ran []string
-	well := s.again([]string{"-race", "-timeout=1m", "p", "q"}, func(args []string, sum *summary) error {
-		ran = append(ran, strings.Join(args, " "))
-		sum.add(event{Action: "pass", Package: "q", Test: "B"})
-		return nil
-	})
-	if !well || !s.close() || len(ran) != 1 || ran[0] != "-race -timeout=1m -count=1 -run=^B$ q" {
-		t.Errorf("well %v, ran %q", well, ran)
+	if err := s.readTimes(file); err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []string{"the reason", "1 TESTS FAILED, AND PASSED WHEN RUN AGAIN", "!! q B\n", "2 passed, 0 failed"} {
+	for i := range 12 {
+		s.add(event{Action: "pass", Package: fmt.Sprintf("p%d.", i), Elapsed: float64(i)})
+	}
+	s.close()
+	for _, want := range []string{"    12.0  set-up: docker\n     0.5  set-up: dex\n", "    11.0  p11.\n", "     2.0  p2.\n"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing says %q:\n%s", want, out)
+			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
+	}
+	if strings.Contains(out.String(), "  p1.\n") {
+		t.Errorf("more than ten packages are listed:\n%s", out.String())
 	}
 }
 
-func TestWhatFailsAgainHasFailed(t *testing.T) {
-	s, out := aStage(t, "b_test.go:1: the reason")
-	well := s.again([]string{"q"}, func(args []string, sum *summary) error {
-		sum.add(event{Action: "fail", Package: "q", Test: "B"})
-		return nil
-	})
-	if well || s.close() || !strings.Contains(out.String(), "1 passed, 1 failed") {
-		t.Errorf("well %v:\n%s", well, out)
+func TestSummary_RejectsMalformedTimes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "times")
+	if err := os.WriteFile(file, []byte("soon\tset-up\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := newSummary(io.Discard).readTimes(file); err == nil {
+		t.Error("a line without seconds was accepted")
+	}
+	if err := newSummary(io.Discard).readTimes(file + ".missing"); err != nil {
+		t.Errorf("a missing file: %v", err)
 	}
 }
 
-func TestWhatIsNoChanceIsNotRunAgain(t *testing.T) {
-	for name, prepare := range map[string]func() *summary{
-		"a data race": func() *summary { s, _ := aStage(t, "WARNING: DATA RACE"); return s },
-		"a panic":     func() *summary { s, _ := aStage(t, "panic: oh"); return s },
-		"a package without a failing test": func() *summary {
-			s, _ := aStage(t, "b")
-			s.add(event{Action: "fail", Package: "r"})
-			return s
-		},
-		"four tests": func() *summary {
-			s, _ := aStage(t, "b")
-			for _, test := range []string{"C", "D", "E"} {
-				s.add(event{Action: "fail", Package: "q", Test: test})
-			}
-			return s
-		},
-	} {
-		s := prepare()
-		if s.again([]string{"q"}, func([]string, *summary) error { t.Errorf("%s: run again", name); return nil }) || s.close() {
-			t.Errorf("%s: well", name)
-		}
+func TestParseStages(t *testing.T) {
+	flags, rest := splitFlags([]string{"-times", "file", "--", "-race", "p", "--run", "program", "-x"})
+	if !slices.Equal(flags, []string{"-times", "file"}) {
+		t.Errorf("flags %q", flags)
+	}
+	got := parseStages(rest)
+	if len(got) != 2 || got[0].String() != "go test -race p" || got[1].String() != "program -x" || !got[1].program {
+		t.Errorf("stages %v", got)
+	}
+}
+
+func TestStageRun_Program(t *testing.T) {
+	if err := (stage{args: []string{"true"}, program: true}).run(t.Context(), newSummary(io.Discard)); err != nil {
+		t.Error(err)
+	}
+	if err := (stage{args: []string{"false"}, program: true}).run(t.Context(), newSummary(io.Discard)); err == nil {
+		t.Error("a program that fails does not fail its stage")
 	}
 }
