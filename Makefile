@@ -9,9 +9,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 
+# Every build without the race detector is one kind, so that a dependency is
+# compiled once for the programs, vet, the linter and the programs of tests.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+PURE := CGO_ENABLED=0
+
 BUILDINFO := github.com/toolhaven/toolhaven/internal/buildinfo
 LDFLAGS := -s -w -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT) -X $(BUILDINFO).buildDate=$(DATE)
-BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+BUILD   := $(PURE) go build -ldflags '$(LDFLAGS)'
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
@@ -19,13 +24,16 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 # test-unit` does without where there is none and says so.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
+# How many packages are tested at a time: many tests wait more than they compute.
+TESTING ?= 4
+
 # Real registry files, where they lie beside the checkout; a test says so if not.
 export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all cross generate demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all compiled cross generate demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,7 +61,7 @@ build-all: generate ## Build for Linux, macOS and Windows into dist/
 cross: generate
 	@for platform in darwin/arm64 windows/amd64; do \
 		echo "building for $$platform"; \
-		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} $(PURE); \
 		go build -o /dev/null ./cmd/thv && go build -o /dev/null ./cmd/thv-registry && \
 		go vet ./internal/... ./cmd/... || exit 1; \
 	done
@@ -61,34 +69,48 @@ cross: generate
 demo: ## Run a real tool server in a container, use it, and remove it
 	@test/demo.sh
 
+export THV_TIMES := $(abspath test/.cache/times)
+
 test: ## Install what the tests need and run all of them
-	@test/setup/all.sh
-	@$(MAKE) --no-print-directory build cross lint
+	@mkdir -p test/.cache && rm -f '$(THV_TIMES)'
+	@test/setup/all.sh $(MAKE) --no-print-directory compiled
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
-	go run ./test/report \
-		-- -race -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
+	go run ./test/report -times '$(THV_TIMES)' \
+		-- -race -p $(TESTING) -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -tags=integration -count=1 -timeout=30m ./test/scenario \
 		-- -race -tags=hostile -count=1 -timeout=20m ./test/hostile \
 		--run go run ./test/conformance -thv bin/thv
 
+# What computes while the set-up waits for the network.
+compiled:
+	@. test/setup/lib.sh; \
+	for target in build lint cross; do timed "make $$target" $(MAKE) --no-print-directory $$target; done
+
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
-	go test $(RACE) ./...
+	go test $(RACE) -p $(TESTING) ./...
 
-lint: generate $(LINT) ## Check format, vet, golangci-lint, and that nothing built is tracked
+# The commits since this one follow the rule of CONTRIBUTING.md. A clone that does
+# not have it is not checked.
+RULED := b94d9b3fc6070bb20a7c6d194242ac98c8b53974
+
+lint: generate $(LINT) ## Check format, vet, golangci-lint, commit subjects, and that nothing built is tracked
 	@large=$$(git ls-files -z | xargs -0 stat -c '%s %n' 2>/dev/null | awk '$$1 > 1048576 { print $$2 }'); \
 	if [ -n "$$large" ]; then echo "tracked files over 1 MB; built files do not belong here:"; echo "$$large"; exit 1; fi
+	@if git cat-file -e $(RULED)^{commit} 2>/dev/null; then \
+		long=$$(git log --no-merges --format='%h %s' $(RULED)..HEAD | awk 'length($$0) > length($$1) + 1 + 72'); \
+		if [ -n "$$long" ]; then echo "commit subjects over 72 characters:"; echo "$$long"; exit 1; fi; fi
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	go vet -tags integration,hostile ./...
-	$(LINT) run ./...
+	$(PURE) go vet ./...
+	$(PURE) go vet -tags integration,hostile ./...
+	$(PURE) $(LINT) run ./...
 
 # From source, at the version that tools/lint/go.mod pins: minutes the first time.
 $(LINT): tools/lint/go.mod tools/lint/go.sum
 	@mkdir -p bin
-	cd tools/lint && CGO_ENABLED=0 go build -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools/lint && $(PURE) go build -o ../../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: generate ## Run every fuzz target for FUZZTIME each
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal test bench | sort | while IFS=: read -r file line what; do \

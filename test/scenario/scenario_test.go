@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,18 +20,20 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// Everything below is what `make test` installs; without it nothing here could
-// say anything, so it is an error and not a skip.
+// parallel is how many scripts run at a time, unless -parallel is given. They wait
+// for the engine and for package registries most of the time.
+const parallel = "3"
+
+// TestMain fails without what `make test` installs: skipping would hide that
+// nothing was tested.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", parallel); err != nil { // before it is parsed: the command line wins
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	flag.Parse()
 	if err := prerequisites(); err != nil {
 		fmt.Fprintf(os.Stderr, "the scenarios cannot run: %v; `make test` prepares everything\n", err)
-		os.Exit(1)
-	}
-	// A workload's port comes from its name, so two scripts that use one name
-	// would want one port: they run one after another.
-	if err := flag.Set("test.parallel", "1"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
@@ -68,9 +71,21 @@ func thvPath() string {
 func clientsDir() string { return filepath.Join(repo(), "test", ".cache", "clients") }
 
 func TestScripts(t *testing.T) {
+	locks := nameLocks{locks: map[string]*sync.Mutex{}}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
-		Setup:               setup,
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			t, ok := env.T().(testing.TB)
+			if !ok {
+				return errors.New("testscript's T is not testing's")
+			}
+			unlock, err := locks.lockScript(t.Name())
+			if err != nil {
+				return err
+			}
+			env.Defer(unlock)
+			return setup(env, t)
+		},
 		Cmds:                commands(),
 		Condition:           condition,
 		RequireExplicitExec: true,
@@ -124,7 +139,7 @@ func (p *place) storeID() string {
 var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
 
 // setup prepares one script's environment and has its traces checked at the end.
-func setup(env *testscript.Env) error {
+func setup(env *testscript.Env, t testing.TB) error {
 	p, err := newPlace()
 	if err != nil {
 		return err
@@ -148,10 +163,6 @@ func setup(env *testscript.Env) error {
 		"CLIENTS_DIR="+clientsDir(), "CLIENTS="+filepath.Join(repo(), "test", "clients"),
 		"STORE="+p.storeID())
 	env.Values[placeKey{}] = p
-	t, ok := env.T().(interface{ Errorf(string, ...any) })
-	if !ok {
-		return errors.New("testscript's T reports no errors")
-	}
 	env.Defer(func() {
 		for _, trace := range p.leave() {
 			t.Errorf("left behind: %s", trace)

@@ -6,11 +6,31 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# install_packages PACKAGE... installs packages of Debian. Standard output stays free
-# for what the script says.
+# install_packages PACKAGE... installs packages of Debian. Its output goes to
+# standard error: standard output belongs to the script. Scripts that run beside
+# each other wait for each other, and below all.sh the lists are fetched once.
 install_packages() {
-	as_root apt-get update -q >&2
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2
+	(
+		exec 9>"${TMPDIR:-/tmp}/thv-test-apt.lock"
+		flock 9
+		if [ -z "${THV_SETUP_RUN:-}" ] || [ ! -e "$THV_SETUP_RUN/apt-updated" ]; then
+			as_root apt-get update -q >&2
+			[ -z "${THV_SETUP_RUN:-}" ] || touch "$THV_SETUP_RUN/apt-updated"
+		fi
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2 9>&-
+	)
+}
+
+# timed NAME COMMAND... runs it, and appends its duration in seconds and its name
+# to the file THV_TIMES, if that is set.
+timed() {
+	local name=$1 began=$EPOCHREALTIME status=0
+	shift
+	"$@" || status=$?
+	if [ -n "${THV_TIMES:-}" ]; then
+		awk -v a="$began" -v b="$EPOCHREALTIME" -v name="$name" 'BEGIN { printf "%.1f\t%s\n", b - a, name }' >>"$THV_TIMES"
+	fi
+	return "$status"
 }
 
 # answers SOCKET asks whether a container engine answers there. Its client alone

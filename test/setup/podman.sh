@@ -7,8 +7,9 @@
 #
 # `make test` does that.
 #
-# Prints the socket. `podman.sh stop` ends the engine that this script started,
-# and removes what it stored.
+# Prints the socket. `podman.sh install` only installs Debian's packages.
+# `podman.sh stop` ends the engine that this script started, and removes what it
+# stored.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -38,19 +39,26 @@ if [ "${1:-}" = stop ]; then
 	as_root rm -rf --one-file-system "$dir"
 	exit 0
 fi
+install() {
+	command -v curl >/dev/null || install_packages curl
+	if ! command -v podman >/dev/null || ! command -v iptables >/dev/null; then
+		install_packages podman runc conmon containernetworking-plugins iptables
+	fi
+}
+if [ "${1:-}" = install ]; then
+	install
+	exit 0
+fi
 if [ $# -gt 0 ]; then
-	echo "usage: podman.sh [stop]" >&2
+	echo "usage: podman.sh [install|stop]" >&2
 	exit 2
 fi
 
-command -v curl >/dev/null || install_packages curl
-if answers "$socket"; then
+if command -v curl >/dev/null && answers "$socket"; then
 	echo "$socket"
 	exit 0
 fi
-if ! command -v podman >/dev/null || ! command -v iptables >/dev/null; then
-	install_packages podman runc conmon containernetworking-plugins iptables
-fi
+install
 
 if ! ours "$state" podman >/dev/null; then
 	as_root mkdir -p "$dir/networks"
