@@ -15,7 +15,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Line is the gateway's end of the line to one guest: what it can ask of it.
+// Line is the gateway's end of the connection to one guest. Its methods are the
+// requests that a guest accepts.
 type Line struct {
 	session *yamux.Session
 	stdin   io.Closer
@@ -25,20 +26,21 @@ type Line struct {
 	inputs map[io.Closer]struct{} // standard inputs that were handed over
 }
 
-// ErrLineLost: the guest is gone, and with it every process of its container.
+// ErrLineLost is returned when the guest is gone, and with it every process of its
+// container.
 var ErrLineLost = errors.New("the connection to the container was lost")
 
-// Connect speaks to a guest over its standard input and output. close releases
-// both: it must make a blocked read of stdout return. Connect does not wait for
-// the guest; the first call does.
+// Connect opens a line to a guest over its standard input and output. close
+// releases both: it must make a blocked read of stdout return. Connect does not wait
+// for the guest; the first request does.
 func Connect(stdin io.WriteCloser, stdout io.Reader, close func() error) (*Line, error) {
 	return newLine(&pair{Reader: stdout, WriteCloser: stdin, close: close}, stdin)
 }
 
-// ConnectShortcut is [Connect] to a guest that was told of a shortcut, which is
-// closed when it returns. It waits for the guest to choose, until ctx ends. When it
-// fails, the streams are the caller's to close. detour is the guest's reason for not
-// taking the shortcut.
+// ConnectShortcut is [Connect] to a guest that was started with a shortcut as its
+// argument. It waits until the guest has chosen, or until ctx ends, and closes the
+// shortcut. When it fails, the caller closes the streams. detour is the guest's reason
+// for using the streams instead of the shortcut, "" if it uses the shortcut.
 func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader, end func() error, shortcut *Shortcut) (line *Line, detour string, err error) {
 	conn, files, detour, err := shortcut.take(ctx, stdout)
 	if err = errors.Join(err, shortcut.Close()); err != nil {
@@ -54,7 +56,7 @@ func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader
 	}
 	ended := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, stdout) // nothing comes; it ends with the container
+		_, _ = io.Copy(io.Discard, stdout) // empty; it ends with the container
 		_ = conn.Close()
 		_ = files.Close()
 		close(ended)
@@ -62,10 +64,10 @@ func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader
 	line, err = newLine(&pair{Reader: conn, WriteCloser: conn, close: func() error {
 		err := errors.Join(files.Close(), stdin.Close())
 		go func() {
-			// What was written to standard error comes through the engine, later.
+			// The engine delivers the rest of standard error later.
 			select {
 			case <-ended:
-			case <-time.After(lastWords):
+			case <-time.After(stderrWait):
 			}
 			_ = end()
 		}()
@@ -78,8 +80,8 @@ func ConnectShortcut(ctx context.Context, stdin io.WriteCloser, stdout io.Reader
 }
 
 func newLine(conn io.ReadWriteCloser, stdin io.Closer) (*Line, error) {
-	// 30 seconds without an answer to a ping, or without progress of a write:
-	// the engine, or the container, hangs.
+	// After 30 seconds without an answer to a ping, or without progress of a
+	// write, the engine or the container hangs.
 	session, err := yamux.Client(conn, lineConfig(30*time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("open the line to the container: %w", err)
@@ -87,20 +89,20 @@ func newLine(conn io.ReadWriteCloser, stdin io.Closer) (*Line, error) {
 	return &Line{session: session, stdin: stdin, inputs: map[io.Closer]struct{}{}}, nil
 }
 
-// lineConfig is how both ends use yamux. timeout is how long the other end may
-// be silent.
+// lineConfig is the configuration of yamux at both ends. timeout is how long the
+// other end may take to answer a ping or to accept a write.
 func lineConfig(timeout time.Duration) *yamux.Config {
 	cfg := yamux.DefaultConfig()
 	cfg.Logger = log.New(io.Discard, "", 0)
 	cfg.LogOutput = nil
 	cfg.KeepAliveInterval = 20 * time.Second
 	cfg.ConnectionWriteTimeout = timeout
-	// A process whose input is closed may go on for as long as it likes.
+	// A process whose input is closed may run on without a limit.
 	cfg.StreamCloseTimeout = 0
 	return cfg
 }
 
-// pair makes one connection of a guest's two standard streams.
+// pair combines a guest's two standard streams into one connection.
 type pair struct {
 	io.Reader
 	io.WriteCloser
@@ -111,34 +113,35 @@ func (p *pair) Close() error {
 	return errors.Join(p.WriteCloser.Close(), p.close())
 }
 
-// Done is closed when the guest has gone away.
+// Done is closed when the line has ended.
 func (l *Line) Done() <-chan struct{} { return l.session.CloseChan() }
 
-// HangUp tells the guest that no more is wanted of it: it ends every process, which
-// takes it a few seconds at most, and exits. What they still say is heard. Close must
-// follow.
+// HangUp closes the guest's standard input: the guest ends every process, which takes
+// a few seconds at most, and exits. Output that the processes write meanwhile is still
+// received. Close must follow.
 func (l *Line) HangUp() error {
 	l.mu.Lock()
 	for input := range l.inputs {
-		input.Close() // the guest no longer has it
+		input.Close() // the guest has no copy of it
 	}
 	l.mu.Unlock()
 	return l.stdin.Close()
 }
 
-// Close ends the line at once, as HangUp does, but what is still on its way is lost.
+// Close ends the line at once. The guest ends its processes as after HangUp, but data
+// in transit is lost.
 func (l *Line) Close() error { return l.session.Close() }
 
 // Spawn starts argv in the container with the container's environment, user and
-// working directory. When ctx ends before the guest has answered,
-// a process that was started all the same is killed.
+// working directory. If ctx ends before the guest has answered, a process that was
+// started is killed.
 func (l *Line) Spawn(ctx context.Context, argv []string) (Process, error) {
 	return l.spawn(ctx, request{Op: opSpawn, Argv: argv})
 }
 
 // SpawnListener is Spawn for a server that clients reach at a port. Such a server
-// minds SIGTERM, and not the end of its input, so that is sent at once when it is to
-// end, whether by Stop or with the line.
+// ends on SIGTERM, not at the end of its input, so SIGTERM is sent at once when Stop is
+// called or the line ends.
 func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error) {
 	return l.spawn(ctx, request{Op: opSpawn, Argv: argv, Listens: true})
 }
@@ -146,19 +149,19 @@ func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error
 func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
 	var p *remoteProcess
 	if l.files == nil {
-		stream, resp, err := l.ask(ctx, req)
+		stream, resp, err := l.request(ctx, req)
 		if err != nil {
 			return nil, fmt.Errorf("start a process in the container: %w", err)
 		}
 		p = &remoteProcess{line: l, id: resp.Process, stdin: stream, stdout: stream, outputEnd: func() {}}
 	} else {
-		resp, files, err := l.askFiles(ctx, req)
+		resp, files, err := l.requestFiles(ctx, req)
 		if err != nil {
 			return nil, fmt.Errorf("start a process in the container: %w", err)
 		}
 		stdin, stdout, err := pipesOf(files)
 		if err != nil {
-			return nil, errors.Join(err, l.Close()) // no guest of ours
+			return nil, errors.Join(err, l.Close()) // it is not our guest
 		}
 		out := &outlet{File: stdout}
 		p = &remoteProcess{line: l, id: resp.Process, stdin: l.input(stdin), stdout: out, outputEnd: out.end}
@@ -168,7 +171,7 @@ func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
 	return p, nil
 }
 
-// input is a standard input that was handed over.
+// input registers a standard input that was handed over, for HangUp.
 func (l *Line) input(f *os.File) io.WriteCloser {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,44 +179,44 @@ func (l *Line) input(f *os.File) io.WriteCloser {
 	return f
 }
 
-// Dial connects to a TCP address as seen from inside the container.
+// Dial connects to a TCP address, "host:port", from inside the container.
 func (l *Line) Dial(ctx context.Context, address string) (net.Conn, error) {
 	req := request{Op: opDial, Address: address}
 	if l.files != nil {
-		_, files, err := l.askFiles(ctx, req)
+		_, files, err := l.requestFiles(ctx, req)
 		if err != nil {
 			return nil, err
 		}
 		return connectionOf(files)
 	}
-	stream, _, err := l.ask(ctx, req)
+	stream, _, err := l.request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return &dialled{Stream: stream}, nil
 }
 
-// Ports are the TCP ports that something in the container's network listens on,
+// Ports returns the TCP ports that processes in the container's network listen on,
 // ascending.
 func (l *Line) Ports(ctx context.Context) ([]int, error) {
-	stream, resp, err := l.ask(ctx, request{Op: opPorts})
+	stream, resp, err := l.request(ctx, request{Op: opPorts})
 	if err != nil {
 		return nil, err
 	}
 	return resp.Ports, stream.Close()
 }
 
-// askFiles is ask for something that is handed over.
-func (l *Line) askFiles(ctx context.Context, req request) (response, []*os.File, error) {
+// requestFiles is request for something that is handed over.
+func (l *Line) requestFiles(ctx context.Context, req request) (response, []*os.File, error) {
 	ticket, handed := l.files.expect()
 	req.Ticket = ticket
-	stream, resp, err := l.ask(ctx, req)
+	stream, resp, err := l.request(ctx, req)
 	if err != nil {
 		l.files.forget(ticket, handed)
 		return response{}, nil, err
 	}
 	stream.Close()
-	// They were sent before the answer was.
+	// The guest sends the files before the response.
 	select {
 	case files, ok := <-handed:
 		if ok {
@@ -225,17 +228,17 @@ func (l *Line) askFiles(ctx context.Context, req request) (response, []*os.File,
 	return response{}, nil, ErrLineLost
 }
 
-// answer is what came of one request.
+// answer is the outcome of one request.
 type answer struct {
 	stream *yamux.Stream
 	resp   response
 	err    error
 }
 
-// ask opens a stream for req and reads the guest's answer. The stream is nil
-// when there is an error. The wait goes on in the background when ctx ends, so
-// that a process nobody waits for any more can be ended.
-func (l *Line) ask(ctx context.Context, req request) (*yamux.Stream, response, error) {
+// request opens a stream for req and reads the guest's response. The stream is nil
+// on error. When ctx ends, the wait continues in the background, so that a process
+// that was started for an abandoned request is ended.
+func (l *Line) request(ctx context.Context, req request) (*yamux.Stream, response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, response{}, err
 	}
@@ -245,7 +248,7 @@ func (l *Line) ask(ctx context.Context, req request) (*yamux.Stream, response, e
 		select {
 		case got <- a:
 		case <-ctx.Done():
-			l.disown(a)
+			l.abandon(a)
 		}
 	}()
 	select {
@@ -259,12 +262,12 @@ func (l *Line) ask(ctx context.Context, req request) (*yamux.Stream, response, e
 func (l *Line) exchange(req request) answer {
 	stream, err := l.session.OpenStream()
 	if err != nil {
-		return answer{err: l.fault(err)}
+		return answer{err: l.lineError(err)}
 	}
 	resp, err := converse(stream, req)
 	if err != nil {
 		stream.Close()
-		return answer{err: l.fault(err)}
+		return answer{err: l.lineError(err)}
 	}
 	if resp.Error != "" {
 		stream.Close()
@@ -288,8 +291,8 @@ func converse(stream *yamux.Stream, req request) (response, error) {
 	return resp, nil
 }
 
-// disown ends what a request has brought about that nobody waits for any more.
-func (l *Line) disown(a answer) {
+// abandon ends the stream and the process of a request whose caller has left.
+func (l *Line) abandon(a answer) {
 	if a.stream == nil {
 		return
 	}
@@ -303,8 +306,8 @@ func (l *Line) disown(a answer) {
 	}
 }
 
-// fault turns an error of the line into one a person understands.
-func (l *Line) fault(err error) error {
+// lineError returns ErrLineLost for the errors of a line that has ended.
+func (l *Line) lineError(err error) error {
 	if l.session.IsClosed() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrLineLost
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// dialled is a TCP connection inside the container. A yamux stream closes one
-// direction only; a connection closes both, and wakes who reads.
+// dialled is a TCP connection inside the container. Closing a yamux stream closes one
+// direction; closing a connection closes both and makes blocked reads return.
 type dialled struct {
 	*yamux.Stream
 	closed atomic.Bool

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// maxElsewhere is how many ports help a person who looks for one. Where there are
-// more, the container is on the machine's own network.
+// maxElsewhere is the most ports that are listed. With more, the container is probably
+// on the host's network.
 const maxElsewhere = 3
 
-// Elsewhere tells a person whose server listens on another port than it is thought
-// to, which.
+// Elsewhere returns the end of a message about a port on which nothing listens: ", but
+// on port 3001". It is "" if ports is empty or too long to help.
 func Elsewhere(ports []int) string {
 	if len(ports) == 0 || len(ports) > maxElsewhere {
 		return ""

@@ -1,31 +1,30 @@
 // Package guest is the small supervisor that runs as PID 1 in every workload's
-// container, and the gateway's end of the line to it.
+// container, and the gateway's end of the connection (the line) to it.
 //
 // One byte stream joins the two: the container's standard input and output,
 // attached through the engine, so it works with every engine, network mode and
 // host, and no port of a container is ever published for the gateway's use.
-// Where both are on one machine, a [Shortcut] takes the place of it, and pipes and
-// connections are handed over instead of carried.
+// Where both are on one machine, a [Shortcut] replaces it: pipes and connections are
+// handed over as file descriptors instead of being copied.
 //
-// The stream is multiplexed with yamux; the gateway opens a stream for each thing it
-// wants and writes one line of JSON ([request]), the guest answers one line
-// ([response]), and from there the stream carries that thing's bytes:
+// The stream is multiplexed with yamux. The gateway opens a stream for each request and
+// writes one line of JSON ([request]); the guest answers with one line ([response]).
+// After that the stream carries the bytes of the process or connection:
 //
 //	spawn  starts a server process; the stream is its standard input and output
-//	wait   answers when a process has ended, and how
+//	wait   answers when a process has ended, with its exit status
 //	kill   ends a process and what it started
 //	dial   connects to a TCP address inside the container
+//	ports  lists the TCP ports on which something listens
 //
 // The processes' standard error is the container's. When the gateway's end of the
-// stream goes away, or the container's standard input ends, the guest ends every
-// process and exits, so a container never outlives its gateway. As PID 1 it reaps
-// every orphan.
+// stream closes, or the container's standard input ends, the guest ends every process
+// and exits, so a container never outlives its gateway. As PID 1 it reaps every orphan.
 //
 // Each server process leads a session and process group of its own and carries
-// a mark in its environment; when it ends, its group and everything that still
-// carries its mark are killed, so what a server daemonized ends with it. A
-// process that changes both its session and its environment escapes until the
-// container ends.
+// a mark in its environment. When it ends, its group and every process that still
+// carries its mark are killed, so daemons of a server end with it. A process that
+// changes both its session and its environment escapes until the container ends.
 //
 // [Serve] is the guest's side and runs on Linux only; [Connect] is the
 // gateway's and runs everywhere.
@@ -36,25 +35,25 @@ import (
 	"io"
 )
 
-// Path is where the guest's program is put in a container.
+// Path is the path of the guest's program in a container.
 const Path = "/.thv/guest"
 
 // Process is a server process in a container.
 type Process interface {
 	// Stdin closes the process's standard input when closed.
 	Stdin() io.WriteCloser
-	// Stdout ends when the process has closed its standard output, and when it
-	// has ended and what it wrote has been read. Who does not read it to its end
-	// must call Stop.
+	// Stdout ends when the process has closed its standard output, or has ended and
+	// its output has been read. A caller that does not read it to the end must call
+	// Stop.
 	Stdout() io.Reader
-	// Wait returns when the process has ended and says how, for a person:
-	// nil for exit status 0, otherwise an error such as "exit status 1" or
-	// "killed by signal 9". It may be called by several goroutines.
+	// Wait returns when the process has ended: nil for exit status 0, otherwise an
+	// error such as "exit status 1" or "killed by signal 9". Several goroutines may
+	// call it.
 	Wait() error
 	// Stop closes standard input, gives the process grace to end, then sends
 	// SIGTERM, then SIGKILL, to its whole process group (MCP basic/lifecycle,
-	// Shutdown). A listener is sent SIGTERM at once. It returns when the process has ended. When ctx ends first,
-	// the process is killed at once. Output not read by then is dropped.
-	// Stopping a process that has ended is no error.
+	// Shutdown). A listener is sent SIGTERM at once. Stop returns when the process has
+	// ended. If ctx ends first, the process is killed at once. Output not read by then
+	// is dropped. Stopping a process that has ended is not an error.
 	Stop(ctx context.Context) error
 }

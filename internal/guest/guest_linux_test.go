@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// guestProgram is the built thv-guest that every test talks to.
+// guestProgram is the built thv-guest of all tests.
 var guestProgram string
 
 // parallel is how many tests run at a time, unless -parallel is given. They wait
@@ -53,14 +53,14 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// running is a guest at work.
+// running is a running guest.
 type running struct {
 	*Line
 	cmd    *exec.Cmd
 	stdin  *os.File
 	stderr *lockedBuffer
 	exited chan error
-	detour string // why it did not take the shortcut
+	detour string // why it did not use the shortcut
 }
 
 type lockedBuffer struct {
@@ -88,7 +88,7 @@ func startGuest(t *testing.T, change ...func(*exec.Cmd)) *running {
 	return startGuestOver(t, nil, change...)
 }
 
-// startGuestOver starts a guest that is told of a shortcut, unless that is nil.
+// startGuestOver starts a guest, with a shortcut as its argument unless that is nil.
 func startGuestOver(t *testing.T, shortcut *Shortcut, change ...func(*exec.Cmd)) *running {
 	t.Helper()
 	theirIn, in, err := os.Pipe()
@@ -127,13 +127,13 @@ func startGuestOver(t *testing.T, shortcut *Shortcut, change ...func(*exec.Cmd))
 		g.Close()
 		g.mustExit(t, patience)
 		if left := g.processes(t); len(left) > 0 {
-			t.Errorf("the guest has ended and left processes: %v", left)
+			t.Errorf("the guest has exited and left processes: %v", left)
 		}
 	})
 	return g
 }
 
-// mustExit waits for the guest's own end.
+// mustExit waits until the guest has exited.
 func (g *running) mustExit(t *testing.T, within time.Duration) {
 	t.Helper()
 	select {
@@ -148,7 +148,7 @@ func (g *running) mustExit(t *testing.T, within time.Duration) {
 	}
 }
 
-// processes lists what the guest has started, directly or not, and still lives.
+// processes lists the processes that the guest has started, directly or not.
 func (g *running) processes(t *testing.T) []int {
 	t.Helper()
 	mark := []byte(fmt.Sprintf("THV_PROCESS=%d-", g.cmd.Process.Pid))
@@ -169,7 +169,7 @@ func (g *running) processes(t *testing.T) []int {
 	return pids
 }
 
-// zombies counts the guest's children that nobody has waited for.
+// zombies counts the guest's children that have ended and were not reaped.
 func (g *running) zombies(t *testing.T) int {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "stat=", "--ppid", strconv.Itoa(g.cmd.Process.Pid)).Output()

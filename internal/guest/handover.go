@@ -10,9 +10,9 @@ import (
 )
 
 // Over a [Shortcut] the guest hands over what it has opened, as open files (unix(7),
-// SCM_RIGHTS): the pipes of a process, a connection inside the container. From then
-// on the gateway and the server have nobody between them. The files come on a second
-// connection, each message with the number that the request for them had.
+// SCM_RIGHTS): the pipes of a process, a connection inside the container. After that
+// the gateway and the server are connected directly. The files arrive on a second
+// connection, each message with the number of the request for them.
 
 // ticketSize is the number of a request, in bytes.
 const ticketSize = 8
@@ -33,7 +33,7 @@ func newHandover(conn *net.UnixConn) *handover {
 	return h
 }
 
-// expect takes a number for a request's files.
+// expect assigns a number to a request and returns the channel for its files.
 func (h *handover) expect() (uint64, <-chan []*os.File) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *handover) expect() (uint64, <-chan []*os.File) {
 	return h.last, files
 }
 
-// forget closes what comes, or has come and was not taken.
+// forget gives a number up: its files are closed, now or when they arrive.
 func (h *handover) forget(ticket uint64, files <-chan []*os.File) {
 	h.mu.Lock()
 	delete(h.waiting, ticket)

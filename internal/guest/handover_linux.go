@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHanded is how many files come with one message.
+// maxHanded is the most files of one message.
 const maxHanded = 2
 
-// receiveFiles reads one message and what comes with it.
+// receiveFiles reads one message and its files.
 func receiveFiles(conn *net.UnixConn, message []byte) ([]*os.File, error) {
 	rights := make([]byte, unix.CmsgSpace(4*maxHanded))
-	// The kernel sets close-on-exec on them (net's MSG_CMSG_CLOEXEC), and ends a
-	// read at the end of a message that brings files.
+	// The kernel sets close-on-exec on the files (net's MSG_CMSG_CLOEXEC), and ends
+	// a read at the end of a message with files.
 	n, m, flags, _, err := conn.ReadMsgUnix(message, rights)
 	if err != nil {
 		return nil, err
@@ -42,14 +42,14 @@ func receiveFiles(conn *net.UnixConn, message []byte) ([]*os.File, error) {
 func parseFiles(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
-		return nil, fmt.Errorf("read what was handed over: %w", err)
+		return nil, fmt.Errorf("receive files: %w", err)
 	}
 	var files []*os.File
 	for i := range messages {
 		fds, err := unix.ParseUnixRights(&messages[i])
 		if err != nil {
 			closeAll(files)
-			return nil, fmt.Errorf("read what was handed over: %w", err)
+			return nil, fmt.Errorf("receive files: %w", err)
 		}
 		for _, fd := range fds {
 			// Non-blocking already, so that closing it ends a read.
@@ -65,13 +65,13 @@ type giver struct {
 	conn *net.UnixConn
 }
 
-// give hands copies of files over. The caller's own it closes.
+// give hands copies of files over. The caller closes its own.
 func (g *giver) give(ticket uint64, files ...syscall.Conn) error {
 	fds := make([]int, 0, maxHanded)
 	return g.with(files, fds, binary.BigEndian.AppendUint64(nil, ticket))
 }
 
-// with collects descriptors, each held open until all are sent.
+// with collects descriptors. Each is held open until all are sent.
 func (g *giver) with(files []syscall.Conn, fds []int, message []byte) error {
 	if len(files) == 0 {
 		g.mu.Lock()
@@ -88,10 +88,10 @@ func (g *giver) with(files []syscall.Conn, fds []int, message []byte) error {
 	return errors.Join(err, sent)
 }
 
-// outlet is the reading end of a process's output in the gateway, which is closed when
-// there is no more to read. Once the process
-// has ended, whatever still holds the writing end has escaped: what is there is read,
-// and no more is waited for.
+// outlet is the reading end of a process's output in the gateway. It closes itself when
+// all output has been read. After the process has ended, the writing end may still be
+// held by a process that escaped: the outlet then returns what is in the pipe and does
+// not wait for more.
 type outlet struct {
 	*os.File
 	mu    sync.Mutex
@@ -102,7 +102,7 @@ func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true
 	o.mu.Unlock()
-	_ = o.SetReadDeadline(time.Unix(1, 0)) // wakes who waits
+	_ = o.SetReadDeadline(time.Unix(1, 0)) // makes a blocked read return
 }
 
 func (o *outlet) Read(p []byte) (int, error) {
@@ -132,7 +132,7 @@ func (o *outlet) rest(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The poller refuses a read past a deadline before it has asked the kernel.
+	// The poller fails a read past its deadline before the kernel is called.
 	n := 0
 	var readErr error
 	err = pipe.Control(func(fd uintptr) { n, readErr = unix.Read(int(fd), p) })

@@ -19,14 +19,14 @@ import (
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
-// family starts a process that cannot be ended politely, with a daemon.
+// family starts a process that ignores SIGTERM, with a daemon.
 func family(t *testing.T, g *running) (pids []string) {
 	t.Helper()
 	p := g.spawn(t, "sh", "-c", `trap '' TERM; setsid sleep 1000 & echo $!; read x; sleep 1000`)
 	return []string{readWord(t, p)}
 }
 
-func TestEverythingEndsWithTheLine(t *testing.T) {
+func TestLine_EndStopsEverything(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -45,7 +45,7 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 			polite := g.spawn(t, "cat")
 			stubborn := g.spawn(t, "sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.05; done`)
 			readWord(t, stubborn)
-			// One that is about to become another program has no environment to be known by.
+			// A process inside execve(2) has no environment with the mark.
 			eventually(t, "four processes run", func() bool { return len(g.processes(t)) >= 4 })
 			tt.cut(g)
 			g.mustExit(t, patience)
@@ -53,15 +53,15 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 				t.Errorf("processes left: %v", left)
 			}
 			for _, pid := range pids {
-				// Who has lost its parent is buried by another, in its own time.
+				// An orphan is reaped by another process, later.
 				eventually(t, pid+" is gone", func() bool { return !alive(t, pid) })
 			}
-			within(t, patience, "noticing it", func() {
+			within(t, patience, "the end of the line", func() {
 				<-g.Done()
 				for _, p := range []Process{polite, stubborn} {
-					// Either how it ended was still said, or that nobody can say.
+					// The exit status was received, or the line was lost before.
 					if err := p.Wait(); err == nil && p == stubborn {
-						t.Error("a killed process is said to have ended well")
+						t.Error("a killed process has exit status 0")
 					}
 				}
 			})
@@ -72,10 +72,10 @@ func TestEverythingEndsWithTheLine(t *testing.T) {
 	}
 }
 
-func TestCallsHonourTheirContext(t *testing.T) {
+func TestLine_CallsHonourContext(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
-	local.Freeze(t, g.cmd.Process.Pid) // a guest that does not answer
+	local.Freeze(t, g.cmd.Process.Pid) // it does not answer
 	ctx := short(t, 100*time.Millisecond)
 	within(t, patience, "a spawn", func() {
 		if _, err := g.Spawn(ctx, []string{"sleep", "1000"}); !errors.Is(err, context.DeadlineExceeded) {
@@ -88,11 +88,11 @@ func TestCallsHonourTheirContext(t *testing.T) {
 		}
 	})
 	g.cmd.Process.Signal(syscall.SIGCONT)
-	// It is started now, for nobody, and must not stay.
+	// The abandoned process is started now, and must be ended.
 	if got, err := g.output(t, "echo", "there"); got != "there" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
-	eventually(t, "no process that nobody waits for", func() bool { return len(g.processes(t)) == 0 })
+	eventually(t, "the abandoned process has ended", func() bool { return len(g.processes(t)) == 0 })
 }
 
 func TestDial(t *testing.T) {
@@ -147,9 +147,9 @@ func TestDial(t *testing.T) {
 	eventually(t, "no stream left", func() bool { return g.session.NumStreams() == 0 })
 }
 
-// A connection closed while the server still has much to say must not keep the
-// guest writing.
-func TestDialClosedUnread(t *testing.T) {
+// A connection that is closed while the server still writes must not keep the guest
+// writing.
+func TestDial_ClosedUnread(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -171,11 +171,11 @@ func TestDialClosedUnread(t *testing.T) {
 	}
 	io.ReadFull(c, make([]byte, 1<<20))
 	c.Close()
-	within(t, patience, "the server's notice", func() { <-ended })
+	within(t, patience, "the end of the server's connection", func() { <-ended })
 	eventually(t, "no stream left", func() bool { return g.session.NumStreams() == 0 })
 }
 
-func TestServerEndsConnection(t *testing.T) {
+func TestDial_ServerCloses(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,7 +199,7 @@ func TestServerEndsConnection(t *testing.T) {
 	}
 }
 
-func TestDialRefused(t *testing.T) {
+func TestDial_Refused(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	port, err := local.FreePort()
@@ -209,7 +209,7 @@ func TestDialRefused(t *testing.T) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	_, err = g.Dial(t.Context(), address)
 	want := "nothing listens on " + address + " in the container (connection refused)"
-	if err == nil || !strings.HasPrefix(err.Error(), want) { // what else listens here is not ours to say
+	if err == nil || !strings.HasPrefix(err.Error(), want) { // the hint depends on what else listens
 		t.Errorf("error is %v, want %s", err, want)
 	}
 	if _, err = g.Dial(t.Context(), "not an address"); err == nil || !strings.Contains(err.Error(), "not an address") {
@@ -217,7 +217,7 @@ func TestDialRefused(t *testing.T) {
 	}
 }
 
-func TestDialRefusedAtOneOfTwoAddresses(t *testing.T) {
+func TestDial_RefusedAtOneOfTwoAddresses(t *testing.T) {
 	t.Parallel()
 	free, err := local.FreePort()
 	if err != nil {
@@ -226,16 +226,16 @@ func TestDialRefusedAtOneOfTwoAddresses(t *testing.T) {
 	port := strconv.Itoa(free)
 	l, err := net.Listen("tcp", net.JoinHostPort("::1", port))
 	if err != nil {
-		t.Skip("SKIPPED: no IPv6 here: ", err)
+		t.Skip("this machine has no IPv6:", err)
 	}
 	defer l.Close()
 	_, err = startGuest(t).Dial(t.Context(), net.JoinHostPort("127.0.0.1", port))
 	if err == nil || !strings.Contains(err.Error(), "that port of another address, which --target-host can name") {
-		t.Errorf("%v does not say where it listens", err)
+		t.Errorf("the error has no hint at another address: %v", err)
 	}
 }
 
-func TestTheGuestTellsWhatListens(t *testing.T) {
+func TestLine_Ports(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -248,9 +248,9 @@ func TestTheGuestTellsWhatListens(t *testing.T) {
 	}
 }
 
-// Whatever a stream starts with, it is answered with an error or not at all,
-// and everybody else goes on.
-func TestHostileRequests(t *testing.T) {
+// A malformed first line is answered with an error or not at all, and other streams
+// go on.
+func TestServe_HostileRequests(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	tests := []struct{ name, line, want string }{
@@ -303,7 +303,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-func TestGuestThatIsNoGuest(t *testing.T) {
+func TestConnect_NotAGuest(t *testing.T) {
 	t.Parallel()
 	theirs, ours := net.Pipe()
 	line, err := Connect(ours, ours, ours.Close)
@@ -315,7 +315,7 @@ func TestGuestThatIsNoGuest(t *testing.T) {
 		go io.Copy(io.Discard, theirs)
 		io.WriteString(theirs, "standard_init_linux.go:228: exec user process caused: exec format error\n")
 	}()
-	within(t, patience, "noticing", func() {
+	within(t, patience, "the failure", func() {
 		if _, err := line.Spawn(t.Context(), []string{"true"}); !errors.Is(err, ErrLineLost) {
 			t.Errorf("spawn: %v", err)
 		}
@@ -323,7 +323,7 @@ func TestGuestThatIsNoGuest(t *testing.T) {
 	})
 }
 
-func TestGuestThatAnswersNonsense(t *testing.T) {
+func TestConnect_MalformedResponse(t *testing.T) {
 	t.Parallel()
 	theirs, ours := net.Pipe()
 	line, err := Connect(ours, ours, ours.Close)
@@ -353,7 +353,7 @@ func TestGuestThatAnswersNonsense(t *testing.T) {
 	}
 }
 
-func TestGuestDoesNotRunAtATerminal(t *testing.T) {
+func TestGuest_RefusesTerminal(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Fatal("this test needs script(1) for a terminal:", err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// listening are the TCP ports that something in this container listens on, ascending.
+// listening returns the TCP ports that processes in this container listen on, ascending.
 func listening() []int {
 	var ports []int
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -26,8 +26,8 @@ func listening() []int {
 
 // listeners reads a table of sockets (proc(5), /proc/net/tcp): the second column is
 // the local address, ADDRESS:PORT in hexadecimal, the fourth the state, of which 0A
-// is LISTEN. An engine's name server, on an address of 127.0.0.0/8 other than
-// 127.0.0.1, is nobody's server.
+// is LISTEN. A socket on an address of 127.0.0.0/8 other than 127.0.0.1 is the engine's
+// name server and left out.
 func listeners(table io.Reader) []int {
 	var ports []int
 	lines := bufio.NewScanner(io.LimitReader(table, 1<<20))
@@ -38,7 +38,7 @@ func listeners(table io.Reader) []int {
 		}
 		address, hex, _ := strings.Cut(column[1], ":")
 		if strings.HasSuffix(address, "7F") && address != "0100007F" {
-			continue // little-endian machines, as all are that we have a guest for
+			continue // in little-endian order, as on every machine that has a guest
 		}
 		if port, err := strconv.ParseUint(hex, 16, 16); err == nil && port > 0 {
 			ports = append(ports, int(port))

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestThePortsThatSomethingListensOnAreFound(t *testing.T) {
+func TestListening(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -21,8 +21,8 @@ func TestThePortsThatSomethingListensOnAreFound(t *testing.T) {
 	}
 }
 
-// Lines of /proc/net/tcp and tcp6, and what never is there.
-func TestATableOfSocketsIsRead(t *testing.T) {
+// Lines of /proc/net/tcp and tcp6, and malformed ones.
+func TestListeners(t *testing.T) {
 	t.Parallel()
 	table := `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
    0: 0B00007F:A59F 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0
@@ -38,7 +38,7 @@ func TestATableOfSocketsIsRead(t *testing.T) {
 	}
 }
 
-func TestAPersonIsToldWhereElseTheServerMayBe(t *testing.T) {
+func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	for want, ports := range map[string][]int{
 		"":                             nil,
@@ -50,6 +50,6 @@ func TestAPersonIsToldWhereElseTheServerMayBe(t *testing.T) {
 		}
 	}
 	if got := Elsewhere([]int{1, 2, 3, 4}); got != "" {
-		t.Errorf("the machine's own network: %q", got)
+		t.Errorf("with too many ports: %q", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is where programs are when the image does not say.
+// defaultPath is the search path if the image does not set PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // lookPath finds a program the way execvp(3) does, in the PATH of env.
@@ -71,7 +71,7 @@ func unwrapPath(err error) error {
 	return err
 }
 
-// execError says why a program that is there could not be started.
+// execError is the error for a program that exists and could not be started.
 func execError(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):

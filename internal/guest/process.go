@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// stopGrace is what a server gets to end after its input was closed, and again
-// after SIGTERM. Short: a session that ended should leave nothing behind, and a
-// server that has lost its input has nobody to finish anything for.
+// stopGrace is the time that a server has to end after its input was closed, and again
+// after SIGTERM. It is short: the session has ended, so no client waits for what the
+// server might finish.
 const stopGrace = 1500 * time.Millisecond
 
 // remoteProcess is the gateway's end of a process in the container.
@@ -18,11 +18,11 @@ type remoteProcess struct {
 	id     int64
 	stdin  io.WriteCloser
 	stdout io.Reader
-	// outputEnd says that the process has ended to who reads what it wrote.
+	// outputEnd ends stdout after what the process has written.
 	outputEnd func()
 
 	ended chan struct{}
-	how   error // set before ended is closed
+	err   error // of Wait; set before ended is closed
 
 	drain sync.Once
 }
@@ -33,19 +33,19 @@ func (p *remoteProcess) Stdout() io.Reader { return p.stdout }
 
 func (p *remoteProcess) Wait() error {
 	<-p.ended
-	return p.how
+	return p.err
 }
 
-// watch asks how the process ended.
+// watch waits for the end of the process.
 func (p *remoteProcess) watch() {
 	a := p.line.exchange(request{Op: opWait, Process: p.id})
-	p.how = a.err
+	p.err = a.err
 	if a.err == nil {
 		a.stream.Close()
-		p.how = a.resp.how()
+		p.err = a.resp.exitError()
 	}
 	close(p.ended)
-	// Nothing reads its input any more. What it wrote can still be read.
+	// Its input has no reader any more. Its output can still be read.
 	p.closeStdin()
 	p.outputEnd()
 }
@@ -59,7 +59,7 @@ func (p *remoteProcess) closeStdin() {
 
 func (p *remoteProcess) Stop(ctx context.Context) error {
 	p.closeStdin()
-	// Neither the guest nor the process could finish a write that nobody reads.
+	// Without a reader, neither the guest nor the process could finish a write.
 	p.drain.Do(func() { go io.Copy(io.Discard, p.stdout) })
 	p.kill(stopGrace)
 	select {
@@ -68,7 +68,7 @@ func (p *remoteProcess) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	p.kill(0)
-	// SIGKILL takes no time, unless the machine or the line hangs.
+	// SIGKILL takes effect at once, unless the machine or the line hangs.
 	select {
 	case <-p.ended:
 		return nil
@@ -77,7 +77,8 @@ func (p *remoteProcess) Stop(ctx context.Context) error {
 	}
 }
 
-// kill asks the guest to end the process; that it has ended shows in p.ended.
+// kill requests the end of the process and does not wait for it: p.ended is closed when
+// the process has ended.
 func (p *remoteProcess) kill(grace time.Duration) {
 	select {
 	case <-p.ended:

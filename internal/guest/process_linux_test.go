@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestProcessEchoes(t *testing.T) {
+func TestSpawn_Echo(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "cat")
@@ -37,7 +37,7 @@ func TestProcessEchoes(t *testing.T) {
 	}
 }
 
-func TestProcessGetsArgumentsAsTheyAre(t *testing.T) {
+func TestSpawn_Arguments(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	args := []string{"a b", "$HOME", "`id`", "", "'", "ü\n\t*"}
@@ -50,7 +50,7 @@ func TestProcessGetsArgumentsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestProcessGetsTheContainersEnvironmentAndDirectory(t *testing.T) {
+func TestSpawn_EnvironmentAndDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	g := startGuest(t, func(c *exec.Cmd) {
@@ -66,18 +66,18 @@ func TestProcessGetsTheContainersEnvironmentAndDirectory(t *testing.T) {
 	}
 }
 
-func TestStandardErrorIsTheGuests(t *testing.T) {
+func TestSpawn_StandardError(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	if _, err := g.output(t, "sh", "-c", "echo trouble >&2"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the words of the process on the guest's standard error", func() bool {
+	eventually(t, "the process's line on the guest's standard error", func() bool {
 		return g.stderr.String() == "trouble\n"
 	})
 }
 
-func TestProcessHasNoFileOfTheGuest(t *testing.T) {
+func TestSpawn_InheritsNoOtherFiles(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	other := g.spawn(t, "cat") // its pipes must not leak either
@@ -92,7 +92,7 @@ func TestProcessHasNoFileOfTheGuest(t *testing.T) {
 	}
 }
 
-func TestHowAProcessEnded(t *testing.T) {
+func TestWait_ExitStatus(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
@@ -127,7 +127,7 @@ func TestHowAProcessEnded(t *testing.T) {
 	}
 }
 
-func TestProgramThatCannotBeRun(t *testing.T) {
+func TestSpawn_Failures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
@@ -177,7 +177,7 @@ func TestProgramThatCannotBeRun(t *testing.T) {
 	}
 }
 
-func TestManyProcessesAtOnce(t *testing.T) {
+func TestSpawn_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	var wg sync.WaitGroup
@@ -212,7 +212,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 	}
 }
 
-func TestBigDataBothWays(t *testing.T) {
+func TestSpawn_LargeData(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	sent := make([]byte, 32<<20)
@@ -231,8 +231,8 @@ func TestBigDataBothWays(t *testing.T) {
 	}
 }
 
-// A process that ends at once must not take with it what it wrote.
-func TestLastWordsAreRead(t *testing.T) {
+// The output of a process that has ended is not lost.
+func TestSpawn_OutputOfEndedProcess(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	for range 20 {
@@ -246,11 +246,11 @@ func TestLastWordsAreRead(t *testing.T) {
 	}
 }
 
-func TestReaderThatDoesNotReadStallsNobodyElse(t *testing.T) {
+func TestSpawn_StalledStreamsAreIndependent(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	loud := g.spawn(t, "sh", "-c", "yes")
-	eventually(t, "a full window", func() bool { // it has more to say than anybody takes
+	eventually(t, "a full window", func() bool { // it writes more than is read
 		_, err := loud.Stdout().Read(make([]byte, 1))
 		return err == nil
 	})
@@ -276,7 +276,7 @@ func TestReaderThatDoesNotReadStallsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
+func TestSpawn_ProcessClosesItsStreams(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", "exec <&- >&-; sleep 1000")
@@ -288,7 +288,7 @@ func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
 	})
 	select {
 	case <-p.(*remoteProcess).ended:
-		t.Error("it is taken for ended")
+		t.Error("the process counts as ended")
 	default:
 	}
 	if err := p.Stop(t.Context()); err != nil {
@@ -296,7 +296,7 @@ func TestProcessThatClosesItsStreamsEarly(t *testing.T) {
 	}
 }
 
-func TestStopIsAsPoliteAsNeeded(t *testing.T) {
+func TestStop_Steps(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
@@ -318,11 +318,11 @@ func TestStopIsAsPoliteAsNeeded(t *testing.T) {
 	}
 }
 
-// stops ends a process that has said that it is up, and judges how it ended and when.
+// stops ends a process that has written "up", and checks how it ended and when.
 func stops(t *testing.T, p Process, want string, atLeast, atMost time.Duration) error {
 	t.Helper()
 	if got := readWord(t, p); got != "up" {
-		t.Fatalf("it said %q", got)
+		t.Fatalf("it wrote %q", got)
 	}
 	began := time.Now()
 	if err := p.Stop(t.Context()); err != nil {
@@ -338,8 +338,8 @@ func stops(t *testing.T, p Process, want string, atLeast, atMost time.Duration) 
 	return nil
 }
 
-// timely tries what depends on how soon processes run up to three times: a busy
-// machine may keep one waiting for longer than a grace.
+// timely runs a check of times up to three times: on a busy machine a process may wait
+// longer than a grace for a processor.
 func timely(t *testing.T, try func() error) {
 	t.Helper()
 	var err error
@@ -351,15 +351,15 @@ func timely(t *testing.T, try func() error) {
 	t.Error(err)
 }
 
-// A listener gets its SIGTERM at once, once, and both graces from there.
-func TestStopOfAListener(t *testing.T) {
+// A listener is sent SIGTERM at once, and only once. Both graces follow.
+func TestStop_Listener(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	tests := []struct {
 		name, script, want string
 		atLeast, atMost    time.Duration
 	}{
-		{"it heeds SIGTERM", `trap 'exit 8' TERM; echo up; while :; do sleep 0.05; done`, "exit status 8", 0, stopGrace},
+		{"it handles SIGTERM", `trap 'exit 8' TERM; echo up; while :; do sleep 0.05; done`, "exit status 8", 0, stopGrace},
 		{"it takes its time", `trap 'trap "exit 1" TERM; sleep 2; exit 8' TERM; echo up; while :; do sleep 0.05; done`, "exit status 8", stopGrace, 2 * stopGrace},
 		{"it ignores SIGTERM", `trap '' TERM; echo up; while :; do sleep 0.05; done`, "killed by signal 9", 2 * stopGrace, 3 * stopGrace},
 	}
@@ -377,13 +377,13 @@ func TestStopOfAListener(t *testing.T) {
 	}
 }
 
-// The same when the line ends: a listener that heeds SIGTERM holds nothing up,
-// and one that is slow to, is not sent a second.
-func TestListenersEndWithTheLine(t *testing.T) {
+// The same when the line ends: a listener that handles SIGTERM delays nothing, and a
+// slow one is not sent a second SIGTERM.
+func TestLine_EndStopsListeners(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
-		"it heeds SIGTERM":  `trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done`,
-		"it takes its time": `trap 'trap "touch $0; exit 1" TERM; sleep 1; exit 0' TERM; echo up; while :; do sleep 0.05; done`,
+		"it handles SIGTERM": `trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done`,
+		"it takes its time":  `trap 'trap "touch $0; exit 1" TERM; sleep 1; exit 0' TERM; echo up; while :; do sleep 0.05; done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -410,7 +410,7 @@ func TestListenersEndWithTheLine(t *testing.T) {
 	}
 }
 
-func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
+func TestStop_ContextEnds(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	timely(t, func() error {
@@ -431,7 +431,7 @@ func TestStopKillsAtOnceWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
+func TestSpawn_DescendantsEndWithProcess(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	tests := []struct{ name, script string }{
@@ -449,7 +449,7 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the end of what it started", func() bool { return !alive(t, pid) })
-			// Nobody holds its output open.
+			// No process holds its output open.
 			within(t, patience, "the end of its output", func() { io.Copy(io.Discard, p.Stdout()) })
 		})
 	}
@@ -457,16 +457,16 @@ func TestWhatAProcessStartedEndsWithIt(t *testing.T) {
 	eventually(t, "no zombies", func() bool { return g.zombies(t) == 0 })
 }
 
-func TestDaemonOfALivingProcessLives(t *testing.T) {
+func TestSpawn_DaemonLivesWithProcess(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `sh -c 'setsid sleep 1000 & echo $!'; cat`)
 	pid := readWord(t, p)
-	if _, err := g.output(t, "true"); err != nil { // somebody else ends
+	if _, err := g.output(t, "true"); err != nil { // another process ends
 		t.Fatal(err)
 	}
 	if !alive(t, pid) {
-		t.Error("the end of another process has killed it")
+		t.Error("it was killed when another process ended")
 	}
 	if err := p.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -474,7 +474,7 @@ func TestDaemonOfALivingProcessLives(t *testing.T) {
 	eventually(t, "its end", func() bool { return !alive(t, pid) })
 }
 
-func TestOrphansAreReaped(t *testing.T) {
+func TestServe_ReapsOrphans(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	p := g.spawn(t, "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9; do sh -c 'setsid sleep 0.1 &'; done; echo up; cat`)
@@ -484,7 +484,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	p.Stop(t.Context())
 }
 
-func TestProcessesCannotReachTheLine(t *testing.T) {
+func TestServe_LineIsHiddenFromProcesses(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root to run the guest as another user, as containers do")

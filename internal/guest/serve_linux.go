@@ -17,27 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long the guest waits, before it goes on to the next, harsher step. (To a
-// listener the first step is SIGTERM already.) All of them together stay below the ten seconds an engine gives a container to stop.
+// How long the guest waits before each harsher step. (For a listener SIGTERM is the
+// first step.) Their sum stays below the ten seconds that an engine gives a container to
+// stop.
 const (
 	lineLostGrace = 2 * time.Second // after the input of every process was closed
 	termGrace     = 2 * time.Second // after SIGTERM
 	stopSigGrace  = 5 * time.Second // after SIGTERM, when the engine stops the container
 	killGrace     = 2 * time.Second // after SIGKILL, for the kernel
 	dialTimeout   = 10 * time.Second
-	// gatewaySilence is how long a gateway may not answer a ping before the
-	// guest takes it for dead. Generous: somebody may be debugging it.
+	// gatewaySilence is how long a gateway may leave a ping unanswered before the
+	// guest treats it as dead. It is long enough to debug a gateway.
 	gatewaySilence = 2 * time.Minute
 )
 
-// Serve is the guest. It speaks to the gateway over line, starts processes
-// whose standard error is stderr, and returns when the line has ended, when it
-// is sent SIGTERM or SIGINT, or when ctx ends; every process has ended by then.
+// Serve runs the guest. It serves the requests of the gateway on line and starts
+// processes whose standard error is stderr. It returns when the line has ended, on
+// SIGTERM or SIGINT, or when ctx ends; every process has ended by then.
 //
-// It is meant to be all that its process does: it reaps every child.
+// Serve must be all that its process does: it reaps every child.
 func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error {
-	// Orphans come to PID 1 by themselves, and to us also when an engine's own
-	// init is PID 1 (prctl(2), PR_SET_CHILD_SUBREAPER).
+	// The parent of orphans is PID 1, and with this also the guest where an engine's
+	// own init is PID 1 (prctl(2), PR_SET_CHILD_SUBREAPER).
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
@@ -46,8 +47,8 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide the line from the processes: %w", err)
 	}
-	// A broken standard output must not kill us (os/signal, SIGPIPE); handled,
-	// not ignored, because processes would inherit that.
+	// A broken standard output must not kill the guest (os/signal, SIGPIPE). The
+	// signal is handled, not ignored: processes would inherit that.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, unix.SIGPIPE, unix.SIGHUP)
 	defer signal.Stop(broken)
@@ -75,7 +76,7 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 	case <-ctx.Done():
 		s.end(0, stopSigGrace)
 	}
-	go session.Close() // may wait for a read that nothing ends
+	go session.Close() // may block in a read that does not return
 	return nil
 }
 
@@ -92,8 +93,8 @@ func accept(ctx context.Context, session *yamux.Session, s *supervisor, files *g
 	}
 }
 
-// handle reads what a stream is for and does it. The stream is closed when it
-// returns. files is nil on a line without handover.
+// handle reads the request of a stream and carries it out. The caller closes the
+// stream. files is nil on a line without handover.
 func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giver) {
 	line, err := readLine(stream)
 	if err != nil {
@@ -130,8 +131,8 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giv
 	}
 }
 
-// refuse answers with a failure. When that does not arrive, the line is gone
-// and the process ends anyway.
+// refuse responds with an error. If the response is lost, so is the line, and the
+// process ends.
 func refuse(stream *yamux.Stream, err error) {
 	_ = writeLine(stream, response{Error: err.Error()})
 }
@@ -156,7 +157,7 @@ func handleSpawn(stream *yamux.Stream, s *supervisor, req request, files *giver)
 	go func() {
 		_, _ = io.Copy(p.stdin, stream)
 		p.stdin.Close()
-		// A process that has closed its input must not stall the gateway.
+		// A process that has closed its input must not block the gateway.
 		_, _ = io.Copy(io.Discard, stream)
 	}()
 	p.copyStdout(stream)
@@ -189,13 +190,13 @@ func handleDial(ctx context.Context, stream *yamux.Stream, req request, files *g
 		stream.Close()
 	}()
 	_, _ = io.Copy(stream, conn)
-	// The server has ended its side. The gateway sees that, closes its
-	// connection, and the copy above ends.
+	// The server has closed its side. The gateway then closes its connection, and
+	// the copy above ends.
 	stream.Close()
 	_, _ = io.Copy(io.Discard, stream)
 }
 
-// dialError names the address once and the cause in the kernel's words.
+// dialError is an error with the address, once, and the kernel's error.
 func dialError(address string, err error) error {
 	if errors.Is(err, unix.ECONNREFUSED) {
 		ports := listening()

@@ -9,12 +9,12 @@ import (
 	"os"
 )
 
-// Serve runs on Linux only, where containers are.
+// Serve fails: it is for Linux containers.
 func Serve(context.Context, io.ReadWriteCloser, *os.File) error {
 	return errors.New("thv-guest runs inside Linux containers only")
 }
 
-// OpenLine exists where [Serve] does.
+// OpenLine is for [Serve] and fails as it does.
 func OpenLine(context.Context, string) (io.ReadWriteCloser, error) {
 	return nil, errors.New("thv-guest runs inside Linux containers only")
 }

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// SetUp is what the guest's program does first in a container that was created
-// with SetUp (see package container), where it starts as root: it shuts the
-// network, becomes the user that the image names, and gives up every privilege.
-// Package guest/setup does it.
+// SetUp describes the first steps of the guest's program in a container that was
+// created with SetUp (see package container). It starts as root there, closes the
+// network to the outside, becomes the image's user and gives up every privilege.
+// Package guest/setup carries it out.
 type SetUp struct {
-	// Open are the container's TCP ports that are reached from outside.
+	// Open are the container's TCP ports that may be reached from outside.
 	Open []uint16 `json:"open,omitempty"`
-	// Alone is a container on no network: there is nothing to shut.
+	// Alone marks a container without a network: nothing has to be closed.
 	Alone bool `json:"alone,omitempty"`
-	// User is the image's: "", or a name or number, and :group after it.
+	// User is the image's user: "", or a name or number, optionally with :group.
 	User string `json:"user,omitempty"`
-	// Home tells that the container's configuration sets HOME. Otherwise HOME is
+	// Home is set if the container's configuration sets HOME. Otherwise HOME becomes
 	// the user's home directory.
 	Home bool `json:"home,omitempty"`
 }
 
-// Arg is the guest's first argument that asks for this.
+// Arg encodes s as the guest's first argument.
 func (s SetUp) Arg() string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -31,14 +31,14 @@ func (s SetUp) Arg() string {
 	return string(text)
 }
 
-// ParseSetUp looks for what [SetUp.Arg] wrote at the head of the guest's
-// arguments; nil when it is not there. The other arguments are rest.
+// ParseSetUp decodes what [SetUp.Arg] wrote from the first of the guest's arguments; s
+// is nil if it is not there. rest are the other arguments.
 func ParseSetUp(args []string) (s *SetUp, rest []string, err error) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], "{") {
 		return nil, args, nil
 	}
 	if err := json.Unmarshal([]byte(args[0]), &s); err != nil {
-		return nil, nil, fmt.Errorf("read what is to be set up: %w", err)
+		return nil, nil, fmt.Errorf("parse the set-up argument: %w", err)
 	}
 	return s, args[1:], nil
 }

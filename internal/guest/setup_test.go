@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWhatIsToBeSetUpArrives(t *testing.T) {
+func TestSetUp_RoundTrip(t *testing.T) {
 	for _, want := range []SetUp{{}, {Open: []uint16{1, 65535}, User: `a"b:{}`, Home: true}} {
 		got, rest, err := ParseSetUp([]string{want.Arg(), "/socket"})
 		if err != nil {

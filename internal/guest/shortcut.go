@@ -22,38 +22,39 @@ const (
 
 const socketName = "s"
 
-// What a guest that was told of a shortcut says first, on its standard output: which
-// way it takes. Behind overStreams comes why.
+// The first word that a guest with a shortcut writes to its standard output: which
+// connection it uses. The reason follows overStreams.
 const (
 	overShortcut = "shortcut"
 	overStreams  = "streams"
 )
 
 const (
-	// shortcutTimeout is for a connection that the kernel makes at once or never.
+	// shortcutTimeout bounds the wait for a connection, which the kernel makes at once
+	// or never.
 	shortcutTimeout = 2 * time.Second
-	// lastWords is how long the engine may take to deliver what processes wrote to
-	// standard error before the guest ended.
-	lastWords = 5 * time.Second
+	// stderrWait is how long the engine may take to deliver what processes wrote to
+	// standard error before the guest exited.
+	stderrWait = 5 * time.Second
 	// maxChoice bounds the guest's first line, in bytes.
 	maxChoice = 1 << 10
 )
 
 // Shortcut is a Unix socket in a directory of this machine that is mounted into the
-// guest's container. Over it the two speak without the engine, which otherwise
-// copies each message four times. It leads nowhere when the engine is on another
-// machine or in a virtual one, or when the system's policy forbids it; the guest
-// then says so and keeps to its standard streams.
+// guest's container. It bypasses the engine, which copies each message four times. It
+// cannot be reached when the engine runs on another machine or in a virtual one, or when
+// the system's policy forbids it; the guest then reports that and uses its standard
+// streams.
 //
-// The guest is the first that runs in the container, and after its connections none
-// is taken: the socket is gone before there is a server.
+// The guest is the first program in the container. No connection is accepted after the
+// guest's own: the socket is removed before a server starts.
 type Shortcut struct {
 	dir      string
 	listener *net.UnixListener
 }
 
-// OpenShortcut listens in dir, which is made anew, and which nobody but this user,
-// and a container it is mounted into, must be able to reach.
+// OpenShortcut listens in dir, which it creates anew. The caller must choose a dir that
+// only this user, and a container it is mounted into, can reach.
 func OpenShortcut(dir string) (*Shortcut, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("prepare the line to the container: %w", err)
@@ -66,14 +67,14 @@ func OpenShortcut(dir string) (*Shortcut, error) {
 		return nil, errors.Join(fmt.Errorf("prepare the line to the container: %w", err), os.RemoveAll(dir))
 	}
 	s := &Shortcut{dir: dir, listener: l}
-	// The guest runs as the image's user, whom this machine does not know.
+	// The guest runs as the image's user, which has no account on this machine.
 	if err := errors.Join(os.Chmod(dir, 0o711), os.Chmod(filepath.Join(dir, socketName), 0o666)); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the line to the container: %w", err), s.Close())
 	}
 	return s, nil
 }
 
-// Dir is what is to be mounted, read-only, at [ShortcutDir].
+// Dir is the directory to mount, read-only, at [ShortcutDir].
 func (s *Shortcut) Dir() string { return s.dir }
 
 // Close removes the socket and its directory.
@@ -81,9 +82,9 @@ func (s *Shortcut) Close() error {
 	return errors.Join(s.listener.Close(), os.RemoveAll(s.dir))
 }
 
-// take waits until the guest has chosen its way, and takes its connections: the line,
-// and the one on which files are handed over; nil when it keeps to the streams, with
-// the reason.
+// take waits for the guest's choice and accepts its connections: the line, and the one
+// on which files are handed over. Both are nil if the guest uses the streams; detour is
+// its reason.
 func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (conn, files *net.UnixConn, detour string, err error) {
 	type choice struct {
 		line []byte
@@ -98,7 +99,7 @@ func (s *Shortcut) take(ctx context.Context, stdout io.Reader) (conn, files *net
 	select {
 	case c = <-chosen:
 	case <-ctx.Done():
-		return nil, nil, "", context.Cause(ctx) // the caller ends the reading
+		return nil, nil, "", context.Cause(ctx) // the caller ends the read
 	}
 	word, reason, _ := strings.Cut(string(c.line), " ")
 	switch {

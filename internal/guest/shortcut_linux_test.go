@@ -28,35 +28,35 @@ func openShortcut(t *testing.T) *Shortcut {
 	return s
 }
 
-// Whatever holds of a guest at its streams holds of one at a shortcut.
+// The tests of a guest that uses its streams hold with a shortcut, too.
 func TestOverTheShortcut(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*testing.T){
-		"echoes": TestProcessEchoes, "arguments": TestProcessGetsArgumentsAsTheyAre,
-		"environment": TestProcessGetsTheContainersEnvironmentAndDirectory, "standard error": TestStandardErrorIsTheGuests,
-		"files": TestProcessHasNoFileOfTheGuest, "how it ended": TestHowAProcessEnded, "cannot be run": TestProgramThatCannotBeRun,
-		"many at once": TestManyProcessesAtOnce, "big data": TestBigDataBothWays, "last words": TestLastWordsAreRead,
-		"not read": TestReaderThatDoesNotReadStallsNobodyElse, "closed early": TestProcessThatClosesItsStreamsEarly,
-		"stop": TestStopIsAsPoliteAsNeeded, "stop a listener": TestStopOfAListener, "listeners": TestListenersEndWithTheLine,
-		"stop at once": TestStopKillsAtOnceWhenItsContextEnds, "what it started": TestWhatAProcessStartedEndsWithIt,
-		"daemons": TestDaemonOfALivingProcessLives, "orphans": TestOrphansAreReaped, "the line is hidden": TestProcessesCannotReachTheLine,
-		"everything ends": TestEverythingEndsWithTheLine, "contexts": TestCallsHonourTheirContext,
-		"dial": TestDial, "dial unread": TestDialClosedUnread, "the server ends it": TestServerEndsConnection,
-		"refused": TestDialRefused, "hostile requests": TestHostileRequests,
+		"echoes": TestSpawn_Echo, "arguments": TestSpawn_Arguments,
+		"environment": TestSpawn_EnvironmentAndDirectory, "standard error": TestSpawn_StandardError,
+		"files": TestSpawn_InheritsNoOtherFiles, "how it ended": TestWait_ExitStatus, "cannot be run": TestSpawn_Failures,
+		"many at once": TestSpawn_ManyAtOnce, "big data": TestSpawn_LargeData, "last words": TestSpawn_OutputOfEndedProcess,
+		"not read": TestSpawn_StalledStreamsAreIndependent, "closed early": TestSpawn_ProcessClosesItsStreams,
+		"stop": TestStop_Steps, "stop a listener": TestStop_Listener, "listeners": TestLine_EndStopsListeners,
+		"stop at once": TestStop_ContextEnds, "what it started": TestSpawn_DescendantsEndWithProcess,
+		"daemons": TestSpawn_DaemonLivesWithProcess, "orphans": TestServe_ReapsOrphans, "the line is hidden": TestServe_LineIsHiddenFromProcesses,
+		"everything ends": TestLine_EndStopsEverything, "contexts": TestLine_CallsHonourContext,
+		"dial": TestDial, "dial unread": TestDial_ClosedUnread, "the server ends it": TestDial_ServerCloses,
+		"refused": TestDial_Refused, "hostile requests": TestServe_HostileRequests,
 	}
 	for name, test := range tests {
 		t.Run(name, test)
 	}
 }
 
-func TestAGuestTakesTheShortcut(t *testing.T) {
+func TestShortcut(t *testing.T) {
 	t.Parallel()
 	s := openShortcut(t)
 	g := startGuestOver(t, s)
 	if g.detour != "" {
 		t.Fatalf("it did not: %s", g.detour)
 	}
-	// Whoever comes later, such as a server that knows the path, finds nothing.
+	// A server that starts later and knows the path does not find the socket.
 	if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket's directory: %v", err)
 	}
@@ -71,8 +71,8 @@ func TestAGuestTakesTheShortcut(t *testing.T) {
 	eventually(t, "standard error", func() bool { return g.stderr.String() == "warned\nlast\n" })
 }
 
-// Whatever was handed over is closed again, also when nobody waited for it.
-func TestWhatWasHandedOverIsClosed(t *testing.T) {
+// Files that were handed over are closed, also if the caller has left.
+func TestShortcut_ClosesHandedOverFiles(t *testing.T) {
 	g := startGuestOver(t, openShortcut(t))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,7 +117,7 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-func TestAShortcutThatLeadsNowhere(t *testing.T) {
+func TestShortcut_Unreachable(t *testing.T) {
 	t.Parallel()
 	missing := startGuestOver(t, openShortcut(t), func(cmd *exec.Cmd) { cmd.Args[1] = "/nowhere/s" })
 	if !strings.Contains(missing.detour, "no such file") {
@@ -129,15 +129,15 @@ func TestAShortcutThatLeadsNowhere(t *testing.T) {
 	}
 }
 
-// A container whose first word is not the guest's is not spoken to.
-func TestWhatIsNotTheGuestTakesNoShortcut(t *testing.T) {
+// The output of a container must begin with the guest's choice.
+func TestShortcut_RejectsOtherPrograms(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ name, says, want string }{
+	tests := []struct{ name, output, want string }{
 		{"ends at once", "", ErrLineLost.Error()},
-		{"says something else", "hello\n", `began with "hello"`},
-		{"says more than the word", overShortcut + " please\n", "began with"},
+		{"writes something else", "hello\n", `began with "hello"`},
+		{"writes more than the word", overShortcut + " please\n", "began with"},
 		{"never ends its line", strings.Repeat("x", 2*maxChoice), ErrLineLost.Error()},
-		{"says it takes the shortcut, and does not", overShortcut + "\n", "timeout"},
+		{"announces the shortcut and does not connect", overShortcut + "\n", "timeout"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestWhatIsNotTheGuestTakesNoShortcut(t *testing.T) {
 			s := openShortcut(t)
 			out, theirs := io.Pipe()
 			go func() {
-				_, _ = io.WriteString(theirs, tt.says)
+				_, _ = io.WriteString(theirs, tt.output)
 				theirs.Close()
 			}()
 			_, _, err := ConnectShortcut(t.Context(), nopCloser{io.Discard}, out, out.Close, s)
@@ -157,7 +157,7 @@ func TestWhatIsNotTheGuestTakesNoShortcut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("says nothing", func(t *testing.T) {
+	t.Run("writes nothing", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		out, _ := io.Pipe()

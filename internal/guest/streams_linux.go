@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenLine is the line to the gateway of the process that runs [Serve]: the socket
-// at shortcut, where one is given and leads to the gateway, or else standard input
-// and output. Either way the end of standard input ends the line.
+// OpenLine opens the line to the gateway for the process that runs [Serve]: the socket
+// at the path shortcut if it is not "" and can be reached, else standard input and
+// output. In both cases the end of standard input ends the line.
 func OpenLine(ctx context.Context, shortcut string) (io.ReadWriteCloser, error) {
 	streams, err := standardStreams()
 	if err != nil || shortcut == "" {
@@ -36,7 +36,7 @@ func OpenLine(ctx context.Context, shortcut string) (io.ReadWriteCloser, error) 
 	return line, nil
 }
 
-// shortcutLine is the two connections of a shortcut: the line, and the one on which
+// shortcutLine has the two connections of a shortcut: the line, and the one on which
 // files are handed over.
 type shortcutLine struct {
 	net.Conn
@@ -77,8 +77,8 @@ func standardStreams() (io.ReadWriteCloser, error) {
 	return &pair{Reader: os.NewFile(0, "stdin"), WriteCloser: out, close: func() error { return nil }}, nil
 }
 
-// keepInheritedFiles keeps whatever files an engine has left open in us from
-// the processes we start (compare CVE-2024-21626).
+// keepInheritedFiles closes files that an engine has left open in the guest for the
+// processes that it starts (compare CVE-2024-21626).
 func keepInheritedFiles() {
 	if unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return

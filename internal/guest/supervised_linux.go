@@ -21,13 +21,13 @@ type process struct {
 	stdin  *os.File
 	stdout *os.File
 
-	reaped       bool // guarded by supervisor.mu: pid is no longer ours
+	reaped       bool // guarded by supervisor.mu: the pid may be reused
 	code, signal int  // set before done is closed
 	done         chan struct{}
 }
 
-// forkExec starts a process that inherits the three files and nothing else: all
-// others of ours are close-on-exec. It does not wait for it, the reaper does.
+// forkExec starts a process that inherits these three files only: the guest's others
+// are close-on-exec. The reaper waits for it.
 func forkExec(path string, argv, env []string, stdin, stdout, stderr *os.File) (int, error) {
 	return syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Env:   env,
@@ -36,20 +36,20 @@ func forkExec(path string, argv, env []string, stdin, stdout, stderr *os.File) (
 	})
 }
 
-// finish ends what the process leaves behind.
+// finish ends the processes that the process has left behind.
 func (p *process) finish() {
 	<-p.ready
 	sweep(p.supervisor.markOf(p.id))
 	close(p.done)
 	p.closeStdin()
-	// Whatever still holds the pipe's other end has escaped; copyStdout takes
-	// what is there and does not wait for more.
+	// A process that still holds the pipe's other end has escaped: copyStdout reads
+	// what is in the pipe and does not wait for more.
 	_ = p.stdout.SetReadDeadline(time.Now())
 }
 
 func (p *process) closeStdin() {
 	<-p.ready
-	p.stdin.Close() // also makes a write to it return
+	p.stdin.Close() // also makes a blocked write to it return
 }
 
 // send signals the process's group, unless it has ended.
@@ -61,14 +61,14 @@ func (p *process) send(sig unix.Signal) {
 	}
 	_ = unix.Kill(-p.pid, sig)
 	if sig != unix.SIGKILL {
-		_ = unix.Kill(-p.pid, unix.SIGCONT) // a stopped process cannot heed it
+		_ = unix.Kill(-p.pid, unix.SIGCONT) // a stopped process cannot handle it
 	}
 }
 
 // end is the shutdown of a stdio server (MCP basic/lifecycle, Shutdown) after
 // its input was closed, which the gateway does: grace, SIGTERM, grace, SIGKILL.
-// A listener has no such input: it is sent SIGTERM at once, and gets both graces
-// from there. end does not wait for the end after SIGKILL.
+// A listener has no such input: it is sent SIGTERM at once, and both graces follow. end
+// does not wait after SIGKILL.
 func (p *process) end(grace time.Duration) {
 	alone := []*process{p}
 	if grace > 0 {
@@ -89,8 +89,8 @@ func (p *process) end(grace time.Duration) {
 	p.send(unix.SIGKILL)
 }
 
-// copyStdout passes the process's output on until the process has closed it, or
-// has ended and everything it wrote has been read, or w fails.
+// copyStdout copies the process's output to w until the process has closed it, or has
+// ended and its output has been read, or w fails.
 func (p *process) copyStdout(w io.Writer) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -108,7 +108,7 @@ func (p *process) copyStdout(w io.Writer) {
 	}
 }
 
-// drainStdout passes on what is in the pipe, without waiting for more.
+// drainStdout copies what is in the pipe to w without waiting for more.
 func (p *process) drainStdout(w io.Writer, buf []byte) {
 	if p.stdout.SetReadDeadline(time.Time{}) != nil {
 		return

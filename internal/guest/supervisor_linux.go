@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepEnded is how many processes back the guest can still say how one ended.
+// keepEnded is how many of the last processes' exit states are kept.
 const keepEnded = 1024
 
-// supervisor starts processes and is the only one who waits for children.
+// supervisor starts processes. It is the only waiter for children of the guest.
 type supervisor struct {
 	stderr *os.File
 	env    []string
-	// mark is what the environment of everything we start carries, before the
-	// process's number.
+	// mark is in the environment of every process that the guest starts, followed by
+	// the process's number.
 	mark string
 
-	// mu is held over a fork until the child is known, and over a wait until
-	// its status is noted: no status comes for a process that is not known.
+	// mu is held from a fork until the child is registered, and over a wait until the
+	// status is stored: no status is received for a process that is not registered.
 	mu     sync.Mutex
 	ending bool
 	lastID int64
@@ -43,8 +43,8 @@ func newSupervisor(stderr *os.File) *supervisor {
 	}
 }
 
-// start runs argv in a session of its own. See request.Listens. Where give is not
-// nil, the pipes are given away.
+// start runs argv in a session of its own. For listens see request. If give is not nil,
+// it receives the pipes, and the guest's copies are closed.
 func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout *os.File) error) (*process, error) {
 	path, err := lookPath(argv[0], s.env)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout 
 		return nil, err
 	}
 	p.stdin, p.stdout = stdin, stdout
-	defer close(p.ready) // nobody closes them before
+	defer close(p.ready) // they are not closed before
 	if give == nil {
 		return p, nil
 	}
@@ -103,8 +103,8 @@ func (s *supervisor) fork(path string, argv []string, listens bool, stdin, stdou
 
 func (s *supervisor) markOf(id int64) string { return s.mark + strconv.FormatInt(id, 10) }
 
-// find returns the process with that number, nil when there was none or it
-// ended long ago.
+// find returns the process with that number, nil if there was none or it ended long
+// ago (keepEnded).
 func (s *supervisor) find(id int64) *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,14 +159,14 @@ func (s *supervisor) reapOne() bool {
 	if p.id <= s.lastID-keepEnded {
 		s.forget(p.id)
 	}
-	// What is left of its group cannot have given the number away: the kernel
-	// does not reuse one that a group still has.
+	// The kernel does not reuse a number that a process group still has, so this
+	// signal reaches the rest of its group only.
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	go p.finish()
 	return true
 }
 
-// end ends every process, the polite steps first, and everything they started.
+// end ends every process and all that they started, by increasingly harsh steps.
 func (s *supervisor) end(grace, afterTerm time.Duration) {
 	s.mu.Lock()
 	s.ending = true
@@ -186,7 +186,7 @@ func (s *supervisor) end(grace, afterTerm time.Duration) {
 		return
 	}
 	for _, p := range all {
-		if !p.listens { // to many servers a second one means: at once
+		if !p.listens { // many servers exit at once on a second SIGTERM
 			p.send(unix.SIGTERM)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// sweepRounds bounds how often a sweep looks again for what was started while
-	// it looked.
+	// sweepRounds bounds how often a sweep repeats, to find processes that were
+	// started meanwhile.
 	sweepRounds = 16
-	// execWait is what a process gets to finish an execve, in each of as many
-	// looks as there are rounds: until then its environment cannot be read.
+	// execWait is the pause before a sweep repeats because a process was inside
+	// execve(2), where its environment cannot be read.
 	execWait = 3 * time.Millisecond
 )
 
@@ -35,12 +35,12 @@ func sweep(mark string) {
 	}
 }
 
-// sweepOnce reports whether it found something to kill, and whether there was a
-// process that did not show its whole environment yet.
+// sweepOnce kills the processes with mark that it finds. It reports whether there was
+// one, and whether a process's environment could not be read in whole yet.
 func sweepOnce(mark string) (killed, hidden bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return false, false // a container without /proc: its end sweeps
+		return false, false // a container without /proc: they end with it
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
@@ -68,9 +68,10 @@ func sweepOnce(mark string) (killed, hidden bool) {
 	return killed, hidden
 }
 
-// environment reads what a process was started with. It is not whole where there is
-// none, and where the process became another program between two reads: the file is
-// of the memory that the process had when it was opened, and ends when that is gone.
+// environment reads the environment that a process was started with. It is not whole if
+// it is empty, or if the process executed another program between two reads: the file
+// shows the memory that the process had when the file was opened, and ends when that
+// memory is gone.
 func environment(f *os.File) (env []byte, whole bool) {
 	env, err := io.ReadAll(f)
 	if err != nil {
@@ -83,9 +84,8 @@ func environment(f *os.File) (env []byte, whole bool) {
 // kernelThread is PF_KTHREAD of the flags in /proc/PID/stat.
 const kernelThread = 0x00200000
 
-// mayGetEnvironment: a process in the middle of execve(2) has an empty environment
-// for as long as its new memory is being set up. Zombies and kernel threads never
-// have one.
+// mayGetEnvironment reports whether a process without an environment may be inside
+// execve(2), which sets up its new memory. Zombies and kernel threads never have one.
 func mayGetEnvironment(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

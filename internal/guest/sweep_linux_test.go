@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// A process that is just becoming another program does not show its environment, or
-// not all of one that takes several reads, and is not to be missed for that: this one
-// does it all the time.
-func TestSweepOfWhatIsExecuting(t *testing.T) {
+// The environment of a process inside execve(2) cannot be read, or not in whole if it
+// takes several reads. A sweep must find such a process, too: this one executes itself
+// all the time.
+func TestSweep_ProcessInsideExec(t *testing.T) {
 	const mark = "THV_SWEEP_TEST=here"
 	for range 20 {
 		cmd := exec.Command("sh", "-c", `echo 'exec sh "$0"' > "$0"; exec sh "$0"`, t.TempDir()+"/again")
@@ -30,7 +30,7 @@ func TestSweepOfWhatIsExecuting(t *testing.T) {
 	}
 }
 
-func TestAnEnvironmentIsNotWholeOnceItsProcessIsAnotherProgram(t *testing.T) {
+func TestEnvironment_NotWholeAfterExec(t *testing.T) {
 	t.Parallel()
 	const mark = "THV_SWEEP_TEST=read"
 	cmd := exec.Command("sh", "-c", "read word; exec sleep 1000")
@@ -70,6 +70,6 @@ func TestAnEnvironmentIsNotWholeOnceItsProcessIsAnotherProgram(t *testing.T) {
 		return err == nil && string(name) == "sleep\n"
 	})
 	if env, whole := again(); whole {
-		t.Errorf("what was read of the program before is whole: %d bytes", len(env))
+		t.Errorf("the environment of the earlier program counts as whole: %d bytes", len(env))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a stream can be for.
+// The operations of a request.
 const (
 	opSpawn = "spawn"
 	opWait  = "wait"
@@ -23,7 +23,7 @@ const (
 	// maxLine bounds a request and a response, in bytes. A command line may be
 	// long: Linux allows 2 MiB of arguments and environment together.
 	maxLine = 1 << 20
-	// maxGrace bounds what a kill may ask for.
+	// maxGrace bounds the grace of a kill.
 	maxGrace = time.Minute
 )
 
@@ -32,31 +32,31 @@ type request struct {
 	Op string `json:"op"`
 	// Argv is the command line of a spawn.
 	Argv []string `json:"argv,omitempty"`
-	// Listens says of a spawn that clients reach the process at a port: the end
-	// of its input means nothing to it, and SIGTERM asks it to end.
+	// Listens marks the process of a spawn as one that clients reach at a port: it
+	// ends on SIGTERM and not at the end of its input.
 	Listens bool `json:"listens,omitempty"`
-	// Process is what wait and kill are about: the number spawn answered.
+	// Process is the process of a wait or kill: the number in the response to spawn.
 	Process int64 `json:"process,omitempty"`
-	// GraceMillis is what a kill gives the process to end by itself, and again
-	// after SIGTERM. 0 kills at once.
+	// GraceMillis is the time that a kill leaves the process to end by itself, and
+	// again after SIGTERM, in milliseconds. 0 kills at once.
 	GraceMillis int64 `json:"graceMs,omitempty"`
 	// Address is the host:port of a dial.
 	Address string `json:"address,omitempty"`
-	// Ticket asks that what is opened be handed over, under this number; 0: that
-	// the stream carry it.
+	// Ticket is the number under which the opened files are to be handed over. With
+	// 0 the stream carries their data.
 	Ticket uint64 `json:"ticket,omitempty"`
 }
 
-// response is the guest's answer to a request.
+// response is the guest's response to a request.
 type response struct {
-	// Error is a sentence for a person; then nothing else is set.
+	// Error is a message for users. If it is set, nothing else is.
 	Error string `json:"error,omitempty"`
 	// Process is the number of a spawned process, never used twice.
 	Process int64 `json:"process,omitempty"`
-	// Code is the exit status, and Signal what killed the process, if anything.
+	// Code is the exit status. Signal is the signal that killed the process, or 0.
 	Code   int `json:"code,omitempty"`
 	Signal int `json:"signal,omitempty"`
-	// Ports are what is asked for with ports.
+	// Ports is the response to ports.
 	Ports []int `json:"ports,omitempty"`
 }
 
@@ -100,8 +100,8 @@ func (r *request) validate() error {
 	return nil
 }
 
-// how is the error that Process.Wait returns for a process that ended.
-func (r *response) how() error {
+// exitError is the error that Process.Wait returns for a process that has ended.
+func (r *response) exitError() error {
 	switch {
 	case r.Error != "":
 		return errors.New(r.Error)
@@ -126,8 +126,8 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// readLine reads up to the line break and not a byte further: what follows
-// belongs to somebody else. The line is returned without its break.
+// readLine reads up to the line break and not a byte further: what follows is data of
+// the stream. It returns the line without the break.
 func readLine(r io.Reader) ([]byte, error) {
 	var line []byte
 	var b [1]byte

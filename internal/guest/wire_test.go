@@ -24,14 +24,14 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted means the same when it is written again.
+		// An accepted request is parsed to the same after it is encoded.
 		again, err := json.Marshal(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		second, err := parseRequest(again)
 		if err != nil {
-			t.Fatalf("%s was accepted and is refused as %s: %v", line, again, err)
+			t.Fatalf("%s was accepted and is rejected as %s: %v", line, again, err)
 		}
 		if diff := cmp.Diff(req, second); diff != "" {
 			t.Error(diff)
@@ -39,7 +39,7 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-func TestReadLineLeavesTheRest(t *testing.T) {
+func TestReadLine_LeavesRest(t *testing.T) {
 	r := strings.NewReader("one\n\ntwo")
 	for _, want := range []string{"one", ""} {
 		line, err := readLine(r)
@@ -51,7 +51,7 @@ func TestReadLineLeavesTheRest(t *testing.T) {
 		t.Errorf("%d bytes are left, want 3", r.Len())
 	}
 	if _, err := readLine(r); err == nil {
-		t.Error("a line that the end cut off was taken for one")
+		t.Error("a line without a break was accepted")
 	}
 	if _, err := readLine(bytes.NewReader(make([]byte, maxLine+1))); err == nil || !strings.Contains(err.Error(), "longer") {
 		t.Errorf("a line too long: %v", err)

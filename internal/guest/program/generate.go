@@ -54,7 +54,7 @@ func build(arch string) error {
 	}
 	target := filepath.Join("bin", "thv-guest-linux-"+arch+".gz")
 	if old, err := os.ReadFile(target); err == nil && bytes.Equal(old, packed.Bytes()) {
-		return nil // leaves the build cache of everything above as it is
+		return nil // what embeds it need not be built again
 	}
 	fmt.Fprintf(os.Stderr, "%s: %d bytes, %d packed\n", target, len(program), packed.Len())
 	return os.WriteFile(target, packed.Bytes(), 0o644)

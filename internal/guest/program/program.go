@@ -1,6 +1,6 @@
-// Package program carries the guest's program, built for the architectures
-// containers run on, inside thv itself: nothing has to be fetched, and the
-// guest always fits the thv that talks to it.
+// Package program embeds the guest's program, built for the architectures that
+// containers run on, in thv itself: nothing has to be downloaded, and guest and thv
+// always have the same version.
 //
 // The programs in bin are made by `go generate` (`make build` does it) and are
 // not committed.
@@ -24,12 +24,12 @@ import (
 
 //go:generate go run generate.go
 
-// built holds bin; its README.md is there when nothing was generated.
+// built holds bin; before `go generate` it has a README.md only.
 //
 //go:embed bin
 var built embed.FS
 
-// maxProgram bounds what is unpacked, in bytes: ours is below 4 MB.
+// maxProgram bounds the unpacked program, in bytes. It is below 4 MB.
 const maxProgram = 64 << 20
 
 // For returns the guest's program for linux/arch, arch in GOARCH form.
@@ -52,7 +52,8 @@ func For(arch string) ([]byte, error) {
 	return program, nil
 }
 
-// missing says whether the build or the architecture is at fault.
+// missing is the error for an architecture without a program: either nothing was
+// generated, or there is none for it.
 func missing(arch string) error {
 	names, err := fs.Glob(built, "bin/*.gz")
 	if err != nil || len(names) == 0 {
@@ -65,8 +66,8 @@ func missing(arch string) error {
 	return fmt.Errorf("the image is for linux/%s, and this thv has a container guest only for %s", arch, strings.Join(names, " and "))
 }
 
-// Tar is the guest's program as a tar stream to unpack at the root of a
-// container: it lands at [guest.Path], owned by root.
+// Tar returns the guest's program as a tar stream to unpack at the root of a container:
+// at [guest.Path], owned by root.
 func Tar(arch string) (io.Reader, error) {
 	program, err := For(arch)
 	if err != nil {

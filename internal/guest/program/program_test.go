@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// generated tells whether `go generate` has run; both cases must behave.
+// generated reports whether `go generate` has run; the tests cover both cases.
 func generated(t *testing.T) bool {
 	t.Helper()
 	names, err := fs.Glob(built, "bin/*.gz")
@@ -22,7 +22,7 @@ func generated(t *testing.T) bool {
 	return len(names) > 0
 }
 
-func TestForIsAProgramOfThatArchitecture(t *testing.T) {
+func TestFor(t *testing.T) {
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		t.Run(arch, func(t *testing.T) {
 			got, err := For(arch)
@@ -54,19 +54,19 @@ func TestForIsAProgramOfThatArchitecture(t *testing.T) {
 	}
 }
 
-func TestForAnArchitectureWithoutGuest(t *testing.T) {
+func TestFor_UnknownArchitecture(t *testing.T) {
 	for _, arch := range []string{"riscv64", "", "../amd64", "amd64.gz/x"} {
 		_, err := For(arch)
 		if err == nil {
 			t.Fatalf("there is a guest for %q", arch)
 		}
 		if generated(t) && !strings.Contains(err.Error(), "amd64 and arm64") {
-			t.Errorf("%q: the error does not say which there are: %v", arch, err)
+			t.Errorf("%q: the error does not list the architectures: %v", arch, err)
 		}
 	}
 }
 
-func TestTarPutsTheGuestInItsPlace(t *testing.T) {
+func TestTar(t *testing.T) {
 	r, err := Tar("amd64")
 	if !generated(t) {
 		if err == nil {

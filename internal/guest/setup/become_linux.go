@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// become makes this thread the user's, and leaves it and what it executes without
-// any capability, and without a way to one: the bounding set is empty
-// (capabilities(7)).
+// become changes this thread's user and removes its capabilities, also for what it
+// executes: the bounding set is empty, so none can be gained (capabilities(7)).
 func become(who *identity) error {
-	// The server's standard error is a pipe of root's. An engine gives it to the
-	// user, who may want to open /dev/stderr; not every file can be given.
+	// The server's standard error is a pipe that root owns. Engines change its owner
+	// to the user, for programs that open /dev/stderr. That fails for some files.
 	for fd := range 3 {
 		_ = unix.Fchown(fd, who.uid, -1)
 	}
-	// The groups and the bounding set first: the user may change neither.
+	// The groups and the bounding set come first: the user may not change them.
 	if err := unix.Setgroups(who.groups); err != nil {
 		return fmt.Errorf("set its groups: %w", err)
 	}
@@ -32,7 +31,7 @@ func become(who *identity) error {
 	if err := syscall.Setresuid(who.uid, who.uid, who.uid); err != nil {
 		return fmt.Errorf("set its number %d: %w", who.uid, err)
 	}
-	// Root keeps what it has when it becomes root.
+	// If the user is root too, setresuid keeps the capabilities.
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData // of 32 capabilities each
 	if err := unix.Capset(&header, &none[0]); err != nil {
@@ -45,7 +44,7 @@ func emptyBoundingSet() error {
 	for capability := uintptr(0); ; capability++ {
 		there, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, capability, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && capability > 0 {
-			return nil // the kernel knows no more of them
+			return nil // the last one has been dropped
 		}
 		if err == nil && there != 0 {
 			err = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -56,8 +55,8 @@ func emptyBoundingSet() error {
 	}
 }
 
-// privileged is an error when this thread has anything left that the server must
-// not have. It asks the kernel and not our own steps.
+// privileged returns an error if this thread has a capability left, according to the
+// kernel.
 func privileged() error {
 	status, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
@@ -70,7 +69,7 @@ func privileged() error {
 		}
 		value, _, _ := bytes.Cut(rest, []byte("\n"))
 		if !found || len(bytes.Trim(value, " \t0")) > 0 {
-			return fmt.Errorf("the kernel still says %s %s", field, bytes.TrimSpace(value))
+			return fmt.Errorf("the kernel reports %s %s", field, bytes.TrimSpace(value))
 		}
 	}
 	return nil

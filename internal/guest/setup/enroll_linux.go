@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enroll gives who a name in /etc/passwd when its number has none there: programs
-// look themselves up, and some (ssh, git, what runs on Node.js) do not go on without.
-// It changes nothing but that file in the container's own layer: it follows no link
-// and crosses into nothing that is mounted, which would be the person's file. That it
-// cannot be done is for those programs to say.
+// enroll adds an entry to /etc/passwd if the user's number has none: some programs (ssh,
+// git, programs on Node.js) look up their user and fail without. It changes only that
+// file in the container's own layer: it follows no link and enters no mount, which would
+// be the user's own file on the host.
 func enroll(root, home string, who *identity) error {
 	listed := false
 	err := entries(os.DirFS(root), "etc/passwd", 3, func(entry []string) bool {
@@ -29,7 +28,7 @@ func enroll(root, home string, who *identity) error {
 	}
 	defer unix.Close(dir)
 	fd, err := unix.Openat2(dir, "etc/passwd", &unix.OpenHow{
-		Flags:   unix.O_RDWR | unix.O_APPEND | unix.O_NONBLOCK | unix.O_CLOEXEC, // a pipe is not waited for
+		Flags:   unix.O_RDWR | unix.O_APPEND | unix.O_NONBLOCK | unix.O_CLOEXEC, // O_NONBLOCK: the open of a pipe would block
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	})
 	if err != nil {
@@ -41,8 +40,8 @@ func enroll(root, home string, who *identity) error {
 	switch {
 	case err != nil:
 		return err
-	case !info.Mode().IsRegular() || info.Size() > maxAccounts: // beyond that, entries has not looked
-		return fmt.Errorf("%s is no file that can be added to", file.Name())
+	case !info.Mode().IsRegular() || info.Size() > maxAccounts: // entries has read up to there
+		return fmt.Errorf("%s is not a regular file, or too large", file.Name())
 	}
 	if home == "" || strings.ContainsAny(home, ":\n\x00") {
 		home = "/" // passwd(5) cannot hold it

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// container is a root directory with this /etc/passwd.
+// passwdAt makes a root directory with this /etc/passwd.
 func passwdAt(t *testing.T, text string) (root, file string) {
 	t.Helper()
 	root = t.TempDir()
@@ -23,17 +23,17 @@ func passwdAt(t *testing.T, text string) (root, file string) {
 	return root, file
 }
 
-// os.userInfo() of Node.js, git and ssh ask getpwuid(3).
-func TestANumberWithoutANameGetsOne(t *testing.T) {
+// Node.js (os.userInfo), git and ssh call getpwuid(3).
+func TestEnroll(t *testing.T) {
 	const added = "app:x:4242:4243:app:/app:/bin/sh\n"
 	for name, tt := range map[string]struct{ before, home, want string }{
-		"the image has users":           {passwd, "/app", passwd + added},
-		"the last line does not end":    {strings.TrimSuffix(passwd, "\n"), "/app", passwd + added},
-		"the image has no user":         {"", "/app", added},
-		"the number is there":           {"some:x:4242:1::/:/bin/sh\n", "/app", "some:x:4242:1::/:/bin/sh\n"},
-		"a user is named as the number": {"4242:x:7:7::/:/bin/sh\n", "/app", "4242:x:7:7::/:/bin/sh\n" + added},
-		"a home that passwd cannot say": {"", "/a:0:0", strings.Replace(added, ":/app:", ":/:", 1)},
-		"a home of two lines":           {"", "/a\nroot::0", strings.Replace(added, ":/app:", ":/:", 1)},
+		"the image has users":            {passwd, "/app", passwd + added},
+		"the last line does not end":     {strings.TrimSuffix(passwd, "\n"), "/app", passwd + added},
+		"the image has no user":          {"", "/app", added},
+		"the number is there":            {"some:x:4242:1::/:/bin/sh\n", "/app", "some:x:4242:1::/:/bin/sh\n"},
+		"a user is named as the number":  {"4242:x:7:7::/:/bin/sh\n", "/app", "4242:x:7:7::/:/bin/sh\n" + added},
+		"a home that passwd cannot hold": {"", "/a:0:0", strings.Replace(added, ":/app:", ":/:", 1)},
+		"a home of two lines":            {"", "/a\nroot::0", strings.Replace(added, ":/app:", ":/:", 1)},
 	} {
 		root, file := passwdAt(t, tt.before)
 		for range 2 { // the second time it is there
@@ -50,8 +50,8 @@ func TestANumberWithoutANameGetsOne(t *testing.T) {
 	}
 }
 
-// The file may be an image's trap, or somebody else's.
-func TestOnlyAFileOfTheContainersOwnIsAddedTo(t *testing.T) {
+// The file may be prepared by a hostile image, or be a file of the host.
+func TestEnroll_OnlyRegularFilesOfContainer(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("kept\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,13 +1,12 @@
-// Package setup makes a container ready before anything of its image runs. The
-// engine has started the guest as root with a few capabilities, which the server
-// is not to have (see SetUp in package container). With them it shuts the
-// container's network (package guest/shut) and becomes the image's user; then it
-// starts itself anew without any of them. From inside, the container is then what
-// it would be had the engine started it as that user with no capabilities at all;
-// only that a user who is a mere number has a name.
+// Package setup prepares a container before any program of its image runs. The engine
+// has started the guest as root with a few capabilities, which the server must not have
+// (see SetUp in package container). The guest uses them to close the container's network
+// (package guest/shut) and to become the image's user, and then executes itself without
+// them. The container is then as if the engine had started it as that user without
+// capabilities, except that a user without a name in /etc/passwd has been given one.
 //
-// Nothing of the image runs meanwhile, but its files are read (/etc/passwd and
-// /etc/group), and what they say is not believed beyond who the user is.
+// The image's /etc/passwd and /etc/group are read. They are hostile input: they decide
+// the user's number, groups and home directory, and nothing else.
 package setup
 
 import (
@@ -22,13 +21,13 @@ import (
 	"github.com/toolhaven/toolhaven/internal/guest/shut"
 )
 
-// Run sets up the container and starts the program anew, with argv, as the image's
-// user and without privileges. It returns only when it fails, and then nothing may
-// be started. That the network cannot be shut is no such failure: it is said on
-// standard error, and who can reach the server is found out from outside.
+// Run sets up the container and executes the guest again, with argv, as the image's user
+// and without privileges. It returns only on failure; then the caller must start nothing.
+// A network that cannot be closed is not such a failure: it is reported on standard
+// error, and the owner checks from outside whether the server can be reached.
 func Run(s *guest.SetUp, argv []string) error {
 	if s.Alone {
-		// There is no way in.
+		// It cannot be reached.
 	} else if err := shut.Install(s.Open); err != nil {
 		fmt.Fprintf(os.Stderr, "thv-guest: the container's network cannot be closed to programs of the machine: %v\n", err)
 	}
@@ -41,8 +40,8 @@ func Run(s *guest.SetUp, argv []string) error {
 		home = who.home
 		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "HOME=") }), "HOME="+who.home)
 	}
-	_ = enroll("/", home, who) // a server that needs no name runs without
-	// Privileges belong to threads; the others end when this one executes.
+	_ = enroll("/", home, who) // most servers run without an entry
+	// Privileges are those of a thread; the other threads end when this one executes.
 	runtime.LockOSThread()
 	if err := become(who); err != nil {
 		return fmt.Errorf("become the image's user %q without privileges: %w", s.User, err)

@@ -19,17 +19,16 @@ type identity struct {
 }
 
 const (
-	maxID       = 1<<31 - 1 // as engines have it
+	maxID       = 1<<31 - 1 // as in engines
 	maxAccounts = 4 << 20   // bytes read of /etc/passwd and of /etc/group
 	maxLine     = 64 << 10
 	maxGroups   = 1 << 10
 )
 
-// lookup finds out who an image's USER is, as engines do (OCI image-spec,
-// config.md, User): "user", "uid", "user:group", "uid:gid", "uid:group" or
+// lookup resolves an image's USER as engines do (OCI image-spec, config.md, User): "user", "uid", "user:group", "uid:gid", "uid:group" or
 // "user:gid"; "" is user 0. A number needs no entry in /etc/passwd or /etc/group;
-// without a group, it is the entry's, or 0. Without a group, too, the user is in
-// every group that lists it.
+// without a group, the group is the entry's, or 0, and the user is also in every group
+// that lists it.
 func lookup(root fs.FS, spec string) (*identity, error) {
 	name, group, _ := strings.Cut(spec, ":")
 	if name == "" {
@@ -58,8 +57,8 @@ func lookup(root fs.FS, spec string) (*identity, error) {
 	} else {
 		who.gid, err = groupID(root, group)
 	}
-	// Its own group among the others, or what a group must not read, its member
-	// might (CVE-2022-36109).
+	// The own group is among the supplementary ones: otherwise a file that denies
+	// access to the group grants it to the member (CVE-2022-36109).
 	who.groups = append([]int{who.gid}, who.groups...)
 	return who, err
 }
@@ -79,7 +78,7 @@ func groupID(root fs.FS, group string) (int, error) {
 	return gid, nil
 }
 
-// id is -1 for what is no number of a user or group.
+// id parses the number of a user or group; -1 if it is none.
 func id(text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
@@ -88,8 +87,8 @@ func id(text string) int {
 	return int(n)
 }
 
-// find returns the fields of the first line of an account file that has that name,
-// or that number; nil when there is none, or no file.
+// find returns the fields of the first line of an account file with that name or
+// number; nil if there is none, or no file.
 func find(root fs.FS, file, wanted string, fields int) ([]string, error) {
 	var found []string
 	number := id(wanted)
@@ -113,10 +112,10 @@ func groupsOf(root fs.FS, user string) ([]int, error) {
 	return groups, err
 }
 
-// entries calls yield with each line of an account file (passwd(5), group(5)) that
-// has so many fields, until it returns false. An image may have no such file.
+// entries calls yield with each line of an account file (passwd(5), group(5)) with at
+// least that many fields, until yield returns false. A missing file has no lines.
 func entries(root fs.FS, file string, fields int, yield func([]string) bool) error {
-	// Not opened unless it is a file: opening a pipe would wait for ever.
+	// Only a regular file is opened: the open of a pipe would block.
 	info, err := fs.Stat(root, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -34,7 +34,7 @@ func accounts() fs.FS {
 }
 
 // OCI image-spec, config.md, User, as Docker and Podman read it.
-func TestAnImagesUserIsWhoTheEngineWouldTake(t *testing.T) {
+func TestLookup(t *testing.T) {
 	for spec, want := range map[string]identity{
 		"":             {uid: 0, gid: 0, groups: []int{0}, home: "/root"},
 		"root":         {uid: 0, gid: 0, groups: []int{0}, home: "/root"},
@@ -66,7 +66,7 @@ func TestAnImagesUserIsWhoTheEngineWouldTake(t *testing.T) {
 	}
 }
 
-func TestAnImageWithoutAccountsHasNumbers(t *testing.T) {
+func TestLookup_ImageWithoutAccounts(t *testing.T) {
 	got, err := lookup(fstest.MapFS{}, "10001:10002")
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func TestAnImageWithoutAccountsHasNumbers(t *testing.T) {
 	}
 }
 
-// In doubt nobody is not somebody: above all not root.
-func TestWhoIsNotThereIsAnError(t *testing.T) {
+// In doubt the lookup fails: above all the user does not become root.
+func TestLookup_UnknownUsers(t *testing.T) {
 	for _, spec := range []string{
 		"nobody", "nobody:node", "node:nobody", "broken", "negative", "huge", "-1", "-1:-1", "0x3e8", "1e3", "4294967296", "2147483648",
 		"node:-1", "node:4294967296", "node:broken", " node", "no de", "node\n", "+",
@@ -88,7 +88,7 @@ func TestWhoIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestAccountFilesOfHostileImages(t *testing.T) {
+func TestLookup_HostileAccountFiles(t *testing.T) {
 	long := strings.Repeat("x", 2*maxLine)
 	for name, root := range map[string]fstest.MapFS{
 		"passwd is a directory":      {"etc/passwd/x": {}},

@@ -1,12 +1,11 @@
 // Package shut closes a container's network to callers from outside.
 //
-// A server that listens on all addresses of its container can be reached there
-// by every program of the host, around the gateway. The gateway itself comes in
-// by the guest's line, from inside, and needs no such way. So, before anything of
-// the image runs, the guest sets a packet filter in the container's own network
-// namespace, and gives up what it takes to set one (package guest/setup). The host's filters are not touched. The server's processes have no
-// capability with which they could take it away again, and it is gone with the
-// container.
+// A server that listens on all addresses of its container can be reached there by every
+// program of the host, without the gateway. The gateway connects from inside, over the
+// guest's line. So, before a program of the image runs, the guest sets a packet filter in
+// the container's own network namespace and gives up the capability for it (package
+// guest/setup). The host's filters are not changed. The server's processes cannot remove
+// the filter; it ends with the container.
 //
 // This is the only package that imports the netlink library.
 package shut
@@ -21,21 +20,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tableName is the nftables table that holds our rules.
+// tableName is the nftables table with the rules.
 const tableName = "thv"
 
-// Install shuts the network namespace it runs in: from then on, what comes in by
-// any interface but the loopback one opens no TCP connection, except to the open
-// ports, and is no UDP datagram that nobody in here asked for. Who tries is
-// refused at once.
+// Install closes the network namespace it runs in. Through every interface but loopback,
+// TCP connections are then accepted at the open ports only, and UDP datagrams only as
+// answers to datagrams from inside. Others are rejected at once.
 //
-// Everything that the container itself begins goes on working: only the segment
-// that opens a TCP connection is looked at (SYN without ACK, RFC 9293 section
-// 3.5), and a datagram that answers one of ours is known to the kernel's
-// connection tracking. Repeating Install replaces the rules.
+// Connections from inside are not affected: the filter examines the segment that opens a
+// TCP connection (SYN without ACK, RFC 9293 section 3.5), and the kernel's connection
+// tracking recognizes a datagram that answers another. A second Install replaces the
+// rules.
 //
-// Refusing and connection tracking are parts of nftables that a kernel may lack;
-// without them TCP connections are dropped, and UDP is left alone.
+// A kernel may lack rejecting and connection tracking, which are parts of nftables.
+// Without them, TCP connections are dropped and UDP is not filtered.
 func Install(open []uint16) error {
 	if err := install(rules(open)); err == nil {
 		return nil
@@ -46,15 +44,15 @@ func Install(open []uint16) error {
 	return nil
 }
 
-// install replaces the table in one transaction: all of it is there, or none.
+// install replaces the table in one transaction.
 func install(rules [][]expr.Any) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return err
 	}
 	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyINet}
-	// A table that is not there cannot be deleted, and one that is there can be
-	// added again.
+	// Deleting a missing table fails and adding an existing one does not, so it is
+	// added before it is deleted.
 	conn.AddTable(table)
 	conn.DelTable(table)
 	conn.AddTable(table)
@@ -69,7 +67,7 @@ func install(rules [][]expr.Any) error {
 	return conn.Flush()
 }
 
-// rules is everything we want: what nft(8) would write as
+// rules are the complete rules, in the syntax of nft(8):
 //
 //	iifname lo accept
 //	tcp dport 8080 accept                              # for each open port
@@ -82,7 +80,7 @@ func rules(open []uint16) [][]expr.Any {
 	})
 }
 
-// plainRules is what the smallest of kernels can do.
+// plainRules are the rules for a kernel without rejecting and connection tracking.
 func plainRules(open []uint16) [][]expr.Any {
 	return append(accepted(open), append(opening(), &expr.Verdict{Kind: expr.VerdictDrop}))
 }
@@ -120,7 +118,7 @@ func opening() []expr.Any {
 	)
 }
 
-// newDatagram matches a UDP datagram that answers none of ours.
+// newDatagram matches a UDP datagram that is not an answer to one from inside.
 func newDatagram() []expr.Any {
 	return append(protocol(unix.IPPROTO_UDP),
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},

@@ -33,10 +33,10 @@ const (
 	udpPort  = 8082
 )
 
-// TestInANamespace runs this program again, there.
-func TestInANamespace(t *testing.T) {
+// TestInstall runs this test again in a new network namespace.
+func TestInstall(t *testing.T) {
 	if os.Getenv("THV_TEST_NAMESPACE") == "" {
-		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestInANamespace$", "-test.v")
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestInstall$", "-test.v")
 		cmd.Env = append(os.Environ(), "THV_TEST_NAMESPACE=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		if os.Geteuid() != 0 {
@@ -64,9 +64,9 @@ func TestInANamespace(t *testing.T) {
 	}
 	defer datagrams.Close()
 
-	// What the test itself can see, when nothing is shut.
+	// Without the filter, so that the test can fail.
 	w.want(t, "a connection, when nothing is shut", w.segment(shutPort, synBit), synBit|ackBit)
-	w.heard(t, datagrams, true)
+	w.unsolicited(t, datagrams, true)
 
 	for range 2 { // the second replaces the first
 		if err := Install([]uint16{openPort}); err != nil {
@@ -79,7 +79,7 @@ func TestInANamespace(t *testing.T) {
 	// A receiver takes these for an opening as well (RFC 9293 section 3.10.7.2).
 	w.want(t, "one with data to push", w.segment(shutPort, synBit|0x08), rst|ackBit)
 	w.want(t, "one with explicit congestion notification", w.segment(shutPort, synBit|0xc0), rst|ackBit)
-	w.heard(t, datagrams, false)
+	w.unsolicited(t, datagrams, false)
 	w.outgoing(t)
 	w.loopback(t)
 
@@ -150,13 +150,14 @@ func (w *wire) segment(port uint16, flags byte) []byte {
 	return tcp(w.port, port, 1000, 0, flags)
 }
 
-// silence stands for no answer.
+// silence means no answer.
 const silence = 0xff
 
 const (
-	// patience bounds waits for what must come.
+	// patience bounds the wait for an expected packet.
 	patience = time.Minute
-	// atOnce is for what must not: what is not dropped comes at once.
+	// atOnce is the wait for a packet that must not arrive: without the filter it
+	// arrives at once.
 	atOnce = 500 * time.Millisecond
 )
 
@@ -179,11 +180,11 @@ func (w *wire) want(t *testing.T, what string, segment []byte, flags byte) {
 	}
 }
 
-// heard sends a datagram that nobody asked for.
-func (w *wire) heard(t *testing.T, at net.PacketConn, want bool) {
+// unsolicited sends a datagram that is not an answer, and checks whether it arrives.
+func (w *wire) unsolicited(t *testing.T, at net.PacketConn, want bool) {
 	t.Helper()
-	for range 2 { // the first is no excuse for the second
-		w.send(t, udp(5353, udpPort, "unasked"))
+	for range 2 { // the first must not open the way for the second
+		w.send(t, udp(5353, udpPort, "unsolicited"))
 		within := patience
 		if !want {
 			within = atOnce
@@ -191,12 +192,12 @@ func (w *wire) heard(t *testing.T, at net.PacketConn, want bool) {
 		at.SetReadDeadline(time.Now().Add(within))
 		_, _, err := at.ReadFrom(make([]byte, 100))
 		if got := err == nil; got != want {
-			t.Errorf("a datagram from outside was heard: %t, want %t (%v)", got, want, err)
+			t.Errorf("a datagram from outside was received: %t, want %t (%v)", got, want, err)
 		}
 	}
 }
 
-// outgoing is what the container begins: a connection, and a question by datagram.
+// outgoing checks connections and datagrams that begin in the container.
 func (w *wire) outgoing(t *testing.T) {
 	t.Helper()
 	connected := make(chan error, 1)
@@ -209,7 +210,7 @@ func (w *wire) outgoing(t *testing.T) {
 	}()
 	syn := w.receive(t, unix.IPPROTO_TCP, patience, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 443 })
 	if syn == nil {
-		t.Fatal("nobody calls")
+		t.Fatal("no connection request arrived")
 	}
 	w.send(t, tcp(443, binary.BigEndian.Uint16(syn[20:]), 1, binary.BigEndian.Uint32(syn[24:])+1, synBit|ackBit))
 	if err := <-connected; err != nil {
@@ -226,7 +227,7 @@ func (w *wire) outgoing(t *testing.T) {
 	}
 	question := w.receive(t, unix.IPPROTO_UDP, patience, func(p []byte) bool { return binary.BigEndian.Uint16(p[22:]) == 53 })
 	if question == nil {
-		t.Fatal("nobody asks")
+		t.Fatal("no datagram arrived")
 	}
 	w.send(t, udp(53, binary.BigEndian.Uint16(question[20:]), "answer"))
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -236,7 +237,7 @@ func (w *wire) outgoing(t *testing.T) {
 	}
 }
 
-// loopback is what happens inside: also at the container's own address.
+// loopback checks connections inside, also to the container's own address.
 func (w *wire) loopback(t *testing.T) {
 	t.Helper()
 	for _, host := range []string{"127.0.0.1", inside.String(), "::1"} {
@@ -256,7 +257,7 @@ func (w *wire) send(t *testing.T, packet []byte) {
 	}
 }
 
-// receive waits for a packet of that protocol to the outside; nil when none comes.
+// receive waits for a packet of that protocol to the outside; nil if none arrives.
 func (w *wire) receive(t *testing.T, protocol byte, within time.Duration, wanted func([]byte) bool) []byte {
 	t.Helper()
 	w.tun.SetReadDeadline(time.Now().Add(within))

@@ -1,12 +1,12 @@
 //go:build !linux
 
-// Package shut closes a container's network to callers from outside. It is at
-// home inside Linux containers.
+// Package shut closes a container's network to callers from outside, inside Linux
+// containers only.
 package shut
 
 import "errors"
 
-// Install runs on Linux only, where containers are.
+// Install fails: it is for Linux containers.
 func Install([]uint16) error {
-	return errors.New("a container's network is shut inside Linux containers only")
+	return errors.New("a container's network is closed inside Linux containers only")
 }
