@@ -2,8 +2,8 @@ package mcp
 
 import "encoding/json"
 
-// Cancelled is the notification that nobody waits any more for the answer to the
-// request of that id (MCP, Cancellation). reason is plain text of ours.
+// Cancelled is the notification that cancels the request with that id (MCP,
+// Cancellation). reason is put into JSON as it is: it must not need escapes.
 func Cancelled(id ID, reason string) *Message {
 	return &Message{
 		Method: NotificationCancelled,
@@ -11,8 +11,8 @@ func Cancelled(id ID, reason string) *Message {
 	}
 }
 
-// CancelledID is the id of the request that m, a notifications/cancelled, names, if it
-// names one.
+// CancelledID returns the id of the request that m, a notifications/cancelled, cancels.
+// ok is false if it has none that is valid.
 func CancelledID(m *Message) (id ID, ok bool) {
 	raw, found, err := Lookup(m.Params, "requestId")
 	if err != nil || !found {

@@ -7,11 +7,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
-// Canonical writes the object raw so that objects which say the same are the same
-// text: members in order, no blanks. Numbers stay as they are written: 1 and 1.0 may
-// differ to a reader. An absent (empty) raw is an empty object. An object that two
-// readers could read differently, at any depth, has no such text: a member twice, or
-// half of a surrogate pair. The error is an *[Error] with CodeInvalidParams.
+// Canonical writes the object raw so that equal objects become equal texts: members
+// sorted, no blanks. Numbers are not changed, because a reader may distinguish 1 and 1.0.
+// An absent (empty) raw is an empty object. An object that two readers could read
+// differently is an error, at any depth: a member twice, or half of a surrogate pair. The
+// error is an *[Error] with CodeInvalidParams.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return json.RawMessage(`{}`), nil

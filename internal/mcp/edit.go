@@ -2,11 +2,10 @@ package mcp
 
 import "encoding/json"
 
-// Set returns raw with the value that path leads to replaced by value, or put
-// there when it is not: objects that are missing or null on the way are made.
-// All other bytes stay as they are, and raw itself is not changed. What [Lookup]
-// refuses is refused, and so is a value that is not JSON. An absent (empty) raw
-// is an empty object.
+// Set returns raw with the value at path replaced by value, or inserted. Objects on the
+// path that are missing or null are created. All other bytes stay as they are, and raw
+// itself is not changed. The errors are those of [Lookup], and one for a value that is not
+// JSON. An absent (empty) raw is an empty object.
 func Set(raw, value json.RawMessage, path ...string) (json.RawMessage, error) {
 	for n := range path {
 		_, found, err := Lookup(raw, path[:n+1]...)
@@ -16,7 +15,7 @@ func Set(raw, value json.RawMessage, path ...string) (json.RawMessage, error) {
 		if found {
 			continue
 		}
-		// What is missing from here on comes into being as a whole.
+		// The rest of the path is missing: it is inserted as one value.
 		for i := len(path) - 1; i > n; i-- {
 			wrapped := append([]byte{'{'}, appendQuoted(nil, path[i])...)
 			wrapped = append(append(wrapped, ':'), value...)
@@ -27,8 +26,8 @@ func Set(raw, value json.RawMessage, path ...string) (json.RawMessage, error) {
 	return Replace(raw, value, path...)
 }
 
-// insert puts the last key of path into the object that the keys before it lead
-// to. That object may be null or absent, the key is not in it.
+// insert adds the last key of path to the object at the keys before it. That object may
+// be null or absent. It must not have the key.
 func insert(raw, value json.RawMessage, path []string) (json.RawMessage, error) {
 	parent, key := path[:len(path)-1], path[len(path)-1]
 	if end, err := skipValue(value, 0, 0); err != nil || end != len(value) {
@@ -37,10 +36,10 @@ func insert(raw, value json.RawMessage, path []string) (json.RawMessage, error) 
 	return Insert(raw, append(append(appendQuoted(nil, key), ':'), value...), parent...)
 }
 
-// Insert returns raw with members put into the object that path leads to, before
-// those it has, of whose names none is among them. The object is made where it is
-// missing or null, but what it is in must be there. members is one or more
-// `"key":value` with commas between them, and is not checked.
+// Insert returns raw with members added to the object at path, before those it has. The
+// object must have none of their names; it is created if it is missing or null, but its
+// parent must exist. members is one or more `"key":value` with commas between them, and is
+// not checked.
 func Insert(raw, members []byte, path ...string) (json.RawMessage, error) {
 	object, found, err := Lookup(raw, path...)
 	if err != nil {
@@ -68,10 +67,9 @@ func Insert(raw, members []byte, path ...string) (json.RawMessage, error) {
 	return Replace(raw, out, path...)
 }
 
-// Without returns raw without the members of the object that path leads to for
-// which drop says so; all other bytes stay as they are, and raw itself is not
-// changed. What [Lookup] refuses is refused; nothing happens when there is no
-// such object.
+// Without returns raw without the members of the object at path for which drop returns
+// true. All other bytes stay as they are, and raw itself is not changed. The errors are
+// those of [Lookup]. Without such an object it returns raw.
 func Without(raw json.RawMessage, drop func(key string) bool, path ...string) (json.RawMessage, error) {
 	object, found, err := Lookup(raw, path...)
 	if err != nil || !found || object[0] != '{' {
@@ -106,9 +104,9 @@ func Without(raw json.RawMessage, drop func(key string) bool, path ...string) (j
 	return Replace(raw, out, path...)
 }
 
-// Members calls each for the members of the object raw, in their order, until it
-// returns false. What [Lookup] refuses is refused before each is called. Nothing
-// happens for an absent raw.
+// Members calls each for the members of the object raw, in their order, until it returns
+// false. The errors are those of [Lookup], and are returned before the first call. An
+// absent raw has no members.
 func Members(raw json.RawMessage, each func(key string, value json.RawMessage) bool) error {
 	if len(raw) == 0 {
 		return nil

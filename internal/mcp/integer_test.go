@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestOneNumberIsOneID(t *testing.T) {
+func TestParse_IDSpellings(t *testing.T) {
 	for in, want := range map[string]string{
 		"1.0": "1", "1e0": "1", "1E+0": "1", "10e-1": "1", "0.1e1": "1", "100.00e-2": "1", "-1.0": "-1",
 		"1e2": "100", "1.5e1": "15", "0.0": "0", "-0.0": "0", "-0": "0", "0e999": "0", "12.50e2": "1250",
@@ -54,7 +54,7 @@ func FuzzIntegerIDs(f *testing.F) {
 	})
 }
 
-func TestAnIDThatSpellsANumberIsThatNumber(t *testing.T) {
+func TestID_Means(t *testing.T) {
 	for id, want := range map[ID]ID{
 		StringID("7"): IntID(7), StringID("-7"): IntID(-7), IntID(7): IntID(7), {}: {},
 		StringID("07"): StringID("07"), StringID("7x"): StringID("7x"), StringID(""): StringID(""), StringID(" 7"): StringID(" 7"), StringID("+7"): StringID("+7"),

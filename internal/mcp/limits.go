@@ -1,6 +1,6 @@
 package mcp
 
-// Limits on what comes from outside, in one place. Bytes unless said otherwise.
+// Limits of input from outside, in bytes unless stated otherwise.
 const (
 	// MaxBody bounds the body of an HTTP request.
 	MaxBody = 8 << 20
@@ -10,8 +10,8 @@ const (
 	// MaxHeader bounds the header block of an HTTP request or response.
 	MaxHeader = 32 << 10
 	// MaxDepth bounds the nesting of arrays and objects in one message.
-	// No schema of the protocol comes near it, and every JSON reader we know
-	// of that might stand behind us accepts it.
+	// The schemas of the protocol stay far below it, and the JSON readers of the
+	// SDKs accept it.
 	MaxDepth = 512
 	// MaxBatch bounds the messages in one batch (MCP 2025-03-26 only).
 	MaxBatch = 100

@@ -9,12 +9,12 @@ import (
 // RFC 5424 section 6.2.1).
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// LogRank orders the levels of log messages by how severe they are. It is negative
-// for what is none.
+// LogRank returns the severity of a log level, 0 for debug. It is negative for a text that
+// is not a level.
 func LogRank(level string) int { return slices.Index(logLevels, level) }
 
-// LogLevel is the least level of the log messages that a request of the stateless era
-// asks for in its params, "" when it asks for none (MCP 2026-07-28, Logging). The error
+// LogLevel returns the lowest level of the log messages that a request of the stateless
+// era requests in its params, "" for no log messages (MCP 2026-07-28, Logging). The error
 // is an *[Error].
 func LogLevel(params json.RawMessage) (string, error) {
 	level, _, err := LookupString(params, "_meta", MetaLogLevel)
@@ -27,8 +27,8 @@ func LogLevel(params json.RawMessage) (string, error) {
 	return level, nil
 }
 
-// GetsLog reports whether the log message m is for a request that asks for messages
-// from a level on, "" when it asks for none.
+// GetsLog reports whether the level of the log message m is from or more severe. It is
+// false if from is "".
 func GetsLog(m *Message, from string) bool {
 	if from == "" {
 		return false

@@ -8,14 +8,13 @@ import (
 	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
-// Lookup returns the raw JSON of the value that path leads to from the object
-// raw, key by key, and whether it is there. Keys match exactly. Nothing is
-// found in an absent (empty) raw, nor below a null.
+// Lookup returns the raw JSON of the value at path, key by key from the object raw, and
+// whether it exists. Keys match exactly. Nothing is found in an absent (empty) raw, nor
+// below a null.
 //
-// The objects on the way are the ones a decision may rest on, so they must read
-// the same to everybody: Lookup refuses one that has any key twice, or has the
-// key it is looking for in another spelling, and one that is no object. The
-// error is an *[Error] with CodeInvalidParams. The value is a part of raw.
+// Decisions rest on the objects on the path, so every reader must read them alike: it is
+// an error if one has a key twice, has the key of the path in another spelling, or is not
+// an object. The error is an *[Error] with CodeInvalidParams. The value is a part of raw.
 func Lookup(raw json.RawMessage, path ...string) (value json.RawMessage, found bool, err error) {
 	start, end, err := locate(raw, path)
 	if err != nil || start < 0 {
@@ -24,8 +23,8 @@ func Lookup(raw json.RawMessage, path ...string) (value json.RawMessage, found b
 	return raw[start:end:end], true, nil
 }
 
-// LookupString is [Lookup] for a string, decoded. A value that is not a string,
-// or holds half of a surrogate pair, is an error.
+// LookupString is [Lookup] for a string and decodes it. A value that is not a string, or
+// has half of a surrogate pair, is an error.
 func LookupString(raw json.RawMessage, path ...string) (value string, found bool, err error) {
 	v, found, err := Lookup(raw, path...)
 	if err != nil || !found {
@@ -41,10 +40,9 @@ func LookupString(raw json.RawMessage, path ...string) (value string, found bool
 	return s, true, nil
 }
 
-// Replace returns raw with the value that path leads to replaced by value; all
-// other bytes stay as they are, and raw itself is not changed. What [Lookup]
-// refuses is refused; a path that leads nowhere and a value that is not JSON
-// are errors too.
+// Replace returns raw with the value at path replaced by value. All other bytes stay as
+// they are, and raw itself is not changed. The errors are those of [Lookup], and one for a
+// missing value and for a new value that is not JSON.
 func Replace(raw, value json.RawMessage, path ...string) (json.RawMessage, error) {
 	end, err := skipValue(value, 0, 0)
 	if err != nil || end != len(value) {
@@ -63,7 +61,7 @@ func Replace(raw, value json.RawMessage, path ...string) (json.RawMessage, error
 	return append(out, raw[end:]...), nil
 }
 
-// locate returns where in raw the value is, start < 0 when it is not there.
+// locate returns the position of the value in raw, start < 0 if there is none.
 func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 	if len(raw) == 0 {
 		return -1, -1, nil
@@ -79,7 +77,7 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 	}
 	for n, key := range path {
 		if n > 0 && raw[start] == 'n' {
-			return -1, -1, nil // "_meta": null is written by clients that mean none
+			return -1, -1, nil // some clients write "_meta": null for none
 		}
 		if raw[start] != '{' {
 			return -1, -1, badParams("%s must be an object", dotted(path[:n]))
@@ -98,7 +96,7 @@ func locate(raw json.RawMessage, path []string) (start, end int, err error) {
 	return start, end, nil
 }
 
-// nothingElse makes sure that the text ends with the value before at.
+// nothingElse returns an error if more than blanks follows at.
 func nothingElse(raw json.RawMessage, at int) error {
 	if at = skipSpace(raw, at); at != len(raw) {
 		return fault(raw, at, strictjson.NotTheEnd)
@@ -106,8 +104,8 @@ func nothingElse(raw json.RawMessage, at int) error {
 	return nil
 }
 
-// member finds want in the object at b[at], all of which it reads. after is the
-// index behind the object.
+// member finds the key want in the object at b[at]. It scans the whole object; after is
+// the index behind it.
 func member(b []byte, at int, want string) (start, end, after int, err error) {
 	it, err := openObject(b, at, 0)
 	if err != nil {
@@ -132,8 +130,8 @@ func member(b []byte, at int, want string) (start, end, after int, err error) {
 	return start, end, it.i, nil
 }
 
-// keySet holds the keys of one object: a list while they are few, as nearly
-// always, then a map, so that a hostile object does not cost quadratic time.
+// keySet is a set of the keys of one object: a list while they are few, then a map, so
+// that a hostile object does not cost quadratic time.
 type keySet struct {
 	few  [16]string
 	n    int

@@ -64,7 +64,7 @@ func TestLookupString(t *testing.T) {
 	}
 }
 
-func TestReplaceChangesNothingElse(t *testing.T) {
+func TestReplace(t *testing.T) {
 	raw := `{ "z":1.50, "_meta" : {"a":"\u0061", "progressToken" : "abc" , "b":null},"arguments":{"X":1,"X":2} }`
 	want := strings.Replace(raw, `"abc"`, `17`, 1)
 	got, err := Replace(json.RawMessage(raw), json.RawMessage(`17`), "_meta", "progressToken")
@@ -81,7 +81,7 @@ func TestReplaceChangesNothingElse(t *testing.T) {
 }
 
 // An object of a hundred thousand keys is looked through in linear time.
-func TestLookupIsNotQuadratic(t *testing.T) {
+func TestLookup_LinearTime(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"name":1`)
 	for i := range 200_000 {
@@ -117,7 +117,7 @@ func FuzzLookupReplace(f *testing.F) {
 		got, rerr := Replace(raw, value, path...)
 		if rerr != nil {
 			if found && json.Valid(value) && value[0] > ' ' && value[len(value)-1] > ' ' {
-				t.Fatalf("Lookup found %s, Replace says %v", old, rerr)
+				t.Fatalf("Lookup found %s, Replace returned %v", old, rerr)
 			}
 			return
 		}

@@ -1,13 +1,12 @@
-// Package mcp holds what every part of Toolhaven must agree on about the
-// Model Context Protocol's wire: the JSON-RPC envelope, protocol versions,
-// server-sent events and the protocol's HTTP headers. It knows no HTTP server,
-// no gateway and no workload.
+// Package mcp implements the wire format of the Model Context Protocol: the JSON-RPC
+// envelope, protocol versions, server-sent events and the protocol's HTTP headers. It does
+// not depend on the gateway or on workloads.
 //
-// A message is parsed once, strictly, and what was parsed is what is sent on:
-// [Parse] refuses duplicate, case-variant and unknown top-level keys, and
-// [Message.Append] writes the message again from its parts, so nothing that was
-// not inspected can travel. Params, results and error data stay raw JSON;
-// [Lookup] and [Replace] reach into them without decoding the rest.
+// A message is parsed once, strictly, and forwarded from its parts: [Parse] rejects
+// duplicate, case-variant and unknown top-level keys, and [Message.Append] writes only
+// what was parsed, so nothing is forwarded that was not inspected. Params, results and
+// error data stay raw JSON; [Lookup] and [Replace] access members without decoding the
+// rest.
 package mcp
 
 import (
@@ -19,7 +18,7 @@ import (
 
 // ID is a JSON-RPC request id in its JSON form: a string with its quotes, or an
 // integer. The zero ID means there is none. MCP forbids null ids (basic,
-// Requests). IDs that mean the same are equal: each has one spelling.
+// Requests). Each id has one spelling, so ids compare with ==.
 type ID struct{ text string }
 
 // IntID returns the id n.
@@ -28,12 +27,13 @@ func IntID(n int64) ID { return ID{strconv.FormatInt(n, 10)} }
 // StringID returns the string id s.
 func StringID(s string) ID { return ID{string(appendQuoted(nil, s))} }
 
-// Means reports whether id is what a server may send back for sent: the same, or a
-// string that spells the number. Some servers answer 7 with "7", which the clients of
-// the TypeScript and Python SDKs take.
+// Means reports whether a response with id belongs to the request with the id sent: the
+// ids are equal, or one is a string with the other's number. Some servers respond to 7 with
+// "7", and the clients of the TypeScript and Python SDKs accept that.
 func (id ID) Means(sent ID) bool { return id == sent || id.AsNumber() == sent.AsNumber() }
 
-// AsNumber is the integer that a string id spells, and any other id as it is.
+// AsNumber returns the integer of a string id that contains one, and any other id
+// unchanged.
 func (id ID) AsNumber() ID {
 	if !strings.HasPrefix(id.text, `"`) {
 		return id
@@ -59,7 +59,7 @@ func (id ID) Raw() json.RawMessage {
 // String is the id's JSON text, or "" for none.
 func (id ID) String() string { return id.text }
 
-// Kind tells what a message is.
+// Kind is the kind of a message.
 type Kind int
 
 // The three kinds of JSON-RPC message (JSON-RPC 2.0 sections 4 and 5).
@@ -81,7 +81,7 @@ type Message struct {
 	Error  *Error
 }
 
-// Kind tells whether m is a request, a notification or a response.
+// Kind returns whether m is a request, a notification or a response.
 func (m *Message) Kind() Kind {
 	switch {
 	case m.Method == "":
@@ -110,14 +110,14 @@ const (
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
-	// CodeServerGone: the server, or the way to it, failed before it answered.
-	// In the range JSON-RPC leaves to implementations.
+	// CodeServerGone: the server, or the connection to it, failed before it
+	// responded. It is in the range that JSON-RPC leaves to implementations.
 	CodeServerGone = -32000
 	// CodeSessionNotFound goes with HTTP 404 for an unknown or expired session
 	// (the code the official SDKs send and look for).
 	CodeSessionNotFound = -32001
 	// MCP 2026-07-28, Error Codes. CodeHeaderMismatch: a header is missing,
-	// malformed, or says something else than the body.
+	// malformed, or differs from the body.
 	CodeHeaderMismatch = -32020
 	// CodeMissingCapability: the request needs a capability that the client did
 	// not declare on it (MissingRequiredClientCapability).
@@ -132,7 +132,7 @@ const (
 // NewResult is the response to id with the given result.
 func NewResult(id ID, result json.RawMessage) *Message { return &Message{ID: id, Result: result} }
 
-// NewError is the response to id that says what failed.
+// NewError is the error response to id.
 func NewError(id ID, code int, message string) *Message {
 	return &Message{ID: id, Error: &Error{Code: code, Message: message}}
 }

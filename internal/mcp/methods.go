@@ -1,7 +1,7 @@
 package mcp
 
-// Methods that fronts, stages and backends know by name. All others pass
-// through without being looked at.
+// Methods that fronts, stages and backends handle. All others are forwarded without
+// being inspected.
 const (
 	MethodInitialize = "initialize"
 	MethodPing       = "ping"
@@ -21,7 +21,7 @@ const (
 	MethodSubscriptionsListen   = "subscriptions/listen" // 2026-07-28
 )
 
-// ClientMethods are the requests that clients make, in any version, without
+// ClientMethods returns the methods of the requests of clients, in any version, without
 // extensions.
 func ClientMethods() []string {
 	return []string{
@@ -38,12 +38,12 @@ const (
 	MethodRootsList   = "roots/list"
 )
 
-// ServerMethods are the requests that servers make and that a client must have
-// declared to take.
+// ServerMethods returns the methods of the requests of servers that need a capability of
+// the client.
 func ServerMethods() []string { return []string{MethodSampling, MethodElicitation, MethodRootsList} }
 
-// NeededCapability is what a client must have declared for a server to make a request
-// of that method, "" for one that no client takes (MCP, Client Features).
+// NeededCapability returns the capability that a client must have declared for a server's
+// request of that method, "" for a method that no client accepts (MCP, Client Features).
 func NeededCapability(method string) string {
 	switch method {
 	case MethodSampling:

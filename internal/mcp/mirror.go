@@ -33,14 +33,14 @@ func LookupName(method string, params json.RawMessage) (name string, found bool,
 	return LookupString(params, member)
 }
 
-// A value that a header cannot carry as it is goes in Base64 between these
-// (same page, Value Encoding). They are case-sensitive.
+// A value that a header cannot hold unchanged is encoded in Base64 between these (same
+// page, Value Encoding). They are case-sensitive.
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
 )
 
-// EncodeHeader writes a text as the value of a header that mirrors it.
+// EncodeHeader encodes a text as the value of a header that mirrors it.
 func EncodeHeader(value string) string {
 	if isPlainHeader(value) {
 		return value
@@ -48,8 +48,8 @@ func EncodeHeader(value string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + encodedSuffix
 }
 
-// isPlainHeader reports whether every hop passes the value on unchanged (RFC 9110
-// section 5.5), and nobody takes it for an encoded one.
+// isPlainHeader reports whether every hop forwards the value unchanged (RFC 9110 section
+// 5.5), and it does not look encoded.
 func isPlainHeader(value string) bool {
 	if value == "" || strings.HasPrefix(value, encodedPrefix) && strings.HasSuffix(value, encodedSuffix) {
 		return false
@@ -62,15 +62,15 @@ func isPlainHeader(value string) bool {
 	return true
 }
 
-// DecodeHeader reads the value of a header that mirrors a text. ok is false for
-// one that claims to be encoded and is not.
+// DecodeHeader decodes the value of a header that mirrors a text. ok is false if it has
+// the marks of an encoded value and is not valid Base64 of UTF-8.
 func DecodeHeader(value string) (text string, ok bool) {
 	encoded, is := strings.CutPrefix(value, encodedPrefix)
 	if !is {
 		return value, true
 	}
 	if encoded, is = strings.CutSuffix(encoded, encodedSuffix); !is {
-		return value, true // it only begins like one
+		return value, true // not encoded
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || !utf8.Valid(b) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHeadersRepeatTextsOfAnyKind(t *testing.T) {
+func TestEncodeHeader(t *testing.T) {
 	for text, want := range map[string]string{
 		"add":                 "add",
 		"a b":                 "a b",
@@ -33,7 +33,7 @@ func TestHeadersRepeatTextsOfAnyKind(t *testing.T) {
 	}
 }
 
-func TestWhatTheNameHeaderRepeats(t *testing.T) {
+func TestLookupName(t *testing.T) {
 	for _, row := range []struct {
 		method, params, want string
 		found                bool

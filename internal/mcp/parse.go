@@ -11,20 +11,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/strictjson"
 )
 
-// Parse reads one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP,
-// Base protocol, Messages) and refuses what two readers could read differently:
-// a key twice, a key in another spelling, a key that is not part of a message,
-// text that is not UTF-8, and nesting deeper than [MaxDepth]. So it does with the key
-// of params that says what a request is for: a tool's name, a resource's URI.
+// Parse parses one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP, Base
+// protocol, Messages). It rejects what two readers could read differently: a key twice, a
+// key in another spelling, a key that is not part of a message, text that is not UTF-8,
+// and nesting deeper than [MaxDepth]. The same holds for the key of params that selects
+// the target of a request: a tool's name, a resource's URI.
 //
-// The rules beyond JSON-RPC's own: an id is a string or an integer, and null only
-// where an error answers a message whose id could not be read. The id is kept in
-// one spelling, so ids that mean the same compare equal. Members that an error
-// object has beside code, message and data are dropped and do not travel.
+// Rules beyond JSON-RPC's own: an id is a string or an integer, and null only in an error
+// response to a message whose id could not be read. The id is kept in one spelling, so
+// that equal ids compare equal. Members of an error object other than code, message and
+// data are dropped.
 //
-// Params, Result and Error.Data are parts of b: b must not be changed while the
-// message lives. The error is an *[Error]; with [ParseID] a caller finds the id
-// its answer should carry.
+// Params, Result and Error.Data are parts of b: b must not be changed while the message
+// is in use. The error is an *[Error]; [ParseID] returns the id for the response.
 func Parse(b []byte) (*Message, error) {
 	if !utf8.Valid(b) {
 		return nil, parseError(errors.New("it is not UTF-8"))
@@ -39,8 +38,8 @@ func Parse(b []byte) (*Message, error) {
 	}
 	var env envelope
 	for it.begin() && it.is(env.read(b, &it)) {
-		// A fault of the envelope is remembered, not returned: bad JSON further
-		// on is the graver fault.
+		// A fault of the envelope is kept until the end: malformed JSON after it
+		// takes precedence.
 		if err := env.set(it.key, it.value); err != nil && env.fault == nil {
 			env.fault = err
 		}
@@ -54,9 +53,9 @@ func Parse(b []byte) (*Message, error) {
 	return env.message()
 }
 
-// ParseBatch reads one message, or a batch of up to [MaxBatch] (an array; only
-// MCP 2025-03-26 has them). batch tells which it was. One faulty message
-// refuses the whole batch. Everything said about [Parse] holds.
+// ParseBatch parses one message, or a batch of up to [MaxBatch] (an array; only MCP
+// 2025-03-26 has them); batch is true for an array. One faulty message rejects the whole
+// batch. The rules of [Parse] hold.
 func ParseBatch(b []byte) (messages []*Message, batch bool, err error) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '[' {
@@ -94,8 +93,8 @@ func ParseBatch(b []byte) (messages []*Message, batch bool, err error) {
 	return messages, true, nil
 }
 
-// AsID reads the value of an id, or of a progress token, which has the same
-// form (MCP, Progress). ok is false for anything but a string or an integer.
+// AsID parses the value of an id, or of a progress token, which has the same form (MCP,
+// Progress). ok is false for anything but a string or an integer.
 func AsID(raw json.RawMessage) (id ID, ok bool) {
 	if end, err := skipValue(raw, 0, 0); err != nil || end != len(raw) {
 		return ID{}, false
@@ -111,7 +110,7 @@ type envelope struct {
 	fault                                    error
 }
 
-// read passes the value of a member.
+// read scans the value of a member.
 func (e *envelope) read(b []byte, it *items) []byte {
 	if isParams(it.key) {
 		return e.targets.read(b, &it.scanner)
@@ -285,9 +284,9 @@ func parseErrorObject(raw []byte) (*Error, error) {
 	return &Error{Code: n, Message: text, Data: json.RawMessage(data)}, nil
 }
 
-// shadows reports whether some JSON reader takes key for want although they
-// differ: encoding/json ignores case, by Unicode's simple folding
-// (CVE-2026-27896), and other readers lose trailing NULs (GHSA-q382-vc8q-7jhj).
+// shadows reports whether some JSON reader treats key as want although they differ:
+// encoding/json ignores case, by Unicode's simple folding (CVE-2026-27896), and other
+// readers drop trailing NULs (GHSA-q382-vc8q-7jhj).
 func shadows(key, want string) bool {
 	return key != want && strings.EqualFold(strings.ReplaceAll(key, "\x00", ""), want)
 }

@@ -11,7 +11,7 @@ import (
 
 var cmpIDs = cmp.Comparer(func(a, b ID) bool { return a == b })
 
-func TestParseReadsEveryKindOfMessage(t *testing.T) {
+func TestParse(t *testing.T) {
 	tests := []struct {
 		name, in string
 		want     *Message
@@ -65,7 +65,7 @@ func TestParseReadsEveryKindOfMessage(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_Rejects(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	tests := []struct {
 		name, in string
@@ -188,7 +188,7 @@ func codeOf(err error) int {
 	return 0
 }
 
-func TestAppendWritesOneLineThatParsesToTheSame(t *testing.T) {
+func TestAppend_RoundTrip(t *testing.T) {
 	in := "{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\\u0000<\",\"method\":\"m\\n\",\"params\":{\r\n \"a\" :\t\"x\\n\"\n}}"
 	m, err := Parse([]byte(in))
 	if err != nil {
@@ -226,7 +226,7 @@ func FuzzParse(f *testing.F) {
 		end, err := skipValue(b, skipSpace(b, 0), 0)
 		ok := err == nil && skipSpace(b, end) == len(b)
 		if valid := json.Valid(b); ok != valid && !strings.Contains(errText(err), "nesting") {
-			t.Fatalf("scanner says %v (%v), encoding/json %v", ok, err, valid)
+			t.Fatalf("scanner returned %v (%v), encoding/json %v", ok, err, valid)
 		}
 		m, err := Parse(b)
 		if err != nil {

@@ -2,11 +2,11 @@ package mcp
 
 import "unicode/utf8"
 
-// What can still be told of a text that [Parse] or [ParseBatch] refused.
+// Functions for a text that [Parse] or [ParseBatch] rejected.
 
-// ParseID finds the id that the answer to a message refused by [Parse] should
-// carry. It is zero when the message is no JSON object or has no single,
-// readable id (JSON-RPC 2.0 section 5: the answer then has id null).
+// ParseID returns the id for the response to a message that [Parse] rejected. It is zero
+// if the message is not a JSON object or does not have exactly one valid id (JSON-RPC 2.0
+// section 5: the response then has id null).
 func ParseID(b []byte) ID {
 	it, err := openObject(b, skipSpace(b, 0), 0)
 	if err != nil || !utf8.Valid(b) {
@@ -26,9 +26,9 @@ func ParseID(b []byte) ID {
 	return id
 }
 
-// Answered tells what requests a text of a server's answers. It reads as far as it can:
-// servers write NaN for a number, or text that is not UTF-8, and mean an answer all the
-// same. lost: it is an answer, and to which request cannot be told.
+// Answered returns the ids of the requests that a server's text responds to. It reads up
+// to the first fault: responses of some servers contain NaN, or text that is not UTF-8.
+// lost is true for a response whose id cannot be read.
 func Answered(b []byte) (ids []ID, lost bool) {
 	at := skipSpace(b, 0)
 	if at < len(b) && b[at] == '[' { // 2025-03-26 has batches
@@ -61,10 +61,10 @@ func answered(b []byte) (id ID, lost bool) {
 			key, _ = unquote(it.key)
 		}
 		switch key {
-		case "method": // it is the server's own request, whose id is none of ours
+		case "method": // a request of the server, with an id of its own
 			return ID{}, false
 		case "result", "error":
-			outcome = true // also when it is where the text cannot be read any more
+			outcome = true // also if the fault is in its value
 		case "id":
 			if more {
 				id, _ = parseID(it.value)
@@ -75,7 +75,7 @@ func answered(b []byte) (id ID, lost bool) {
 	if ids > 1 {
 		id = ID{}
 	}
-	// One that is whole and has no id of ours is nobody's: servers answer
-	// notifications like that.
+	// A well-formed response without an id is not lost: some servers respond to
+	// notifications with one.
 	return id, id.IsZero() && outcome && it.err != nil
 }

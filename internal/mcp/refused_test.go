@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseIDFindsTheIDOfARefusedMessage(t *testing.T) {
+func TestParseID(t *testing.T) {
 	tests := []struct {
 		in   string
 		want ID
@@ -27,7 +27,7 @@ func TestParseIDFindsTheIDOfARefusedMessage(t *testing.T) {
 	}
 }
 
-func TestAnsweredReadsAsFarAsItCan(t *testing.T) {
+func TestAnswered(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	tests := []struct {
 		in   string

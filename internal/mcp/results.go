@@ -2,8 +2,8 @@ package mcp
 
 import "encoding/json"
 
-// The values of resultType, which every result of the stateless era has (MCP
-// 2026-07-28, basic). A result without one is complete.
+// The values of resultType, a member of every result of the stateless era (MCP
+// 2026-07-28, basic). A result without it is complete.
 const (
 	ResultComplete      = "complete"
 	ResultInputRequired = "input_required"
@@ -19,18 +19,18 @@ func IsMultiRound(method string) bool {
 	return false
 }
 
-// InputRequest is a request of the server in a result that asks for something.
+// InputRequest is a request of the server in a result of the type input_required.
 type InputRequest struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// InputRequired is the result that asks for something (InputRequiredResult); state is
-// what the client brings back with the answers, "" for none.
+// InputRequired returns a result with requests of the server (InputRequiredResult). The
+// client sends state back with its responses; "" leaves it out.
 func InputRequired(requests map[string]InputRequest, state string) (json.RawMessage, error) {
 	for key, r := range requests {
 		if len(r.Params) == 0 {
-			r.Params = json.RawMessage(`{}`) // which readers in use insist on
+			r.Params = json.RawMessage(`{}`) // the SDKs require it
 			requests[key] = r
 		}
 	}
@@ -42,7 +42,7 @@ func InputRequired(requests map[string]InputRequest, state string) (json.RawMess
 }
 
 // SubscriptionEnded is the response to the subscriptions/listen of that id when the
-// subscription ends in good order (MCP 2026-07-28, Subscriptions).
+// subscription ends without an error (MCP 2026-07-28, Subscriptions).
 func SubscriptionEnded(id ID) *Message {
 	return NewResult(id, json.RawMessage(`{"resultType":"`+ResultComplete+`","_meta":{"`+MetaSubscription+`":`+id.String()+`}}`))
 }

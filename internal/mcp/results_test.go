@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsWrittenForBothSides(t *testing.T) {
+func TestResults(t *testing.T) {
 	asked, err := InputRequired(map[string]InputRequest{"1": {Method: MethodRootsList}}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestWhatIsWrittenForBothSides(t *testing.T) {
 	}
 }
 
-func TestWhomACancellationNames(t *testing.T) {
+func TestCancelledID(t *testing.T) {
 	for params, want := range map[string]ID{
 		`{"requestId":7}`:               IntID(7),
 		`{"requestId":"a"}`:             StringID("a"),
@@ -42,7 +42,7 @@ func TestWhomACancellationNames(t *testing.T) {
 	}
 }
 
-func TestEveryRequestOfServersNeedsACapability(t *testing.T) {
+func TestServerMethods_NeedCapability(t *testing.T) {
 	for _, method := range ServerMethods() {
 		if NeededCapability(method) == "" {
 			t.Errorf("%s needs none", method)

@@ -9,11 +9,11 @@ import (
 )
 
 // The scanner walks over JSON (RFC 8259) without decoding it. It accepts what
-// encoding/json accepts, but for nesting deeper than MaxDepth: what else readers
-// disagree about is refused where a decision rests on it ([Parse], [Lookup]), and
-// passed on everywhere else.
+// encoding/json accepts, except nesting deeper than MaxDepth. Other things that readers
+// disagree about are rejected where a decision rests on them ([Parse], [Lookup]), and
+// forwarded elsewhere.
 
-// fault is what is wrong at b[i], where something else must be.
+// fault is the error for a problem at b[i].
 func fault(b []byte, i int, what strictjson.Problem) error {
 	return &strictjson.Fault{Problem: what, Offset: i, AtEnd: i >= len(b)}
 }
@@ -24,7 +24,7 @@ func skipSpace(b []byte, i int) int { return strictjson.SkipBlanks(b, i) }
 // the arrays and objects around it.
 func skipValue(b []byte, i, depth int) (int, error) {
 	if i < len(b) && b[i] <= ' ' {
-		return i, fault(b, i, strictjson.NoValue) // a blank is no part of a value
+		return i, fault(b, i, strictjson.NoValue) // a value does not begin with a blank
 	}
 	s := scannerAt(b, i, depth)
 	s.Value()
@@ -38,9 +38,9 @@ func scannerAt(b []byte, i, depth int) strictjson.Scanner {
 }
 
 // items iterates over the members of one object or the elements of one array.
-// After next has returned true, key (objects) and value hold the raw JSON of
-// the current item; after it has returned false, err says whether the whole
-// container was well formed and i is the index after it.
+// After next has returned true, key (objects) and value are the raw JSON of the current
+// item. After it has returned false, err is the fault of the container, nil if it was well
+// formed, and i is the index after it.
 type items struct {
 	scanner    strictjson.Scanner
 	walk       strictjson.Items
@@ -50,7 +50,7 @@ type items struct {
 	err        error
 }
 
-//nolint:unparam // so far every object is looked at by itself
+//nolint:unparam // every object is scanned by itself so far
 func openObject(b []byte, i, depth int) (items, error) { return open(b, i, depth, '{') }
 
 func openArray(b []byte, i, depth int) (items, error) { return open(b, i, depth, '[') }
@@ -67,7 +67,7 @@ func open(b []byte, i, depth int, opening byte) (it items, err error) {
 
 func (it *items) next() bool { return it.begin() && it.is(it.scanner.Value()) }
 
-// begin is the first half of next: it goes to the value of the next item.
+// begin is the first half of next: it moves to the value of the next item.
 func (it *items) begin() bool {
 	s := &it.scanner
 	if s.Next(&it.walk) {
@@ -78,7 +78,7 @@ func (it *items) begin() bool {
 	return false
 }
 
-// is is the other half: value is what the scanner has passed, nil after a fault.
+// is is the second half: value is what the scanner has read, nil after a fault.
 func (it *items) is(value []byte) bool {
 	it.value, it.end = value, it.scanner.At()
 	if value == nil {
@@ -87,9 +87,9 @@ func (it *items) is(value []byte) bool {
 	return value != nil
 }
 
-// unquote decodes the JSON string b, quotes included, that the scanner has
-// accepted. ok is false when it holds half of a surrogate pair: readers
-// disagree about what such a string is, so it must not be compared.
+// unquote decodes the JSON string b, with quotes, that the scanner has accepted. ok is
+// false if it has half of a surrogate pair: readers decode that differently, so it must
+// not be compared.
 func unquote(b []byte) (s string, ok bool) { return strictjson.Unquote(b) }
 
 func containsBackslash(b []byte) bool { return bytes.IndexByte(b, '\\') >= 0 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a client is told of a message that is no JSON.
-func TestWhereAMessageStopsBeingJSON(t *testing.T) {
+// The error for a message that is not JSON.
+func TestParse_SyntaxErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                  "it ends too early at byte 0",
 		`{`:                                 "it ends too early at byte 1",
@@ -42,18 +42,17 @@ func TestWhereAMessageStopsBeingJSON(t *testing.T) {
 	}
 }
 
-// A value that is put into another text has no blanks around it: nobody asked for
-// the bytes around a value.
-func TestAValueBeginsWithItself(t *testing.T) {
+// A value that is inserted into another text has no blanks around it.
+func TestSkipValue(t *testing.T) {
 	for _, text := range []string{" 1", "\n{}", "\t\"a\"", "\x001", ""} {
 		if end, err := skipValue([]byte(text), 0, 0); err == nil {
-			t.Errorf("%q is a value up to %d", text, end)
+			t.Errorf("%q was accepted as a value up to %d", text, end)
 		}
 	}
 	if end, err := skipValue([]byte("x [1] "), 2, 0); err != nil || end != 5 {
 		t.Errorf("%d, %v", end, err)
 	}
 	if _, err := skipValue([]byte("[[1]]"), 0, MaxDepth-1); err == nil {
-		t.Error("what is around a value does not count")
+		t.Error("the depth around a value was not counted")
 	}
 }

@@ -23,7 +23,7 @@ func readAll(r *EventReader) ([]Event, error) {
 	}
 }
 
-func TestEventReaderFollowsTheStandard(t *testing.T) {
+func TestEventReader(t *testing.T) {
 	msg := func(data, id string) Event {
 		ev := Event{Name: "message", ID: id}
 		if data != "" {
@@ -80,7 +80,7 @@ func TestEventReaderFollowsTheStandard(t *testing.T) {
 
 // A reader that waited for the byte after a CR, or for a byte order mark, would
 // hang here: the pipe gives no more.
-func TestEventReaderDoesNotWaitForMoreThanTheEvent(t *testing.T) {
+func TestEventReader_ReturnsCompleteEvent(t *testing.T) {
 	for _, in := range []string{"data: a\r\r", "data: a\n\n", "data: a\r\n\r\n", "data:a\r\n\r"} {
 		pr, pw := io.Pipe()
 		go func() { _, _ = io.WriteString(pw, in) }()
@@ -92,7 +92,7 @@ func TestEventReaderDoesNotWaitForMoreThanTheEvent(t *testing.T) {
 	}
 }
 
-func TestEventReaderIsBounded(t *testing.T) {
+func TestEventReader_Bounded(t *testing.T) {
 	endless := func(unit string) io.Reader { return io.LimitReader(&repeat{unit: unit}, 1<<20) }
 	for name, r := range map[string]io.Reader{
 		"a line without end":         endless("x"),
@@ -127,7 +127,7 @@ func (r *repeat) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAppendEventReadsBack(t *testing.T) {
+func TestAppendEvent(t *testing.T) {
 	tests := []struct {
 		name string
 		in   Event

@@ -2,22 +2,22 @@ package mcp
 
 import "github.com/toolhaven/toolhaven/internal/strictjson"
 
-// targets are the members of params by which a request says what it is for. Who
-// decides about a request and who carries it out must find the same one, so a
-// message is refused in which there is one twice, or beside it one that some reader
-// takes for it ([shadows]). They are looked for while the message is read.
+// targets counts the members of params that select the target of a request. The gateway's
+// decision and the server must use the same member, so a message is rejected if one is
+// there twice, or beside one that some reader treats as it ([shadows]). They are counted
+// while the message is parsed.
 type targets struct {
 	name, uri, taskID seen
 }
 
-// seen is what there is of one of them.
+// seen counts one of them.
 type seen struct {
-	n      int    // in its own spelling
+	n      int    // with the exact spelling
 	shadow string // another spelling, "" for none
 }
 
-// targetOf is the member of params that names what a request of the method is for,
-// "" for none.
+// targetOf returns the member of params that selects the target of a request of the
+// method, "" for none.
 func targetOf(method string) string {
 	switch method {
 	case MethodResourcesSubscribe, MethodResourcesUnsubscribe:
@@ -31,8 +31,8 @@ func isParams(rawKey []byte) bool {
 	return string(rawKey) == `"params"` || containsBackslash(rawKey)
 }
 
-// read passes the value in text before which s stands, as [strictjson.Scanner.Value]
-// does.
+// read scans the value at the scanner's position in text, as [strictjson.Scanner.Value]
+// does, and counts its members.
 func (t *targets) read(text []byte, s *strictjson.Scanner) []byte {
 	if s.Kind() != '{' {
 		return s.Value()
@@ -67,7 +67,7 @@ func (t *targets) see(rawKey []byte) {
 		t.uri.note(key, "uri")
 	case 't', 'T':
 		t.taskID.note(key, "taskId")
-	case 0: // which some readers lose
+	case 0: // some readers drop NULs
 		t.name.note(key, "name")
 		t.uri.note(key, "uri")
 		t.taskID.note(key, "taskId")
@@ -82,7 +82,8 @@ func (s *seen) note(key []byte, want string) {
 	}
 }
 
-// fault is what is wrong with the one that a request of the method has.
+// fault is the error for the target of a request of the method, nil if it is
+// unambiguous.
 func (t *targets) fault(method string) error {
 	var s seen
 	want := targetOf(method)

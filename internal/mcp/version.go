@@ -5,7 +5,7 @@ import "slices"
 // Version is a protocol version, a date. Versions compare as strings.
 type Version string
 
-// The versions Toolhaven speaks (MCP, Versioning).
+// The supported versions (MCP, Versioning).
 const (
 	V20241105 Version = "2024-11-05"
 	V20250326 Version = "2025-03-26"
@@ -14,8 +14,8 @@ const (
 	V20260728 Version = "2026-07-28"
 )
 
-// Versions of the session era, newest first: a connection
-// starts with initialize and its version holds for the whole session.
+// Versions of the session era, newest first: a connection starts with initialize, and its
+// version holds for the whole session.
 var sessionVersions = []Version{V20251125, V20250618, V20250326, V20241105}
 
 // SessionVersions returns the versions of the session era, newest first.
@@ -27,7 +27,7 @@ func StatelessVersions() []Version { return []Version{V20260728} }
 // LatestStateless is the newest version of the stateless era.
 const LatestStateless = V20260728
 
-// Versions returns all versions spoken, newest first.
+// Versions returns all supported versions, newest first.
 func Versions() []Version { return append(StatelessVersions(), sessionVersions...) }
 
 // LatestSession is the newest version of the session era.
