@@ -20,14 +20,14 @@ BUILD   := $(PURE) go build -ldflags '$(LDFLAGS)'
 
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-# The race detector needs a C compiler; `make test` installs one, `make
-# test-unit` does without where there is none and says so.
+# The race detector needs a C compiler. `make test` installs one; without one, `make
+# test-unit` runs without the race detector and prints that.
 RACE := $(if $(shell command -v gcc || command -v clang),-race)
 
 # How many packages are tested at a time: many tests wait more than they compute.
 TESTING ?= 4
 
-# Real registry files, where they lie beside the checkout; a test says so if not.
+# Real registry files beside the checkout. Without them a test is skipped.
 export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 
 FUZZTIME ?= 10s

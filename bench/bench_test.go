@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A measuring client that accepts a wrong answer measures nothing.
-func TestTheClientTellsRightAnswersFromWrongOnes(t *testing.T) {
+// A client that accepted wrong responses would measure nothing.
+func TestClient_RejectsWrongResponses(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	answer := echoed
 	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, _ map[string]any) (*mcp.CallToolResult, any, error) {

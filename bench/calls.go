@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// rounds is how often ours and the baseline take turns at a rate; turns is how
-// often at a latency, which is short and so the more easily disturbed.
+// rounds is the number of turns that ours and the baseline take at a rate. turns is that
+// number at a latency, which is short and therefore more easily disturbed.
 const (
 	rounds = 6
 	turns  = 24
@@ -68,7 +68,7 @@ func (b *bench) calls(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// way is a URL and how it is spoken to.
+// way is a URL and the era that the client speaks there.
 type way struct {
 	url  string
 	open era

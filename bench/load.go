@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// caller asks with a token, if it has one, over connections that are kept.
+// caller sends requests over kept connections, with a token if it has one.
 type caller struct {
 	client *http.Client
 	token  string
 }
 
-// callers is how many questions of one load may be under way.
+// callers is the most requests of one load that may be pending.
 const callers = 64
 
 func newCaller(token string) *caller {
@@ -44,19 +44,19 @@ func (c *caller) get(ctx context.Context, target string) ([]byte, error) {
 	return body, err
 }
 
-// stream is one kind of question, asked at a fixed rate.
+// stream is one kind of request, sent at a fixed rate.
 type stream struct {
 	rate int // per second
 	at   func(int) string
-	// holds is what a right answer has in it: one that is wrong measures nothing.
+	// holds is a text that every correct response contains.
 	holds string
 }
 
-// quantiles are of the time from when a question was due to its answer, in
-// milliseconds: one that waits because others are slow counts its waiting.
+// quantiles are of the time from when a request was due to its response, in milliseconds.
+// They include the time that a request waits because others are slow.
 type quantiles struct{ p50, p99 float64 }
 
-// load asks for some seconds, whether or not there are answers.
+// load sends requests for some seconds, whether or not responses arrive.
 func (s stream) load(ctx context.Context, c *caller, seconds float64) (quantiles, error) {
 	n := max(1, int(float64(s.rate)*seconds))
 	times := make([]float64, n)
@@ -96,11 +96,11 @@ func (s stream) load(ctx context.Context, c *caller, seconds float64) (quantiles
 	return quantiles{p50: times[n/2], p99: times[(n-1)*99/100]}, nil
 }
 
-// loadTurns are how often each stream has its turn.
+// loadTurns is the number of turns of each stream.
 const loadTurns = 5
 
-// byTurns asks each stream for some seconds, then each again, so that a noisy
-// machine disturbs them alike, and returns the medians of each.
+// byTurns loads each stream for some seconds, then each again, so that a noisy machine
+// disturbs all alike, and returns the medians of each.
 func byTurns(ctx context.Context, c *caller, seconds float64, streams ...stream) ([]quantiles, error) {
 	p50, p99 := make([][]float64, len(streams)), make([][]float64, len(streams))
 	for round := range loadTurns + 1 {

@@ -52,7 +52,7 @@ type result struct {
 	Unit     string  `json:"unit"`
 	Ours     float64 `json:"ours"`
 	Baseline float64 `json:"baseline,omitempty"`
-	// Value is what the target speaks of: a ratio, a difference, or Ours.
+	// Value is compared with the target: a ratio, a difference, or Ours.
 	Value  float64 `json:"value"`
 	Of     string  `json:"of"` // "ratio", "difference", "itself"
 	Target string  `json:"target,omitempty"`
@@ -85,8 +85,8 @@ func (r result) limited(limit float64, target string) result {
 	return r
 }
 
-// under does so where the baseline does less than we: if not even that is under
-// the limit, the machine was too busy to show anything.
+// under does the same where the baseline does less work than ours: if the baseline exceeds
+// the limit, the machine was too busy.
 func (r result) under(limit float64, target string) result {
 	if r.Ours >= limit && r.Baseline >= limit {
 		r.Target = target + "; the baseline is not: the machine was too busy"

@@ -51,9 +51,8 @@ func buildOfficial(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// startOfficial starts it on a database of its own, with the same catalog. Its own
-// import takes two minutes for that, so rows are put where it would put them, the
-// prepared answers as well.
+// startOfficial starts it on a database of its own, with the same catalog. Its own import
+// would take two minutes, so its rows are written directly, with the prepared answers.
 func (r *registries) startOfficial(ctx context.Context, db *database) (*official, error) {
 	program, err := buildOfficial(ctx)
 	if err != nil {
@@ -109,11 +108,11 @@ func fillOfficial(ctx context.Context, url string, versions int) error {
 	return err
 }
 
-// runOfficial returns when it answers. Its settings are its defaults, but for a
+// runOfficial returns when it is ready. Its settings are its defaults, but for a
 // faster way of listing that it offers.
 func runOfficial(ctx context.Context, program, database string) (*official, error) {
-	// It takes its address from the environment only, and does not tell which
-	// port it got: so a free one is chosen for it.
+	// It reads its address from the environment only and does not report its port,
+	// so a free one is chosen for it.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func runOfficial(ctx context.Context, program, database string) (*official, erro
 	o.cmd.Env = append(os.Environ(),
 		"MCP_REGISTRY_DATABASE_URL="+database, "MCP_REGISTRY_SERVER_ADDRESS="+address,
 		"MCP_REGISTRY_PREPARED_LISTING_JSON=true",
-		"MCP_REGISTRY_JWT_PRIVATE_KEY="+strings.Repeat("0b", 32)) // it wants one to start
+		"MCP_REGISTRY_JWT_PRIVATE_KEY="+strings.Repeat("0b", 32)) // required
 	o.cmd.Stdout, o.cmd.Stderr = io.Discard, &log
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
@@ -165,7 +164,7 @@ func (o *official) stop() {
 	<-o.ended
 }
 
-// pages is a stream of its pages. It asks for no token.
+// pages is a stream of its pages. It requires no token.
 func (o *official) pages(rate int) stream { return o.list.pages(rate) }
 
 // results are ours beside its own.

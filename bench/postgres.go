@@ -9,9 +9,9 @@ import (
 	"github.com/toolhaven/toolhaven/test/postgres"
 )
 
-// database is the PostgreSQL server that the tests use too, for a program that is
-// no test: it is the [testing.TB] that the harness asks for. What the harness
-// calls a failure panics here, and guarded turns it into an error.
+// database runs the PostgreSQL server of the tests in a program that is not a test: it
+// implements the [testing.TB] that their package requires. A failure panics, and guarded
+// converts the panic into an error.
 type database struct {
 	testing.TB // nil: the harness uses only what is below
 	server     *postgres.Server

@@ -64,7 +64,7 @@ func rawCalls(ctx context.Context, host, request string, until time.Time) (n int
 	return n, nil
 }
 
-// rawAnswer reads one answer, of which it looks at no more than it must.
+// rawAnswer reads one response and parses as little as possible.
 func rawAnswer(in *bufio.Reader) error {
 	length := 0
 	for first := true; ; first = false {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// memory measures what the gateway of a stdio workload holds: idle, and after
-// ten thousand sessions that came and went.
+// memory measures the resident memory of a stdio workload's gateway: idle, and after ten
+// thousand sessions were opened and closed.
 func (b *bench) memory(ctx context.Context) ([]result, error) {
 	url, err := b.thv(ctx, "run", "go://./test/servers/probe", "--name", "memory")
 	if err != nil {
@@ -46,8 +46,8 @@ func (b *bench) memory(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// sessions measures what sessions cost that are there and do nothing, and what is
-// left of very many that came and went, at an HTTP server.
+// sessions measures the cost of idle sessions at an HTTP server, and the memory after very
+// many were opened and closed.
 func (b *bench) sessions(ctx context.Context) ([]result, error) {
 	address, end, err := daemon(ctx, b.probe, "-json", "127.0.0.1:0")
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *bench) cycles(ctx context.Context, url string, n int) error {
 	return context.Cause(ctx)
 }
 
-// cpu measures the processor time of commands that a person expects at once.
+// cpu measures the processor time of commands that must respond at once.
 func (b *bench) cpu(ctx context.Context) ([]result, error) {
 	var results []result
 	for _, args := range [][]string{{"--help"}, {"list"}} {

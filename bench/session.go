@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// The client measured with is as thin as a client can be, so that what is
-// measured is the server.
+// The client does as little as possible, so that the server is measured.
 const (
 	initialize  = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`

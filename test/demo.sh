@@ -24,7 +24,7 @@ if [ "$(id -u)" != 0 ] && [ -z "${DOCKER_HOST:-}${THV_ENGINE:-}" ] && [ -S /var/
 	exec sudo env "PATH=$PATH" "HOME=$HOME" "$0"
 fi
 
-# A place of its own, so that nobody's workloads are in the way of the demo.
+# Folders of its own, so that no other workloads interfere with the demo.
 place=$(mktemp -d)
 mkdir -m 700 "$place/run"
 export XDG_STATE_HOME=$place/state XDG_RUNTIME_DIR=$place/run XDG_CONFIG_HOME=$place/config

@@ -11,7 +11,7 @@ const (
 	stateless = "2026-07-28"
 )
 
-// backend is an MCP server on a library that somebody else wrote.
+// backend is an MCP server on a third-party library.
 type backend struct {
 	name string
 	what string // for people
@@ -103,7 +103,7 @@ func (c cell) expectedFile() string {
 func cells() []cell {
 	b := backends()
 	return []cell{
-		// The references: without these numbers the others say nothing.
+		// The references that the other cells are compared with.
 		{harness: session, backend: b["go-stateful"]},
 		{harness: stateless, backend: b["go-stateless"]},
 		{harness: session, backend: b["npm-everything"]},

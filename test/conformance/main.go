@@ -2,18 +2,18 @@
 // Context Protocol (npm @modelcontextprotocol/conformance), as `make conformance`.
 //
 // A cell is one measurement: a harness, which is the suite speaking one revision
-// of the protocol; a backend, which is an MCP server of somebody else; and the
-// way between them, direct or through the gateway that `thv run` starts. The
-// cells are a table in cells.go.
+// of the protocol; a backend, which is a third-party MCP server; and the
+// connection between them, direct or through the gateway that `thv run` starts.
+// The cells are a table in cells.go.
 //
-// The suite tells of scenarios. Those that a revision requires are scored, and
-// the scenarios about HTTP headers are judged with them, though the suite does
-// not score them. A scenario that cannot pass in a cell is named, with the
-// reason, in expected/CELL.yaml; one that fails without being named there fails
-// the run, and so does one that is named and passes.
+// The suite reports scenarios. Those that a revision requires are scored, and the
+// scenarios about HTTP headers are judged with them, though the suite does not score
+// them. A scenario that cannot pass in a cell is listed, with the reason, in
+// expected/CELL.yaml. One that fails without being listed fails the run, and so does
+// one that is listed and passes.
 //
-// A whole run writes docs/conformance.md. What the suite said, with the failing
-// checks of each scenario, stays in test/.cache/conformance/results.
+// A complete run writes docs/conformance.md. The suite's output, with the failing
+// checks of each scenario, is kept in test/.cache/conformance/results.
 package main
 
 import (
@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		outcomes = append(outcomes, o)
 	}
-	fmt.Printf("the suite's words and every failing check: %s\n", h.results)
+	fmt.Printf("the suite's output and every failing check: %s\n", h.results)
 	if *only == "" {
 		if err := os.WriteFile("docs/conformance.md", document(outcomes, *repeat), 0o644); err != nil {
 			return fmt.Errorf("write the table: %w", err)

@@ -88,7 +88,7 @@ func (o *outcome) add(run int, r result) {
 	}
 }
 
-// printOutcome tells a person, who wants the scenarios that fail on top.
+// printOutcome prints an outcome for users, failed scenarios first.
 func printOutcome(w io.Writer, o outcome) {
 	word := "ok  "
 	if len(o.faults) > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What fails a run: a failure that nobody expects, an expected one that passes,
-// and an expectation of what is not judged.
+// What fails a run: an unexpected failure, an expected one that passes, and an
+// expectation of a scenario that is not judged.
 func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -43,7 +43,7 @@ func TestVerdict(t *testing.T) {
 			}
 			for i, part := range tt.faults {
 				if !strings.Contains(o.faults[i], part) {
-					t.Errorf("fault %q does not say %q", o.faults[i], part)
+					t.Errorf("fault %q does not contain %q", o.faults[i], part)
 				}
 			}
 			if o.passed != tt.passed || o.scored != 2 {
@@ -62,7 +62,7 @@ func TestAScenarioCountsWhenItPassesInEveryRun(t *testing.T) {
 	}
 }
 
-func TestChecksAreReadFromTheSuitesFiles(t *testing.T) {
+func TestRead_SuiteFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, checks := range map[string]string{
 		"ping":       `[{"id":"ping","status":"SUCCESS"},{"id":"wire","status":"FAILURE","errorMessage":"no","details":{"a": 1}}]`,

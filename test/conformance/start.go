@@ -47,8 +47,8 @@ func newHarness(thv, cache string) (*harness, error) {
 	return h, nil
 }
 
-// start starts a cell's servers and returns where the suite is to look. end
-// stops them. What they write to standard error is kept in dir.
+// start starts a cell's servers and returns the URL for the suite. end stops them. Their
+// standard error is kept in dir.
 func (h *harness) start(ctx context.Context, c cell, dir string) (url string, end func(), err error) {
 	var ends []func()
 	all := func() {
@@ -107,7 +107,7 @@ func (h *harness) startServer(ctx context.Context, b backend, log string) (url s
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	stop = func() { cmd.Process.Kill(); <-ended }
-	// By its name: the scenario about DNS rebinding takes a server for local by it.
+	// By its name: the scenario about DNS rebinding recognizes a local server by it.
 	if err := listens(ctx, net.JoinHostPort("localhost", port), ended); err != nil {
 		stop()
 		return "", nil, fmt.Errorf("%w; see %s", err, log)
@@ -167,13 +167,13 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 		defer cancel()
 		logs := exec.CommandContext(bounded, h.thv, "logs", "conformance", "--proxy")
 		logs.Env = env
-		out, _ := logs.CombinedOutput() // the words of a gateway that is gone are lost
+		out, _ := logs.CombinedOutput() // the log of a gateway that has exited is lost
 		os.WriteFile(log, out, 0o644)
 		rm := exec.CommandContext(bounded, h.thv, "rm", "--all")
 		rm.Env = env
 		if out, err := rm.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "conformance: thv rm --all: %v: %s\n", err, out)
-			return // what is left can be looked at in dir
+			return // dir is kept for inspection
 		}
 		os.RemoveAll(dir)
 	}

@@ -11,6 +11,6 @@ func TestAGatewayThatDoesNotStart(t *testing.T) {
 	h := &harness{thv: "/bin/false"}
 	_, _, err := h.start(t.Context(), cell{session, backend{image: nodeImage}, true}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "thv run "+nodeImage) {
-		t.Errorf("start says %v", err)
+		t.Errorf("start returned %v", err)
 	}
 }

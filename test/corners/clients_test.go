@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// client is a client that somebody else wrote, at one protocol version. argv is
-// given a URL, a transport (streamable or sse), a version and a key.
+// client is a third-party client at one protocol version. A URL, a transport (streamable
+// or sse), a version and a key are appended to argv.
 type client struct {
 	name      string
 	argv      []string
@@ -53,8 +53,8 @@ func clients() []client {
 	return all
 }
 
-// cannot says why a client cannot do a step, directly at a maker's server, "" when
-// it can.
+// cannot returns the reason why a client cannot do a step directly at a maker's server, ""
+// if it can.
 func cannot(c client, maker, step string) string {
 	switch {
 	case strings.HasPrefix(c.name, "Inspector"):
@@ -67,7 +67,7 @@ func cannot(c client, maker, step string) string {
 	return ""
 }
 
-// inspectorCannot is what the Inspector's command line does not do.
+// inspectorCannot are the steps that the Inspector's command line does not support.
 var inspectorCannot = map[string]string{
 	"resources":        "as tools",
 	"completion":       "it has no such method",

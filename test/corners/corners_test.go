@@ -90,8 +90,7 @@ type step struct {
 	Got  any    `json:"got"`
 }
 
-// lines decodes what a client printed. The key, which differs from run to run,
-// reads KEY.
+// lines decodes what a client printed, with KEY in place of the run's key.
 func lines(out []byte, key string) ([]step, error) {
 	var all []step
 	for line := range bytes.Lines(bytes.ReplaceAll(out, []byte(key), []byte("KEY"))) {
@@ -185,13 +184,13 @@ func TestEveryClientWithEveryServer(t *testing.T) {
 	}
 }
 
-// keyOf is a key that no other run has, and short enough to read.
+// keyOf returns a short key that is unique to the run.
 func keyOf(t *testing.T) string {
 	return "k-" + strings.NewReplacer("/", "-", " ", "-", "_", "-", ".", "-").Replace(strings.TrimPrefix(t.Name(), "TestEveryClientWithEveryServer/"))
 }
 
 // references has each client do the steps directly at the server that speaks as
-// it does, two at a time, and compares that to what is to be seen.
+// it does, two at a time, and compares that with what is expected.
 func references(t *testing.T, direct map[string]string) map[sight][]step {
 	seen := map[sight][]step{}
 	var mu sync.Mutex
@@ -219,7 +218,7 @@ func references(t *testing.T, direct map[string]string) map[sight][]step {
 		}
 	})
 	if t.Failed() {
-		t.FailNow() // the rest would only say it again
+		t.FailNow() // the rest would fail alike
 	}
 	return seen
 }

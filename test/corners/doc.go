@@ -5,14 +5,14 @@
 // and both majors of the TypeScript SDK (tsserver). So it goes through all four corners
 // of the two protocol eras.
 //
-// Every client does the same steps (clients) and prints what it saw, a line of
-// JSON for each. First it does so directly, at a server that speaks as it does:
-// that must be what the function want says. Then through thv at every server:
-// that must be what it saw directly, in every step; or what the function want says,
-// where a maker has no server that speaks as the client does. So neither the gateway
-// nor the change of era may show. Where a client itself cannot do a step, the
-// function cannot says why; a client that can after all fails the test. What
-// version the server was asked in is checked beside, and shown by -v.
+// Every client does the same steps (clients) and prints what it saw, a line of JSON for
+// each. First it does so directly, at a server of its own era: the result must be that of
+// the function want. Then through thv at every server: every step must give the same
+// result as directly, or that of the function want where a maker has no server of the
+// client's era. So neither the gateway nor the change of era may be visible. If a client
+// itself cannot do a step, the function cannot has the reason; a client that can do it
+// after all fails the test. The version of the requests at the server is checked as well,
+// and shown by -v.
 //
 //	go test -tags integration ./test/corners
 package corners

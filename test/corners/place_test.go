@@ -53,7 +53,7 @@ func newPlace() (*place, func() error, error) {
 	}
 	return p, func() error {
 		if _, err := p.thv("rm", "--all"); err != nil {
-			return err // what is left can be looked at in dir
+			return err // dir is kept for inspection
 		}
 		return os.RemoveAll(dir)
 	}, nil
@@ -89,7 +89,7 @@ func (p *place) gateway(t *testing.T, name, server string, flags ...string) stri
 	t.Cleanup(func() {
 		if t.Failed() {
 			logs, err := p.thv("logs", name, "--proxy")
-			t.Logf("what the gateway of %s said (%v):\n%s", name, err, logs)
+			t.Logf("the log of the gateway of %s (%v):\n%s", name, err, logs)
 		}
 		if _, err := p.thv("rm", name); err != nil {
 			t.Error(err)
@@ -211,12 +211,12 @@ func serve(t *testing.T, argv []string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 		if t.Failed() {
-			t.Logf("what the server %v said:\n%s", argv, stderr.Bytes())
+			t.Logf("the output of the server %v:\n%s", argv, stderr.Bytes())
 		}
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the server does not say where it listens: %v", err)
+		t.Fatalf("the server does not report its address: %v", err)
 	}
 	return "http://" + strings.TrimSpace(addr)
 }

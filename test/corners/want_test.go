@@ -46,7 +46,7 @@ func want(c client, maker string) []step {
 	}
 }
 
-// words are what a maker's SDK says itself, in its own way.
+// words are the texts that a maker's SDK produces itself.
 type words struct{ unknownTool, missing any }
 
 func wordsOf(maker string) words {
@@ -56,14 +56,13 @@ func wordsOf(maker string) words {
 		return words{"error: MCP error -32602: Tool no such tool not found", invalid("MCP error -32602: Resource not found")}
 	case typescript2:
 		return words{invalid("Tool no such tool not found"), invalid("Resource not found")}
-	default: // the programs say it
+	default: // the programs' own texts
 		return words{invalid(`unknown tool "no such tool"`), invalid("Resource not found")}
 	}
 }
 
-// spoken tells that the steps were done at a server of its own kind: which
-// version it was asked in. That is the one thing in which what a client sees
-// directly and through thv may differ, and it is taken out of what it saw.
+// spoken checks the version of the requests at the server. It is the only thing in which
+// the results directly and through thv may differ, and is removed from them.
 func (s server) spoken(t *testing.T, saw []step) []step {
 	t.Helper()
 	for _, step := range saw {
@@ -73,11 +72,11 @@ func (s server) spoken(t *testing.T, saw []step) []step {
 		version, _ := step.Got.(string)
 		switch modern := version >= statelessVersion; {
 		case version == "":
-			t.Errorf("the server was asked in no version: %v", step.Got)
+			t.Errorf("the server received no version: %v", step.Got)
 		case s.eras == sessions && modern, s.eras == stateless && !modern:
-			t.Errorf("the server was asked in %s", version)
+			t.Errorf("the server received version %s", version)
 		}
-		t.Logf("the server was asked in %s", version)
+		t.Logf("the server received version %s", version)
 	}
 	return withoutSpoken(saw)
 }

@@ -187,7 +187,8 @@ func (p *Provider) Stop() {
 	}
 }
 
-// IntrospectionURL answers whoever asks: Dex wants no credential there.
+// IntrospectionURL is the URL of the introspection endpoint. Dex requires no credentials
+// there.
 func (p *Provider) IntrospectionURL() string { return p.Issuer + "/token/introspect" }
 
 // Login gets tokens for Options.Audience by the password grant (RFC 6749 section

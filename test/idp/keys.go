@@ -48,7 +48,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that nobody trusts yet.
+// NewAuthority makes an authority that is not trusted anywhere.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	template := &x509.Certificate{

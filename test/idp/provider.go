@@ -3,15 +3,14 @@
 // any resource (RFC 8707), introspects (RFC 7662), revokes, registers clients
 // (RFC 7591), requires PKCE, rotates refresh tokens, and has a login page that
 // accepts every name and password. It listens on the loopback address unless
-// told otherwise, with plain HTTP unless given a certificate.
+// Options.Host is set, with plain HTTP unless given a certificate.
 //
 //	provider := idp.Start(t, idp.Options{Opaque: []string{"https://opaque.example"}})
 //	token := provider.Token(t, "https://api.example", "mcp-registry:read")
 //
-// What outages look like: [Provider.Stop] and [Provider.Restart] for a provider
-// that is gone for a while, [Provider.Suspend] and [Provider.Resume] for one
-// that accepts connections and says nothing, [Provider.RotateKeys] for new keys
-// without any outage. A restart forgets opaque tokens and registered clients; it
+// Outages: [Provider.Stop] and [Provider.Restart] for a provider that is down for a
+// while, [Provider.Suspend] and [Provider.Resume] for one that accepts connections and
+// does not respond, [Provider.RotateKeys] for new keys without an outage. A restart forgets opaque tokens and registered clients; it
 // keeps port, issuer and keys. The process ends with the test, also when the
 // test's process is killed.
 package idp
@@ -48,7 +47,7 @@ const (
 	WebClient, WebSecret = "web", "web-secret-of-the-tests"
 )
 
-// RegistryScopes are the scopes of resources unless Options says otherwise.
+// RegistryScopes are the scopes of resources unless Options.Scopes is set.
 func RegistryScopes() []string { return []string{"mcp-registry:read", "mcp-registry:write"} }
 
 // Options of a provider; the zero value is a useful one.
@@ -236,7 +235,7 @@ func (o *Options) clients() []map[string]any {
 // startTimeout bounds how long the provider may take to answer.
 const startTimeout = 2 * time.Minute
 
-// tell sends one line and waits for its answer. The caller holds the lock.
+// tell sends one line and waits for the response. The caller holds the lock.
 func (p *Provider) tell(t testing.TB, message any) {
 	t.Helper()
 	line, err := json.Marshal(message)

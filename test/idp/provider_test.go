@@ -32,7 +32,7 @@ func keyIDs(t *testing.T, p *Provider) []string {
 	return ids
 }
 
-func TestTokensAreSignedAndIntrospected(t *testing.T) {
+func TestProvider_Tokens(t *testing.T) {
 	for _, algorithm := range []string{"RS256", "PS256", "ES256", "EdDSA"} {
 		t.Run(algorithm, func(t *testing.T) {
 			p := Start(t, Options{Algorithm: algorithm, Opaque: []string{"https://opaque.example"}})

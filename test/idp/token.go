@@ -36,10 +36,10 @@ func (p *Provider) Revoke(t testing.TB, token string) {
 	p.post(t, "/token/revocation", ServiceClient, ServiceSecret, url.Values{"token": {token}})
 }
 
-// JWKSURL is where its keys are.
+// JWKSURL is the URL of its keys.
 func (p *Provider) JWKSURL() string { return p.Issuer + "/jwks" }
 
-// IntrospectionURL is where resource servers ask about tokens, as
+// IntrospectionURL is the URL of the introspection endpoint (RFC 7662), for
 // IntrospectionClient.
 func (p *Provider) IntrospectionURL() string { return p.Issuer + "/token/introspection" }
 

@@ -21,7 +21,7 @@ func Freeze(t testing.TB, pid int) {
 		t.Fatalf("stop process %d: %v", pid, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		// proc(5): pid (comm) state ...; elsewhere there is nothing to look at.
+		// proc(5): pid (comm) state ...; other systems have no such file.
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if errors.Is(err, fs.ErrNotExist) {
 			return

@@ -1,5 +1,5 @@
-// Package local is what the tests that start programs share: where the repository
-// is, an address that others could reach, and a place for what a program says.
+// Package local has helpers for tests that start programs: the repository's path, an
+// address that other machines could reach, free ports, and a buffer for output.
 package local
 
 import (
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Root finds the repository from the working directory.
+// Root returns the repository's path, from the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -33,8 +33,8 @@ func Root() (string, error) {
 	}
 }
 
-// PrivateAddress is an address of this machine that others could have: neither
-// loopback nor public. Without one the test is skipped.
+// PrivateAddress returns an address of this machine that is neither loopback nor public.
+// Without one the test is skipped.
 func PrivateAddress(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
@@ -50,10 +50,10 @@ func PrivateAddress(t testing.TB) string {
 	return ""
 }
 
-// FreePort is a port of this machine's loopback that nobody listens on. It stays the
-// caller's until its process ends, however many programs run meanwhile and whether it
-// listens there or not: the system gives ports from 32768 on to those that ask for any,
-// thv has the 10,000 before 30000, and nobody else gets it from here.
+// FreePort returns a port of this machine's loopback on which no process listens. It stays
+// reserved until the caller's process ends, whether it listens there or not: the system
+// assigns ports from 32768 on, thv uses the 10,000 before 30000, and FreePort returns each
+// port to one process only.
 func FreePort() (int, error) {
 	const first, count = 10_000, 10_000
 	var lc net.ListenConfig
@@ -73,7 +73,7 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("find a free port: %w", last)
 }
 
-// Output collects what a program writes, for one who reads meanwhile.
+// Output collects what a program writes. It may be read at the same time.
 type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -4,10 +4,10 @@ package local
 
 import "syscall"
 
-// reserve makes a port this process's own, among those that ask FreePort. A socket for
-// datagrams stands for it, which is in nobody's way, and which ends with the process.
+// reserve reserves a port for this process among the callers of FreePort. It binds the UDP
+// port of that number, which blocks no TCP listener and is released with the process.
 func reserve(port int) error {
-	syscall.ForkLock.RLock() // no child is to have it too
+	syscall.ForkLock.RLock() // no child must inherit it
 	defer syscall.ForkLock.RUnlock()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
 	if err != nil {

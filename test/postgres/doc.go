@@ -6,7 +6,7 @@
 //	server := postgres.Start(t)
 //	url := server.Database(t) // a new database of its own
 //
-// What outages look like: [Server.Stop] for a server that was shut down,
+// Outages: [Server.Stop] for a server that was shut down,
 // [Server.Kill] for one that crashed, [Server.Restart] for its return, on the
 // same port with the same data.
 //

@@ -31,7 +31,7 @@ func TestAServerComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestAPasswordIsAskedFor(t *testing.T) {
+func TestStartWith_Password(t *testing.T) {
 	s := StartWith(t, Options{Password: "right"})
 	s.options.Password = "wrong"
 	if s.ping() == nil {

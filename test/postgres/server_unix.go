@@ -23,9 +23,9 @@ import (
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
-// Options of a server; the zero value trusts everybody who connects.
+// Options of a server; the zero value accepts every connection without a password.
 type Options struct {
-	// Password, if not "", is asked for (SCRAM) from the user postgres.
+	// Password, if not "", is required (SCRAM) of the user postgres.
 	Password string
 }
 
@@ -50,7 +50,7 @@ type Server struct {
 // crash included.
 const startTimeout = 2 * time.Minute
 
-// Start starts a server that trusts everybody; it answers when Start returns.
+// Start starts a server without a password. It is ready when Start returns.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return StartWith(t, Options{})
@@ -166,7 +166,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// Running tells whether the server's process is there.
+// Running reports whether the server's process runs.
 func (s *Server) Running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,10 +181,10 @@ func (s *Server) Running() bool {
 	}
 }
 
-// Stop shuts the server down; it breaks off what clients are doing.
+// Stop shuts the server down; it aborts what clients are doing.
 func (s *Server) Stop(t testing.TB) { s.end(t, syscall.SIGINT) }
 
-// Kill makes the server crash: it gets no chance to finish or to say anything.
+// Kill kills the server: it cannot finish or log anything.
 func (s *Server) Kill(t testing.TB) { s.end(t, syscall.SIGKILL) }
 
 func (s *Server) end(t testing.TB, signal syscall.Signal) {
@@ -259,7 +259,7 @@ func (s *Server) ping() error {
 	return conn.Close(ctx)
 }
 
-// Log is the end of what the server has said, for messages of failing tests.
+// Log is the end of the server's log, for messages of failing tests.
 func (s *Server) Log() string {
 	const end = 4 << 10
 	f, err := os.Open(s.logFile)

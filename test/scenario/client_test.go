@@ -17,7 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// status is what `thv status` says of a workload.
+// status is the output of `thv status` for a workload.
 func (p *place) status(t *testing.T, name string) workload.Status {
 	t.Helper()
 	var st workload.Status

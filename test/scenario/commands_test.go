@@ -23,7 +23,7 @@ import (
 
 type command = func(ts *testscript.TestScript, neg bool, args []string)
 
-// commands are what a script can say beside testscript's own words.
+// commands are the commands of scripts in addition to testscript's own.
 func commands() map[string]command {
 	cmds := map[string]command{
 		"thv":        thv,
@@ -43,7 +43,7 @@ func commands() map[string]command {
 }
 
 // thv ARGS... runs the program, bounded in time. With "!" it must fail as a
-// program should: non-zero, with something said on standard error, and no panic.
+// program should: non-zero, with an error on standard error, and no panic.
 func thv(ts *testscript.TestScript, neg bool, args []string) {
 	err := ts.Exec("timeout", append([]string{"--kill-after=5", "300", thvPath()}, args...)...)
 	stderr := ts.ReadFile("stderr")
@@ -62,8 +62,8 @@ func thv(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// patience bounds every wait for something that must happen; on a busy machine that
-// takes its time.
+// patience bounds every wait for something that must happen, which takes long on a busy
+// machine.
 const patience = time.Minute
 
 // until PROGRAM ARGS... runs a program again and again until it succeeds (or fails,
@@ -209,7 +209,7 @@ func listen(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// free PORT waits until nobody listens on a loopback port.
+// free PORT waits until no process listens on a loopback port.
 func free(ts *testscript.TestScript, neg bool, args []string) {
 	want := "0"
 	if neg {
@@ -226,7 +226,7 @@ func free(ts *testscript.TestScript, neg bool, args []string) {
 
 // http STATUS METHOD URL [HEADER:VALUE...] [@FILE] sends a request, body from
 // FILE, and puts the answer's body into the file "response" and its headers,
-// sorted, into "headers". STATUS "none" wants no answer.
+// sorted, into "headers". With STATUS "none" there must be no response.
 func httpRequest(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
 		ts.Fatalf("usage: http STATUS METHOD URL [HEADER:VALUE...] [@FILE]")

@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// engine is a Docker engine of the test's own, which it can stop without
-// disturbing anybody: its own socket, its own data, its own network.
+// engine is a Docker engine of the test's own, with a socket, data and network of its own,
+// so that the test can stop it.
 type engine struct {
 	dir    string
 	socket string
@@ -79,8 +79,8 @@ func (e *engine) start(t *testing.T) {
 }
 
 // forgetContainerd removes the note of a containerd that died with its engine.
-// Where nobody reaps orphans it is a zombie, which dockerd takes for alive. It dies
-// by the kernel's signal, after its engine has.
+// Where orphans are not reaped it is a zombie, which dockerd treats as alive. It ends by
+// the kernel's signal, after its engine.
 func (e *engine) forgetContainerd(t *testing.T) {
 	t.Helper()
 	note := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
@@ -114,7 +114,7 @@ func (e *engine) stop(sig syscall.Signal) {
 	}
 }
 
-// The engine dies and comes back under a running workload.
+// The engine exits and returns while a workload runs.
 func TestTheEngineRestarts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a container engine of the test's own")
@@ -131,7 +131,7 @@ func TestTheEngineRestarts(t *testing.T) {
 	}{{"stopped", syscall.SIGTERM}, {"killed", syscall.SIGKILL}} {
 		t.Run(how.name, func(t *testing.T) {
 			e.stop(how.signal)
-			// Down, the truth is told, without waiting long.
+			// While it is down, the state is correct and reported without a long wait.
 			if st := p.status(t, "restarted"); st.State == "running" {
 				// The gateway may not have noticed yet; it must within seconds.
 				p.becomes(t, "restarted", "degraded")
@@ -156,9 +156,9 @@ func TestTheEngineRestarts(t *testing.T) {
 		stop.Env = append(os.Environ(), p.vars()...)
 		out, err := stop.CombinedOutput()
 		if err == nil {
-			t.Errorf("stop says it went well, but nobody could have removed the container:\n%s", out)
+			t.Errorf("stop reports success, but the container cannot have been removed:\n%s", out)
 		} else if !strings.Contains(string(out), e.socket) {
-			t.Errorf("stop does not say which engine it missed:\n%s", out)
+			t.Errorf("stop does not name the engine that it cannot reach:\n%s", out)
 		}
 		e.start(t)
 		p.thv(t, "stop", "restarted")

@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// processes lists the running thv processes of a place: those whose environment
-// says so.
+// processes lists the running thv processes of a place, by their environment.
 func (p *place) processes() []int {
 	var found []int
 	want := "XDG_STATE_HOME=" + p.state
 	for _, pid := range allProcesses() {
 		env, err := os.ReadFile(procFile(pid, "environ"))
 		if err != nil {
-			continue // ended meanwhile, or somebody else's
+			continue // ended meanwhile, or of another user
 		}
 		exe, _ := os.Readlink(procFile(pid, "exe"))
 		if filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != filepath.Base(thvPath()) {

@@ -93,8 +93,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// condition tells what the machine allows: [root] where things that only root
-// can do, mounting a small disk, are tried.
+// condition evaluates the conditions of scripts: [root] for steps that only root can do,
+// such as mounting a small disk.
 func condition(name string) (bool, error) {
 	switch name {
 	case "root":
@@ -135,7 +135,8 @@ func (p *place) storeID() string {
 	return workload.OpenStore(filepath.Join(p.state, "thv"), p.runtime).ID()
 }
 
-// machineVariable names what says how this machine reaches engines and packages.
+// machineVariable matches the variables that configure this machine's access to engines
+// and packages.
 var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
 
 // setup prepares one script's environment and has its traces checked at the end.
@@ -148,8 +149,8 @@ func setup(env *testscript.Env, t testing.TB) error {
 	if err != nil {
 		return err
 	}
-	// The machine's own way to packages is kept, and nothing else: a script that
-	// fails prints its environment.
+	// Only the variables for access to packages are kept: a script that fails prints
+	// its environment.
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		if machineVariable.MatchString(name) {
@@ -173,15 +174,15 @@ func setup(env *testscript.Env, t testing.TB) error {
 
 type placeKey struct{}
 
-// leave removes every workload of the place with thv itself, and tells what is
-// there all the same; that is removed too.
+// leave removes every workload of the place with thv itself. It returns what is left
+// after that, and removes it too.
 func (p *place) leave() (traces []string) {
 	rm := exec.Command(thvPath(), "rm", "--all")
 	rm.Env = append(os.Environ(), p.vars()...)
 	if out, err := rm.CombinedOutput(); err != nil {
 		traces = append(traces, fmt.Sprintf("thv rm --all: %v: %s", err, out))
 	}
-	// A gateway has let go of its workload an instant before it is gone itself.
+	// A gateway releases its workload an instant before it exits.
 	for deadline := time.Now().Add(patience); len(p.processes()) > 0 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -74,7 +74,7 @@ func registryAPI(ts *testscript.TestScript, _ bool, args []string) {
 	done := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := os.Stat(filepath.Join(dir, "delay")); err == nil {
-			select { // longer than anybody should wait
+			select { // longer than any client should wait
 			case <-time.After(2 * time.Minute):
 			case <-r.Context().Done():
 			case <-done:
@@ -99,7 +99,7 @@ func registryAPI(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], server.URL)
 }
 
-// registryFile is the file that answers a request of the API, "" for none.
+// registryFile returns the file with the response to a request of the API, "" for none.
 func registryFile(r *http.Request) string {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v0.1/servers")
 	switch {

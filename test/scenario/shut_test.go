@@ -16,9 +16,8 @@ import (
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
-// A server that listens on all addresses of its container is reached through the
-// gateway and where the person published it, and in no other way; what it begins
-// itself goes on working.
+// A server that listens on all addresses of its container is reached through the gateway
+// and at published ports only. Connections that it opens are not affected.
 func TestAServerIsReachedThroughItsGatewayAlone(t *testing.T) {
 	p := goTestPlace(t)
 	published := freePort(t)
@@ -33,14 +32,14 @@ func TestAServerIsReachedThroughItsGatewayAlone(t *testing.T) {
 		t.Errorf("the gateway answers %q", got)
 	}
 	if st := p.status(t, "shut"); st.Exposed != "" {
-		t.Errorf("it is said to be exposed at %s", st.Exposed)
+		t.Errorf("it is reported as exposed at %s", st.Exposed)
 	}
 	call("listen", "address=:9090")
 	call("listen", "address=:9091")
 	call("listen", "address=127.0.0.1:9092")
 	for address, want := range map[string]string{
 		fmt.Sprintf("127.0.0.1:%d", published): "hello",
-		ip + ":9090":                           "hello", // what is published is open
+		ip + ":9090":                           "hello", // published ports are open
 		ip + ":8080":                           refused,
 		ip + ":9091":                           refused,
 		ip + ":9092":                           refused,
@@ -50,8 +49,8 @@ func TestAServerIsReachedThroughItsGatewayAlone(t *testing.T) {
 		}
 	}
 
-	// From inside: itself, at every address it has, and by a name that the engine's
-	// DNS knows; and this machine.
+	// From inside: itself, at each of its addresses and by a name of the engine's DNS;
+	// and this machine.
 	l, err := net.Listen("tcp", net.JoinHostPort(bridge, "0"))
 	if err != nil {
 		t.Fatal(err)
@@ -64,14 +63,14 @@ func TestAServerIsReachedThroughItsGatewayAlone(t *testing.T) {
 	}
 	noPrivileges(t, call)
 
-	// Raised again, it is shut again.
+	// It is closed again after a restart.
 	p.thv(t, "restart", "shut")
 	if _, ip, _ = p.container(t, "shut"); heard(ip+":8080") != refused {
 		t.Errorf("after a restart, %s:8080 answers %q", ip, heard(ip+":8080"))
 	}
 }
 
-// A stdio server listens for nobody.
+// A stdio server has no port.
 func TestAStdioServersContainerIsShut(t *testing.T) {
 	p := goTestPlace(t)
 	p.start(t, "go://../servers/probe", "--name", "shut")
@@ -82,7 +81,8 @@ func TestAStdioServersContainerIsShut(t *testing.T) {
 	}
 }
 
-// noPrivileges: what shuts the network is root, and the server is not.
+// noPrivileges checks that the server is not root, as the process is that closes the
+// network.
 func noPrivileges(t *testing.T, call func(tool, argument string) string) {
 	t.Helper()
 	for field, want := range map[string]string{
@@ -94,14 +94,14 @@ func noPrivileges(t *testing.T, call func(tool, argument string) string) {
 		}
 	}
 	if got := call("env", "name=HOME"); got != "/tmp" {
-		t.Errorf("the server has its home at %q; its image says /tmp", got)
+		t.Errorf("the server has its home at %q; its image sets /tmp", got)
 	}
 }
 
-// refused is what heard says of an address where nobody is.
+// refused is the result of heard for an address where nothing listens.
 const refused = "refused"
 
-// heard is what somebody at an address says to who connects.
+// heard returns what an address sends to a new connection.
 func heard(address string) string {
 	c, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if errors.Is(err, syscall.ECONNREFUSED) {

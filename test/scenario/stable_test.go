@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A client's configuration names the URL; nothing a person does to a workload
-// may change it.
+// A client's configuration has the URL: no operation on a workload may change it.
 func TestURLsOfThirtyWorkloadsStayTheSame(t *testing.T) {
 	p := goTestPlace(t)
 	addr, end, err := startProbe("-http")

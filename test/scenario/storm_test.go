@@ -17,12 +17,13 @@ import (
 )
 
 // Fifty clients of one stdio server, half of them in each era, two hundred calls
-// each, half of them cut off in the middle: one container throughout, nobody hears what is another's,
-// and afterwards as many processes as before, none of them dead.
+// each, half of them cut off in the middle. There is one container throughout, no client
+// receives another's messages, and afterwards there are as many processes as before and
+// no zombies.
 func TestStorm(t *testing.T) {
 	const clients, calls = 50, 200
 	p := goTestPlace(t)
-	// What a client that vanished leaves is its session; it ends with the TTL.
+	// A client that vanished leaves its session, which ends after the TTL.
 	url := p.start(t, "go://../servers/probe", "--name", "storm", "--session-ttl", "15s")
 
 	warm := newWire()
@@ -49,7 +50,7 @@ func TestStorm(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Who is cut off has had the calls before that one answered.
+	// A client that is cut off has received the responses before that call.
 	if want := int64(clients/2*calls + clients/2*(calls/2-1)); answered.Load() != want {
 		t.Errorf("%d calls were answered; want %d", answered.Load(), want)
 	}
@@ -78,13 +79,13 @@ type client struct {
 	name    string
 	version string // of the protocol; empty: the newest, which has no sessions
 	calls   int
-	asks    bool // lets the server ask it a question in every tenth call
+	asks    bool // lets the server send it a request in every tenth call
 	cutAt   int  // is cut off in this call; 0: never
 	// answered counts right answers, over all clients.
 	answered *atomic.Int64
 }
 
-// storm is one client's life. Whatever it is told must be its own.
+// storm runs one client. Everything that it receives must be its own.
 func storm(ctx context.Context, url string, w *wire, c client) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -128,7 +129,7 @@ func storm(ctx context.Context, url string, w *wire, c client) error {
 
 func strayed(stray *atomic.Value) error {
 	if what := stray.Load(); what != nil {
-		return fmt.Errorf("heard what was not its own: %v", what)
+		return fmt.Errorf("received another client's message: %v", what)
 	}
 	return nil
 }
@@ -182,8 +183,8 @@ func (p *place) count(t *testing.T, name string) population {
 	return population{inside: len(inside), outside: len(outside), zombies: deadInside + deadOutside}
 }
 
-// watchContainers counts containers until it is asked for the most it saw, the
-// fewest counting as many when there was none.
+// watchContainers counts containers until the returned function is called, which returns
+// the most. A moment without a container counts as many.
 func (p *place) watchContainers(t *testing.T) (most func() int) {
 	t.Helper()
 	end, done := make(chan struct{}), make(chan int)

@@ -5,9 +5,9 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-# What the package recommends it needs only on a desktop; its sandbox, too, which
-# is of no use to root and in most containers. The tests do without it: the
-# browser sees what they serve, and reaches nothing else.
+# The recommended packages are for desktops, and so is the sandbox, which does not work
+# for root and in most containers. The tests run without it: the browser loads only what
+# they serve.
 starts() {
 	local profile page
 	profile=$(mktemp -d)
@@ -25,7 +25,7 @@ if ! command -v chromium >/dev/null; then
 	exit 1
 fi
 if ! starts; then
-	echo "Chromium is installed, and it does not start; this says why:" >&2
+	echo "Chromium is installed, and it does not start; this shows the reason:" >&2
 	echo "  chromium --headless --no-sandbox --dump-dom about:blank" >&2
 	exit 1
 fi

@@ -41,8 +41,8 @@ if [ -d /run/systemd/system ]; then
 elif ! ours "$state" dockerd >/dev/null; then # one that is still starting is waited for
 	by_hand=yes
 	echo "starting dockerd by hand; its log is $log"
-	# Notes of an engine that was killed. Where nobody reaps orphans its processes
-	# stay as zombies, which dockerd takes for alive.
+	# Pid files of an engine that was killed. Where orphans are not reaped its
+	# processes stay as zombies, which dockerd treats as alive.
 	for note in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
 		pid=$(as_root cat "$note" 2>/dev/null) || continue
 		case $(cut -d ' ' -f 3 "/proc/$pid/stat" 2>/dev/null) in

@@ -13,7 +13,7 @@ if installed; then
 	exit 0
 fi
 # The package makes a cluster and starts it unless told not to, and only while it
-# is being installed: a cluster that somebody wants later is not our affair.
+# is being installed: a cluster that is made later is not prevented.
 dropin=/etc/postgresql-common/createcluster.d/thv-test.conf
 as_root mkdir -p "$(dirname "$dropin")"
 echo 'create_main_cluster = false' | as_root tee "$dropin" >/dev/null
