@@ -4,27 +4,19 @@ package auth
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
-	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/toolhaven/toolhaven/test/idp"
-	"github.com/toolhaven/toolhaven/test/local"
 )
 
-// Against a real identity provider, npm's oidc-provider.
+// With a real identity provider, npm's oidc-provider. Outages, providers that hang and
+// the keys of a Kubernetes cluster are tested with the whole program, in test/registry
+// (identity_outage_test.go, identity_kubernetes_test.go).
 
 const (
 	api    = "https://registry.example/registry"
@@ -164,58 +156,6 @@ func TestRealProvider_Rotation(t *testing.T) {
 	}
 }
 
-func TestRealProvider_DownAtStart(t *testing.T) {
-	p := idp.Start(t, idp.Options{})
-	token := p.Token(t, api)
-	p.Stop()
-	v := newValidator(t, realProvider(p))
-	_, err := v.Validate(t.Context(), token)
-	if err == nil || !strings.Contains(reasons(err), p.Issuer) {
-		t.Fatalf("while it is down: %s", reasons(err))
-	}
-	p.Restart(t)
-	eventually(t, "the provider is found", func() bool {
-		_, err := v.Validate(t.Context(), token)
-		return err == nil
-	})
-	// Gone again: the keys stay.
-	p.Stop()
-	if _, err := v.Validate(t.Context(), token); err != nil {
-		t.Error(reasons(err))
-	}
-}
-
-// A provider whose process is stopped accepts connections and sends nothing.
-func TestRealProvider_Hangs(t *testing.T) {
-	hung := idp.Start(t, idp.Options{Opaque: []string{opaque}})
-	healthy := idp.Start(t, idp.Options{Opaque: []string{opaque}})
-	token := hung.Token(t, opaque)
-	hung.Suspend(t)
-	first, second := asking(t, hung), asking(t, healthy)
-	first.Name, second.Name = "hung", "healthy"
-	jwts := realProvider(healthy)
-	jwts.Name = "jwts"
-	v := newValidator(t, first, second, jwts)
-	for i := range 20 {
-		for _, resource := range []string{opaque, api} {
-			good := healthy.Token(t, resource)
-			start := time.Now()
-			if _, err := v.Validate(t.Context(), good); err != nil {
-				t.Fatal(reasons(err))
-			}
-			// The shortest of the bounds on a provider that does not answer.
-			if took := time.Since(start); took >= keysWait {
-				t.Errorf("%d: %s: took %s beside a provider that hangs", i, resource, took)
-			}
-		}
-	}
-	hung.Resume(t)
-	eventually(t, "the provider's own tokens pass", func() bool {
-		_, err := v.Validate(t.Context(), token)
-		return err == nil
-	})
-}
-
 func TestRealProvider_PrivateAuthority(t *testing.T) {
 	authority := idp.NewAuthority(t)
 	cert, key := authority.Certificate(t, "127.0.0.1")
@@ -236,92 +176,5 @@ func TestRealProvider_PrivateAuthority(t *testing.T) {
 			_, err := v.Validate(t.Context(), token)
 			return err == nil
 		})
-	}
-}
-
-// The service-account provider of specification section 5.11: its keys are at a
-// private address, behind the cluster's authority, for requests with the mounted
-// token, which is replaced from time to time.
-func TestKubernetesProvider(t *testing.T) {
-	address := local.PrivateAddress(t)
-	authority := idp.NewAuthority(t)
-	cert, key := authority.Certificate(t, address)
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, next := newSigner(t, jose.RS256, "k1"), newSigner(t, jose.RS256, "k2")
-	var mu sync.Mutex
-	valid, published := "mounted-1", []*signer{s}
-	cluster := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.URL.Path != "/openid/v1/jwks" {
-			http.Error(w, "not found", 404)
-			return
-		}
-		if r.Header.Get("Authorization") != "Bearer "+valid {
-			http.Error(w, `{"kind":"Status","code":401}`, 401)
-			return
-		}
-		set := jose.JSONWebKeySet{}
-		for _, s := range published {
-			set.Keys = append(set.Keys, s.public())
-		}
-		w.Header().Set("Content-Type", "application/jwk-set+json")
-		json.NewEncoder(w).Encode(set)
-	}))
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster.Listener.Close()
-	cluster.Listener = listener
-	cluster.Config.ErrorLog = discardLog()
-	cluster.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-	cluster.StartTLS()
-	defer cluster.Close()
-
-	dir := t.TempDir()
-	swapMount(t, dir, map[string]string{"ca.crt": string(authority.PEM), "token": "mounted-1"})
-	const issuer = "https://kubernetes.default.svc.cluster.local"
-	provider := Provider{
-		Name: "kubernetes", IssuerURL: issuer, Audience: "mcp-registry", JWKSURL: cluster.URL + "/openid/v1/jwks",
-		CACertPath: filepath.Join(dir, "ca.crt"), AuthTokenFile: filepath.Join(dir, "token"), AllowPrivateIP: true,
-	}
-	account := func(s *signer, audience ...string) string {
-		return s.sign(t, "", map[string]any{
-			"iss": issuer, "aud": audience, "sub": "system:serviceaccount:default:agent", "iat": time.Now().Unix(),
-			"nbf": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "jti": fmt.Sprint(time.Now().UnixNano()),
-			"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]any{"name": "agent"}},
-		})
-	}
-	v := newValidator(t, provider)
-	id, err := v.Validate(t.Context(), account(s, "mcp-registry"))
-	if err != nil {
-		t.Fatal(reasons(err))
-	}
-	if id.Subject != "system:serviceaccount:default:agent" {
-		t.Errorf("%+v", id)
-	}
-	if _, err := v.Validate(t.Context(), account(s, "https://kubernetes.default.svc")); err == nil || !strings.Contains(reasons(err), "audience") {
-		t.Errorf("a token for the cluster itself: %s", reasons(err))
-	}
-	// The kubelet replaces the token, the cluster its key.
-	mu.Lock()
-	valid, published = "mounted-2", []*signer{s, next}
-	mu.Unlock()
-	swapMount(t, dir, map[string]string{"ca.crt": string(authority.PEM), "token": "mounted-2"})
-	if _, err := v.Validate(t.Context(), account(next, "mcp-registry")); err != nil {
-		t.Errorf("after the token was replaced: %s", reasons(err))
-	}
-	// Without allowPrivateIP the address is refused, and without the token the
-	// cluster refuses.
-	public, anonymous := provider, provider
-	public.AllowPrivateIP, anonymous.AuthTokenFile = false, ""
-	for word, p := range map[string]Provider{"not a public one": public, "401": anonymous} {
-		if _, err := newValidator(t, p).Validate(t.Context(), account(s, "mcp-registry")); err == nil || !strings.Contains(reasons(err), word) {
-			t.Errorf("want %s: %s", word, reasons(err))
-		}
 	}
 }

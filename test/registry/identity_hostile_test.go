@@ -295,6 +295,8 @@ func (n *naming) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController find what is underneath.
 func (n *naming) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
+// Samples of internal/auth's tables of introspection, and answers that these do not
+// have.
 func TestIntrospectionOutOfOrderIsRefused(t *testing.T) {
 	bad, trap := newRogue(t), newRogue(t)
 	trap.says("/introspect", map[string]any{"active": true, "aud": resource})
@@ -317,35 +319,13 @@ func TestIntrospectionOutOfOrderIsRefused(t *testing.T) {
 	}{
 		{"RFC 7662 2.2", "active", active(""), ""},
 		{"RFC 7662 2.2", "active, with more", active(fmt.Sprintf(`,"iss":%q,"exp":%d,"token_type":"Bearer","scope":"a b"`, bad.URL, now+300)), ""},
-		{"RFC 7662 2.2", "active as text", asJSON(`{"active":"true",` + good + `}`), notSaid},
-		{"RFC 7662 2.2", "active as a number", asJSON(`{"active":1,` + good + `}`), notSaid},
-		{"RFC 7662 2.2", "active as null", asJSON(`{"active":null,` + good + `}`), notSaid},
 		{"RFC 7662 2.2", "active as a list", asJSON(`{"active":[true],` + good + `}`), notSaid},
-		{"RFC 7662 2.2", "active left out", asJSON(`{` + good + `}`), notSaid},
-		{"RFC 7662 2.2", "active in capitals", asJSON(`{"Active":true,` + good + `}`), notSaid},
-		{"RFC 8259 4", "active twice", asJSON(`{"active":false,"active":true,` + good + `}`), "two members of one name"},
-		{"RFC 7662 2.2", "a list", asJSON(`[{"active":true,` + good + `}]`), "not a JSON object"},
-		{"RFC 7662 2.2", "true", asJSON(`true`), "not a JSON object"},
-		{"RFC 7662 2.2", "nothing", asJSON(``), "not a JSON object"},
-		{"RFC 7662 2.2", "half an object", asJSON(`{"active":true,` + good), "not JSON"},
-		{"RFC 7662 2.2", "no audience", asJSON(`{"active":true}`), "the audience does not match"},
-		{"RFC 7662 2.2", "another audience", asJSON(`{"active":true,"aud":"https://x.example"}`), "the audience does not match"},
-		{"RFC 7662 2.2", "another issuer", active(`,"iss":"https://x.example"`), "the issuer does not match"},
-		{"RFC 7662 2.2", "an issuer that is null", active(`,"iss":null`), "the issuer does not match"},
-		{"RFC 7662 2.2", "expired", active(fmt.Sprintf(`,"exp":%d`, now-1)), "it has expired"},
-		{"RFC 7662 2.2", "an expiry as text", active(fmt.Sprintf(`,"exp":"%d"`, now+300)), "it has no expiry that can be read"},
-		{"RFC 7662 2.2", "not valid yet", active(fmt.Sprintf(`,"nbf":%d`, now+300)), "it is not valid yet"},
 		{"RFC 7662 2.2", "nbf as text", active(`,"nbf":"1"`), "its nbf cannot be read"},
-		{"RFC 6749 1.5", "a refresh token", active(`,"token_use":"refresh_token"`), "it is a token for another use"},
 		{"RFC 9701 5", "a signed answer nobody asked for", text("application/token-introspection+jwt", "e30.e30.AAAA"), "not a JSON object"},
 		{"RFC 9110 15.4", "a redirect that would carry the token along", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, trap.URL+"/introspect", http.StatusTemporaryRedirect)
 		}, "a redirect, which is not followed"},
-		{"RFC 9110 15", "401", status(401, `{"active":true,`+good+`}`), "answered 401"},
 		{"RFC 9110 15", "500", status(500, `{"active":true,`+good+`}`), "answered 500"},
-		{"RFC 7662 2.2", "a web page", text("text/html", "<html>"), "answered a web page"},
-		{"bounds", "without end", endless(`{"active":true,`+good+`,"x":"`, "x"), "larger than"},
-		{"bounds", "a gzip bomb", bomb, "larger than"},
 		{"bounds", "nested deeply", active(`,"x":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000)), "nested too deeply"},
 		{"bounds", "hanging", hang, "no whole answer in time"},
 	}

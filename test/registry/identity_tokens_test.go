@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -148,6 +147,8 @@ func TestTokensOfTheWrongProviderAreRefused(t *testing.T) {
 	})
 }
 
+// Samples of internal/auth's TestHostileTokens, and what only the program as a whole
+// shows: nothing that a token names is fetched.
 func TestForgedTokensAreRefused(t *testing.T) {
 	f := newFamily(t)
 	key := f.a.SigningKey()
@@ -165,14 +166,6 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
-	jwk, err := json.Marshal(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	malloryJWK, err := json.Marshal(mallory.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
 	keyed := func(secret []byte) string {
 		input := b64(`{"alg":"HS256","kid":"shared","typ":"at+jwt"}`) + "." + b64(root())
 		mac := hmac.New(sha256.New, secret)
@@ -181,42 +174,18 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	}
 	const notAccepted, notValid = "the signature algorithm is not accepted", "its signature is not valid"
 	head := func(more string) string { return `{"alg":"RS256","kid":"shared"` + more + `}` }
-	certificate := base64.StdEncoding.EncodeToString(public)
 	f.refuses(t, []badToken{
 		{"RFC 8725 3.1", "alg none, without a signature", b64(`{"alg":"none","typ":"at+jwt"}`) + "." + b64(root()) + ".", invalid, notAccepted},
-		{"RFC 8725 3.1", "alg none, with a signature", b64(`{"alg":"none","kid":"shared"}`) + "." + b64(root()) + "." + parts[2], invalid, notAccepted},
-		{"RFC 8725 3.1", "alg NONE", b64(`{"alg":"NONE"}`) + "." + b64(root()) + ".", invalid, notAccepted},
-		{"RFC 8725 3.1", "no alg", b64(`{"kid":"shared"}`) + "." + b64(root()) + "." + parts[2], invalid, notAccepted},
 		{"RFC 8725 2.1", "HS256 with the public key as PEM", keyed(publicPEM), invalid, notAccepted},
 		{"RFC 8725 2.1", "HS256 with the public key as PEM, without the last line break", keyed(publicPEM[:len(publicPEM)-1]), invalid, notAccepted},
 		{"RFC 8725 2.1", "HS256 with the public key as DER", keyed(public), invalid, notAccepted},
-		{"RFC 8725 2.1", "HS256 with the public key as JWK", keyed(jwk), invalid, notAccepted},
-		{"RFC 8725 2.1", "HS256 with nothing", keyed(nil), invalid, notAccepted},
 		{"RFC 7515 5.2", "claims changed", parts[0] + "." + b64(root()) + "." + parts[2], invalid, notValid},
-		{"RFC 7515 5.2", "header changed", b64(head("")) + "." + parts[1] + "." + parts[2], invalid, notValid},
-		{"RFC 7515 5.2", "the signature of zeros", parts[0] + "." + parts[1] + "." + b64(strings.Repeat("\x00", 256)), invalid, notValid},
-		{"RFC 7515 5.2", "no signature", parts[0] + "." + parts[1] + ".", invalid, notValid},
 		{"RFC 7515 5.2", "another's key under the same id", mint(t, mallory, root()), invalid, notValid},
-		{"RFC 8725 3.1", "PS256 said, RS256 done", forge(t, key, `{"alg":"PS256","kid":"shared"}`, good), invalid, "no key of the provider fits"},
-		{"RFC 8725 3.10", "jwk: a key in the header", forge(t, mallory, head(`,"jwk":`+string(malloryJWK)), root()), invalid, notValid},
 		{"RFC 8725 3.10", "jku: a place of keys in the header", forge(t, mallory, head(`,"jku":"`+trap.URL+`/jwks"`), root()), invalid, notValid},
 		{"RFC 8725 3.10", "jku without a key id", forge(t, mallory, `{"alg":"RS256","jku":"`+trap.URL+`/jwks"}`, root()), invalid, notValid},
 		{"RFC 8725 3.10", "x5u: a place of certificates in the header", forge(t, mallory, head(`,"x5u":"`+trap.URL+`/jwks"`), root()), invalid, notValid},
-		{"RFC 8725 3.10", "x5c: a certificate in the header", forge(t, mallory, head(`,"x5c":["`+certificate+`"]`), root()), invalid, notValid},
 		{"RFC 8725 3.10", "the forger's place as the issuer", mint(t, mallory, claims(trap.URL, nil)), invalid, "another issuer"},
-		{"RFC 7515 4.1.4", "a key id that is a path", forge(t, key, `{"alg":"RS256","kid":"../../../dev/null"}`, good), invalid, "no key of the provider has the token's key id"},
 		{"RFC 7515 4.1.4", "a key id that is SQL", forge(t, key, `{"alg":"RS256","kid":"' OR 1=1 --"}`, good), invalid, "no key of the provider has the token's key id"},
-		{"RFC 7515 4.1.4", "a key id that is a number", forge(t, key, `{"alg":"RS256","kid":7}`, good), invalid, "not text"},
-		{"RFC 7515 4.1.11", "a critical extension", forge(t, key, head(`,"crit":["exp"],"exp":1`), good), invalid, "not supported (crit)"},
-		{"RFC 7515 4.1.11", "an empty list of critical extensions", forge(t, key, head(`,"crit":[]`), good), invalid, "not supported (crit)"},
-		{"RFC 7797 7", "b64 false", forge(t, key, head(`,"b64":false`), good), invalid, "not supported (b64)"},
-		{"RFC 7515 4", "alg twice", forge(t, key, `{"alg":"none","alg":"RS256","kid":"shared"}`, good), invalid, "two members of one name"},
-		{"RFC 7515 4", "kid twice, once escaped", forge(t, key, `{"alg":"RS256","kid":"shared","k\u0069d":"x"}`, good), invalid, "two members of one name"},
-		{"RFC 8725 3.11", "a token of another type", forge(t, key, head(`,"typ":"logout+jwt"`), good), invalid, "a token of another type"},
-		{"RFC 9449 4.2", "a DPoP proof", forge(t, key, head(`,"typ":"dpop+jwt"`), good), invalid, "a token of another type"},
-		{"RFC 8725 3.11", "an ID token by type", forge(t, key, head(`,"typ":"id_token"`), good), invalid, "a token of another type"},
-		{"RFC 7516 3.1", "an encrypted token", b64(`{"alg":"RSA-OAEP","enc":"A128GCM"}`) + ".QUFBQUFBQUFBQUFBQUFBQQ.QUFBQQ.QUFBQQ.QUFBQQ", invalid, "idp0: skipped: the token is opaque"},
-		{"RFC 7515 2", "padding", parts[0] + "." + parts[1] + "." + parts[2] + "==", invalid, "idp0: skipped: the token is opaque"},
 		{"RFC 7515 7.2", "the JSON serialization", b64(`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`), invalid, "idp0: skipped: the token is opaque"},
 	})
 	if n := trap.hits.Load(); n != 0 {
@@ -227,6 +196,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 	accepted(t, f.with(t, honest))
 }
 
+// Samples of internal/auth's tables of claims, and claims that these do not have.
 func TestClaimsThatDoNotHoldAreRefused(t *testing.T) {
 	f := newFamily(t)
 	key := f.a.SigningKey()
@@ -237,54 +207,21 @@ func TestClaimsThatDoNotHoldAreRefused(t *testing.T) {
 	text := func(claims string) string { return mint(t, key, claims) }
 	at := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	const noExpiry, expired, early, audience = "it has no expiry that can be read", "it has expired", "it is not valid yet", "the audience does not match"
-	iss, exp := fmt.Sprintf(`"iss":%q`, f.a.Issuer), fmt.Sprintf(`"exp":%d`, at(time.Hour))
+	iss := fmt.Sprintf(`"iss":%q`, f.a.Issuer)
 	// Made when it is shown: 10 s later it is accepted.
 	f.refuses(t, []badToken{{"RFC 7519 4.1.5", "nbf beyond the leeway: our clock is behind", with("nbf", at(40*time.Second)), invalid, early}})
 	f.refuses(t, []badToken{
-		{"RFC 7519 4.1.4", "expired an hour ago", with("exp", at(-time.Hour)), invalid, expired},
 		{"RFC 7519 4.1.4", "expired just beyond the leeway: our clock is ahead", with("exp", at(-31*time.Second)), invalid, expired},
 		{"RFC 7519 4.1.4", "exp 0", with("exp", 0), invalid, expired},
-		{"RFC 9068 2.2", "no exp", with("exp", nil), invalid, noExpiry},
-		{"RFC 7519 4.1.4", "exp as text", with("exp", fmt.Sprint(at(time.Hour))), invalid, noExpiry},
-		{"RFC 7519 4.1.4", "exp as a date", with("exp", "2199-01-01T00:00:00Z"), invalid, noExpiry},
-		{"RFC 7519 4.1.4", "exp null", raw("exp", "null"), invalid, noExpiry},
-		{"RFC 7519 4.1.4", "exp true", with("exp", true), invalid, noExpiry},
-		{"RFC 7519 4.1.4", "exp a list", with("exp", []int64{at(time.Hour)}), invalid, noExpiry},
 		{"RFC 7519 4.1.4", "exp an object", with("exp", map[string]int64{"exp": at(time.Hour)}), invalid, noExpiry},
-		{"RFC 7519 2", "exp negative", with("exp", -1), invalid, noExpiry},
-		{"RFC 7519 2", "exp beyond all dates", raw("exp", "1e300"), invalid, noExpiry},
-		{"RFC 7519 2", "exp beyond all numbers", raw("exp", "1e999"), invalid, noExpiry},
-		{"RFC 7519 2", "exp of twenty digits", raw("exp", "99999999999999999999"), invalid, noExpiry},
-		{"RFC 7519 2", "exp in milliseconds", with("exp", time.Now().Add(time.Hour).UnixMilli()), invalid, noExpiry},
 		{"RFC 8259 6", "exp NaN", text(`{` + iss + `,"exp":NaN}`), invalid, "not JSON"},
-		{"RFC 7519 4.1.5", "nbf in an hour", with("nbf", at(time.Hour)), invalid, early},
-		{"RFC 7519 4.1.5", "nbf as text", with("nbf", fmt.Sprint(at(-time.Hour))), invalid, "its nbf cannot be read"},
 		{"RFC 7519 4.1.5", "nbf null", raw("nbf", "null"), invalid, "its nbf cannot be read"},
-		{"RFC 7519 4.1.6", "iat in an hour", with("iat", at(time.Hour)), invalid, early},
-		{"RFC 7519 4.1.6", "iat as text", with("iat", "now"), invalid, "its iat cannot be read"},
 		{"RFC 7519 4.1.3", "no audience", with("aud", nil), invalid, audience},
-		{"RFC 7519 4.1.3", "an empty list of audiences", with("aud", []string{}), invalid, audience},
 		{"RFC 7519 4.1.3", "ours with a slash behind it", with("aud", resource+"/"), invalid, audience},
-		{"RFC 7519 4.1.3", "ours in capitals", with("aud", strings.ToUpper(resource)), invalid, audience},
-		{"RFC 7519 4.1.3", "ours as a part of another", with("aud", resource+".evil.example"), invalid, audience},
-		{"RFC 7519 4.1.3", "ours and another in one text", with("aud", resource+" https://x.example"), invalid, audience},
-		{"RFC 7519 4.1.3", "ours beside a number", with("aud", []any{resource, 7}), invalid, audience},
 		{"RFC 7519 4.1.3", "ours in a list in a list", with("aud", []any{[]string{resource}}), invalid, audience},
-		{"RFC 7519 4.1.3", "ours as the name of a member", with("aud", map[string]bool{resource: true}), invalid, audience},
 		{"RFC 7519 4.1.3", "a wildcard", with("aud", "*"), invalid, audience},
 		{"RFC 7519 4.1.3", "null", raw("aud", "null"), invalid, audience},
-		{"RFC 7519 4.1.3", "two thousand others", with("aud", strings.Split(strings.Repeat("x,", 2000), ",")), invalid, audience},
-		{"RFC 7519 4.1.2", "a subject that is a number", with("sub", 7), invalid, "its subject is not text"},
-		{"RFC 7519 4", "aud twice", text(`{` + iss + `,` + exp + `,"aud":"https://x.example","aud":"` + resource + `"}`), invalid, "two members of one name"},
-		{"RFC 7519 4", "iss twice", text(`{"iss":"https://x.example",` + iss + `,` + exp + `,"aud":"` + resource + `"}`), invalid, "two members of one name"},
-		{"RFC 7519 4", "exp twice, once escaped", text(`{` + iss + `,` + exp + `,"ex\u0070":1,"aud":"` + resource + `"}`), invalid, "two members of one name"},
 		{"RFC 7519 4", "claims named in capitals", text(fmt.Sprintf(`{"ISS":%q,"EXP":%d,"AUD":%q}`, f.a.Issuer, at(time.Hour), resource)), invalid, "another issuer"},
-		{"RFC 7519 7.2", "claims that are a list", text(`[` + claims(f.a.Issuer, nil) + `]`), invalid, "not a JSON object"},
-		{"RFC 7519 7.2", "claims that are text", text(`"` + strings.Repeat("claims ", 5) + `"`), invalid, "not a JSON object"},
-		{"RFC 7519 7.2", "two objects of claims", text(claims(f.a.Issuer, nil) + claims(f.b.Issuer, nil)), invalid, "not JSON"},
-		{"RFC 7519 5.2", "a token in a token", text(mint(t, key, claims(f.a.Issuer, nil))), invalid, "not a JSON object"},
-		{"RFC 8259 8.1", "claims in bad UTF-8", text(strings.Replace(claims(f.a.Issuer, nil), "jo", "j\xff", 1)), invalid, "not JSON"},
-		{"bounds", "claims nested deeply", raw("x", strings.Repeat("[", 3000)+strings.Repeat("]", 3000)), invalid, "nested too deeply"},
 	})
 }
 
