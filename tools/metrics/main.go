@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -22,13 +23,13 @@ func main() {
 	commits := flag.String("commits", "HEAD", "the commits whose subjects are measured, as for git log; empty for none")
 	words := flag.Bool("words", false, "list each comment line with a word that is counted")
 	flag.Parse()
-	if err := run(*root, *commits, *words, flag.Args()); err != nil {
+	if err := run(context.Background(), *root, *commits, *words, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root, commits string, words bool, dirs []string) error {
+func run(ctx context.Context, root, commits string, words bool, dirs []string) error {
 	explicit := len(dirs) > 0
 	if !explicit {
 		dirs = []string{"cmd", "internal"}
@@ -45,7 +46,7 @@ func run(root, commits string, words bool, dirs []string) error {
 	}
 	var subjects []string
 	if commits != "" && !explicit {
-		if subjects, err = commitSubjects(root, commits); err != nil {
+		if subjects, err = commitSubjects(ctx, root, commits); err != nil {
 			return err
 		}
 	}
@@ -54,8 +55,8 @@ func run(root, commits string, words bool, dirs []string) error {
 }
 
 // commitSubjects returns the first lines of the messages of a range of commits.
-func commitSubjects(root, commits string) ([]string, error) {
-	out, err := exec.Command("git", "-C", root, "log", "--format=%s", commits, "--").Output()
+func commitSubjects(ctx context.Context, root, commits string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "git", "-C", root, "log", "--format=%s", commits, "--").Output()
 	if err != nil {
 		return nil, fmt.Errorf("git log %s: %w", commits, err)
 	}
