@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 type command = func(ts *testscript.TestScript, neg bool, args []string)
@@ -162,8 +164,8 @@ func eventually(ts *testscript.TestScript, want, what string, count func() (int,
 	}
 }
 
-// signal NAME PID sends KILL, STOP, CONT, TERM or INT, and for KILL waits until
-// the process is gone.
+// signal NAME PID sends KILL, STOP, CONT, TERM or INT. After KILL it waits until the
+// process is gone, after STOP until it has stopped.
 func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]syscall.Signal{
 		"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT,
@@ -175,6 +177,10 @@ func sendSignal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if !slices.Contains(here(ts).processes(), pid) {
 		ts.Fatalf("process %d is not a thv of this script", pid)
+	}
+	if sig == syscall.SIGSTOP {
+		ts.Check(local.Suspend(pid))
+		return
 	}
 	ts.Check(syscall.Kill(pid, sig))
 	if sig == syscall.SIGKILL {
