@@ -78,9 +78,9 @@ test: ## Install what the tests need and run all of them
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
 	go run ./test/report -times '$(THV_TIMES)' \
 		-- -race -p $(TESTING) -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
-		-- -tags=integration -count=1 -timeout=30m ./test/scenario \
+		-- $(PURE) -tags=integration -count=1 -timeout=30m ./test/scenario \
 		-- -race -tags=hostile -count=1 -timeout=20m ./test/hostile \
-		--run go run ./test/conformance -thv bin/thv
+		--run $(PURE) go run ./test/conformance -thv bin/thv
 
 # What computes while the set-up waits for the network.
 compiled:

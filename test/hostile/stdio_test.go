@@ -28,7 +28,9 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "server")
-	out, err := exec.Command("go", "build", "-o", path, "./server").CombinedOutput()
+	build := exec.Command("go", "build", "-o", path, "./server")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the hostile server: %w: %s", err, out)
 	}

@@ -5,7 +5,8 @@
 //	report [-times FILE] {--|--run} ARGUMENTS [{--|--run} ARGUMENTS ...]
 //
 // "--" begins a stage of `go test` with these arguments, "--run" a stage that
-// runs a program. FILE holds the durations of stages that ran before, such as
+// runs a program. NAME=VALUE before its arguments sets a variable of its
+// environment. FILE holds the durations of stages that ran before, such as
 // the set-up: one a line, seconds, a tab and the name.
 //
 // The exit status is 1 if a stage fails or no test ran. No test is run twice: one
@@ -93,6 +94,16 @@ func parseStages(args []string) []stage {
 	return all
 }
 
+// splitEnv splits off the leading NAME=VALUE arguments.
+func splitEnv(args []string) (env, rest []string) {
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "-") || !strings.Contains(arg, "=") {
+			return args[:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
 func (s stage) String() string {
 	line := strings.Join(s.args, " ")
 	if !s.program {
@@ -105,16 +116,17 @@ func (s stage) String() string {
 }
 
 func (s stage) run(ctx context.Context, sum *summary) error {
-	if len(s.args) == 0 {
-		return errors.New("the stage has no arguments")
-	}
-	argv := s.args
+	env, argv := splitEnv(s.args)
 	if !s.program {
-		argv = append([]string{"go", "test", "-json"}, s.args...)
+		argv = append([]string{"go", "test", "-json"}, argv...)
+	}
+	if len(argv) == 0 {
+		return errors.New("the stage has no arguments")
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// go test forwards an interrupt, so that tests can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	if s.program {
 		cmd.Stdout = os.Stdout

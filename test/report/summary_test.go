@@ -127,6 +127,12 @@ func TestStageRun_Program(t *testing.T) {
 	if err := (stage{args: []string{"true"}, program: true}).run(t.Context(), newSummary(io.Discard)); err != nil {
 		t.Error(err)
 	}
+	if err := (stage{args: []string{"ANSWER=42", "sh", "-c", `test "$ANSWER" = 42`}, program: true}).run(t.Context(), newSummary(io.Discard)); err != nil {
+		t.Errorf("with a variable: %v", err)
+	}
+	if err := (stage{program: true}).run(t.Context(), newSummary(io.Discard)); err == nil {
+		t.Error("a stage without a program was accepted")
+	}
 	if err := (stage{args: []string{"false"}, program: true}).run(t.Context(), newSummary(io.Discard)); err == nil {
 		t.Error("a program that fails does not fail its stage")
 	}

@@ -30,6 +30,7 @@ var probeOnce = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(repo(), "test", ".cache", "probe")
 	cmd := exec.Command("go", "build", "-o", path, "./test/servers/probe")
 	cmd.Dir = repo()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as all of `make`: dependencies are compiled once
 	cmd.Stderr = os.Stderr
 	return path, cmd.Run()
 })
