@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -39,11 +40,26 @@ func (p pkg) ours() []string {
 	return names
 }
 
-// packages lists the module's packages for an operating system. The rules hold
-// on each of them, also where a file is built for only one.
+// packages lists the module's packages for an operating system, once for all
+// tests. The rules hold on each system, also where a file is built for only one.
 func packages(t *testing.T, goos string) []pkg {
 	t.Helper()
 	noteSources(t)
+	listed.Lock()
+	defer listed.Unlock()
+	if listed.by[goos] == nil {
+		listed.by[goos] = list(t, goos)
+	}
+	return listed.by[goos]
+}
+
+var listed = struct {
+	sync.Mutex
+	by map[string][]pkg
+}{by: map[string][]pkg{}}
+
+func list(t *testing.T, goos string) []pkg {
+	t.Helper()
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = "../.."
