@@ -91,7 +91,12 @@ func TestShortcut_ClosesHandedOverFiles(t *testing.T) {
 	if _, err := g.output(t, "true"); err != nil {
 		t.Fatal(err)
 	}
-	before := openFiles(t)
+	before := len(openFiles(t))
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d files were open before, now: %q", before, openFiles(t))
+		}
+	}()
 	for i := range 100 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*50*time.Microsecond)
 		if p, err := g.Spawn(ctx, []string{"cat"}); err == nil {
@@ -105,16 +110,23 @@ func TestShortcut_ClosesHandedOverFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "as many open files as before", func() bool { return openFiles(t) <= before })
+	eventually(t, "as many open files as before", func() bool { return len(openFiles(t)) <= before })
 }
 
-func openFiles(t *testing.T) int {
+// openFiles returns what the open files of this process refer to.
+func openFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(files)
+	var targets []string
+	for _, f := range files {
+		if target, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil {
+			targets = append(targets, target)
+		}
+	}
+	return targets
 }
 
 func TestShortcut_Unreachable(t *testing.T) {
