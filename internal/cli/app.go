@@ -140,7 +140,7 @@ func (a *App) Catalog() (registry.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registry.OpenProtected(cfg.Registry, client, tokens)
+	return registry.Open(cfg.Registry, client, tokens)
 }
 
 func (a *App) httpClient(timeout time.Duration) (*http.Client, error) {

@@ -195,9 +195,9 @@ func (a *App) examineRegistry(ctx context.Context) check {
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
-	entries, err := catalog.List(ctx)
+	list, err := catalog.List(ctx)
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
-	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), counted(len(entries), "server"))}
+	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), counted(len(list.Entries), "server"))}
 }

@@ -31,13 +31,13 @@ that ` + EnvRegistryTokenFile + ` names and that is read whenever a token is nee
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List all servers", Args: cobra.NoArgs, Example: "  thv registry list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showEntries(app, func(c registry.Catalog) ([]*registry.Entry, error) { return c.List(cmd.Context()) })
+			return showEntries(app, func(c registry.Catalog) (registry.List, error) { return c.List(cmd.Context()) })
 		},
 	}
 	search := &cobra.Command{
-		Use: "search WORDS", Short: "Find servers by name, title, description or tag", Args: cobra.MinimumNArgs(1), Example: "  thv registry search files",
+		Use: "search WORDS", Short: "Find servers by title, name, tag or description, the best match first", Args: cobra.MinimumNArgs(1), Example: "  thv registry search files",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return showEntries(app, func(c registry.Catalog) ([]*registry.Entry, error) {
+			return showEntries(app, func(c registry.Catalog) (registry.List, error) {
 				return c.Search(cmd.Context(), strings.Join(args, " "))
 			})
 		},
@@ -54,20 +54,32 @@ that ` + EnvRegistryTokenFile + ` names and that is read whenever a token is nee
 	return cmd
 }
 
-func showEntries(app *App, find func(registry.Catalog) ([]*registry.Entry, error)) error {
+func showEntries(app *App, find func(registry.Catalog) (registry.List, error)) error {
 	catalog, err := app.Catalog()
 	if err != nil {
 		return err
 	}
-	entries, err := find(catalog)
+	list, err := find(catalog)
 	if err != nil {
 		return err
 	}
+	if n := list.LeftOut.Malformed; n > 0 {
+		what := "entries of the registry cannot be used and are left out"
+		if n == 1 {
+			what = "entry of the registry cannot be used and is left out"
+		}
+		fmt.Fprintf(app.Err, "warning: %d %s: %s\n", n, what, plaintext.Line(list.LeftOut.Why()))
+	}
+	entries := list.Entries
 	if app.JSON {
 		if entries == nil {
 			entries = []*registry.Entry{}
 		}
 		return writeJSON(app.Out, entries)
+	}
+	if len(entries) == 0 {
+		fmt.Fprintln(app.Err, "nothing found")
+		return nil
 	}
 	rows := make([][]string, len(entries))
 	for i, e := range entries {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bounds on what a registry server answers.
+// Bounds on the responses of a registry server.
 const (
 	pageSize     = 100 // the official API's most
 	maxPage      = 16 << 20
@@ -21,7 +20,7 @@ const (
 	officialMeta = "io.modelcontextprotocol.registry/official"
 )
 
-// apiCatalog asks a server of the official registry API v0.1.
+// apiCatalog queries a server of the official registry API v0.1.
 type apiCatalog struct {
 	location string
 	base     string // without a slash at its end
@@ -35,17 +34,28 @@ func (c *apiCatalog) Get(ctx context.Context, name string) (*Entry, error) {
 	return e, c.named(err)
 }
 
-func (c *apiCatalog) List(ctx context.Context) ([]*Entry, error) {
-	all, err := c.list(ctx, "")
-	return all, c.named(err)
+func (c *apiCatalog) List(ctx context.Context) (List, error) { return c.Search(ctx, "") }
+
+func (c *apiCatalog) Search(ctx context.Context, query string) (List, error) {
+	all, leftOut, err := c.list(ctx, query)
+	if err == nil {
+		err = leftOut.Unusable(len(all))
+	}
+	if err != nil {
+		return List{}, c.named(err)
+	}
+	// Another registry may search more of an entry than SearchText has. What it
+	// finds there is at the end of the list.
+	list := newList(all, query, leftOut)
+	for _, e := range newList(all, "", leftOut).Entries {
+		if query != "" && !slices.Contains(list.Entries, e) {
+			list.Entries = append(list.Entries, e)
+		}
+	}
+	return list, nil
 }
 
-func (c *apiCatalog) Search(ctx context.Context, query string) ([]*Entry, error) {
-	all, err := c.list(ctx, query)
-	return all, c.named(err)
-}
-
-// named says of which registry an error speaks.
+// named adds the registry to an error.
 func (c *apiCatalog) named(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -62,13 +72,14 @@ func (c *apiCatalog) get(ctx context.Context, name string) (*Entry, error) {
 		return c.version(ctx, bare, version)
 	}
 	// The API knows full names only; a short one is found by searching.
-	found, err := c.list(ctx, bare)
+	all, leftOut, err := c.list(ctx, bare)
 	if err != nil {
 		return nil, err
 	}
+	found := newList(all, "", leftOut).Entries
 	full, err := resolveName(found, bare)
 	if err != nil {
-		return nil, err
+		return nil, leftOut.explain(err)
 	}
 	if i := slices.IndexFunc(found, func(e *Entry) bool { return e.Name == full }); version == "" || version == found[i].Version {
 		return found[i], nil
@@ -76,7 +87,7 @@ func (c *apiCatalog) get(ctx context.Context, name string) (*Entry, error) {
 	return c.version(ctx, full, version)
 }
 
-// version asks for one version of one server; "" is the latest. In the path, the
+// version fetches one version of one server; "" is the latest. In the path, the
 // slash of a name is percent-encoded (registry API v0.1).
 func (c *apiCatalog) version(ctx context.Context, name, version string) (*Entry, error) {
 	if version == "" {
@@ -89,7 +100,7 @@ func (c *apiCatalog) version(ctx context.Context, name, version string) (*Entry,
 	}
 	switch {
 	case resp.status == http.StatusNotFound:
-		// "No such server" and "no such page": only a registry says the first.
+		// A registry's 404 is JSON. Any other may mean that there is no registry.
 		if !resp.isJSON {
 			if _, err := c.page(ctx, url.Values{"limit": {"1"}}); err != nil {
 				return nil, err
@@ -106,51 +117,50 @@ func (c *apiCatalog) version(ctx context.Context, name, version string) (*Entry,
 	if err != nil {
 		return nil, c.malformed(target, err)
 	}
-	e, err := parseAnswer(doc)
+	e, err := parseListed(doc)
 	if err != nil {
 		return nil, c.malformed(target, err)
 	}
 	if e.Name != name || version != "latest" && e.Version != version {
-		return nil, c.malformed(target, fmt.Errorf("it answers with %s %s", e.Name, e.Version))
+		return nil, c.malformed(target, fmt.Errorf("it returned %s %s", e.Name, e.Version))
 	}
 	return e, nil
 }
 
-// list follows the pages of a list of latest versions. search "" is everything.
-func (c *apiCatalog) list(ctx context.Context, search string) ([]*Entry, error) {
+// list follows the pages of a list of latest versions, and of all versions where
+// a registry does not support version=latest. search "" is everything.
+func (c *apiCatalog) list(ctx context.Context, search string) ([]*Entry, LeftOut, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "version": {"latest"}}
 	if search != "" {
 		query.Set("search", search)
 	}
 	var all []*Entry
+	var leftOut LeftOut
 	cursors := map[string]bool{}
 	for range maxPages {
 		page, err := c.page(ctx, query)
 		if err != nil {
-			return nil, err
+			return nil, leftOut, err
 		}
 		all = append(all, page.entries...)
-		if len(all) > maxEntries {
-			return nil, fmt.Errorf("%w: it lists more than %d servers", ErrMalformed, maxEntries)
-		}
-		if page.next == "" {
-			// A registry that does not know version=latest lists every version.
-			newest := slices.Collect(maps.Values(latest(all)))
-			newest = slices.DeleteFunc(newest, func(e *Entry) bool { return e.Status == Deleted })
-			sortByName(newest)
-			return newest, nil
-		}
-		if cursors[page.next] {
-			return nil, fmt.Errorf("%w: its list of servers goes round in circles (cursor %.100q)", ErrMalformed, page.next)
+		leftOut.Join(page.leftOut)
+		switch {
+		case len(all) > maxEntries:
+			return nil, leftOut, fmt.Errorf("%w: it lists more than %d servers", ErrMalformed, maxEntries)
+		case page.next == "":
+			return all, leftOut, nil
+		case cursors[page.next]:
+			return nil, leftOut, fmt.Errorf("%w: its list of servers repeats itself (cursor %.100q)", ErrMalformed, page.next)
 		}
 		cursors[page.next] = true
 		query.Set("cursor", page.next)
 	}
-	return nil, fmt.Errorf("%w: its list of servers has more than %d pages; search for a name instead", ErrMalformed, maxPages)
+	return nil, leftOut, fmt.Errorf("%w: its list of servers has more than %d pages; search for a name instead", ErrMalformed, maxPages)
 }
 
 type page struct {
 	entries []*Entry
+	leftOut LeftOut
 	next    string // cursor of the page after; "" at the end
 }
 
@@ -183,7 +193,7 @@ func parsePage(body []byte) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, err := doc.members("the answer")
+	members, err := doc.members("the response")
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +202,7 @@ func parsePage(body []byte) (*page, error) {
 	for _, m := range members {
 		switch m.key {
 		case "servers":
-			if listed = true; m.value.isNull() { // an empty list, as Go writes it by default
+			if listed = true; m.value.isNull() { // Go encodes an empty list as null by default
 				continue
 			}
 			items, err := m.value.elements("servers")
@@ -200,9 +210,10 @@ func parsePage(body []byte) (*page, error) {
 				return nil, err
 			}
 			for _, item := range items {
-				e, err := parseAnswer(item)
+				e, err := parseListed(item)
 				if err != nil {
-					return nil, err
+					p.leftOut.Add(err)
+					continue
 				}
 				p.entries = append(p.entries, e)
 			}
@@ -217,15 +228,15 @@ func parsePage(body []byte) (*page, error) {
 		}
 	}
 	if !listed {
-		return nil, errors.New("the answer has no \"servers\"")
+		return nil, errors.New("the response has no \"servers\"")
 	}
 	return p, nil
 }
 
-// parseAnswer reads {server: server.json, _meta}. The _meta beside the server is
-// the registry's word on it; the one inside is the publisher's.
-func parseAnswer(n node) (*Entry, error) {
-	members, err := n.members("a server's answer")
+// parseListed reads {server: server.json, _meta}. The _meta beside the server is
+// the registry's; the one inside is the publisher's.
+func parseListed(n node) (*Entry, error) {
+	members, err := n.members("an item of the list")
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +264,7 @@ func parseAnswer(n node) (*Entry, error) {
 		}
 	}
 	if e == nil {
-		return nil, n.fault("the answer has no \"server\"")
+		return nil, n.fault("an item has no \"server\"")
 	}
 	if official.Status != "" {
 		e.Status, e.StatusMessage = official.Status, official.Message

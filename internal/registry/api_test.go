@@ -72,7 +72,7 @@ func registryServer(t *testing.T, servers ...string) *httptest.Server {
 
 func openAPI(t *testing.T, url string, client *http.Client) *apiCatalog {
 	t.Helper()
-	c, err := Open(url, client)
+	c, err := Open(url, client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestARegistryServerIsAsked(t *testing.T) {
 	server := registryServer(t, named("io.one/a", "1.0.0"), named("io.one/b", "1.0.0+x"), named("io.one/c", "2.0.0"), named("io.two/c", "1.0.0"), named("io.two/cc", "1.0.0"))
 	c := openAPI(t, server.URL+"/base/", server.Client())
 	all, err := c.List(t.Context())
-	if got := names(all); err != nil || got != "io.one/a@1.0.0 io.one/b@1.0.0+x io.one/c@2.0.0 io.two/c@1.0.0 io.two/cc@1.0.0" {
+	if got := names(all.Entries); err != nil || got != "io.one/a@1.0.0 io.one/b@1.0.0+x io.one/c@2.0.0 io.two/c@1.0.0 io.two/cc@1.0.0" {
 		t.Errorf("list: %s, %v", got, err)
 	}
 	found, err := c.Search(t.Context(), "two/c")
-	if got := names(found); err != nil || got != "io.two/c@1.0.0 io.two/cc@1.0.0" {
+	if got := names(found.Entries); err != nil || got != "io.two/c@1.0.0 io.two/cc@1.0.0" {
 		t.Errorf("search: %s, %v", got, err)
 	}
 	for name, want := range map[string]string{
@@ -143,7 +143,7 @@ func TestARegistryServerThatMisbehavesIsNamedWithItsFault(t *testing.T) {
 		"a redirect":          {302, page, "", ErrMalformed, "redirect", false},
 		"bad request":         {418, page, "", ErrMalformed, "418", false},
 		"no list":             {200, "application/json", `{"metadata": {}}`, ErrMalformed, `no "servers"`, true},
-		"a circle":            {200, "application/json", `{"servers": [], "metadata": {"nextCursor": "again"}}`, ErrMalformed, "circles", true},
+		"a circle":            {200, "application/json", `{"servers": [], "metadata": {"nextCursor": "again"}}`, ErrMalformed, "repeats itself", true},
 		"a key twice":         {200, "application/json", `{"servers": [], "servers": []}`, ErrMalformed, "twice", true},
 	} {
 		t.Run(name, func(t *testing.T) {

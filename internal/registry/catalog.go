@@ -1,12 +1,14 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -36,9 +38,42 @@ type Catalog interface {
 	// ErrMalformed.
 	Get(ctx context.Context, name string) (*Entry, error)
 	// List returns the latest version of every server, by name.
-	List(ctx context.Context) ([]*Entry, error)
-	// Search returns the servers that match all words of a query, by name.
-	Search(ctx context.Context, query string) ([]*Entry, error)
+	List(ctx context.Context) (List, error)
+	// Search returns the servers that match all words of a query, the best match
+	// first (see Score).
+	Search(ctx context.Context, query string) (List, error)
+}
+
+// List is a list of servers, each in its latest version. Deleted servers are not
+// in it.
+type List struct {
+	Entries []*Entry
+	LeftOut LeftOut
+}
+
+// newList selects the latest versions that match a query, in its order.
+func newList(all []*Entry, query string, leftOut LeftOut) List {
+	words := SearchWords(query)
+	var matches []match
+	for _, e := range latest(all) {
+		if score := Score(SearchText(e.Name, e.Title, e.Description, e.Tags), words); score > 0 && e.Status != Deleted {
+			matches = append(matches, match{e, score})
+		}
+	}
+	slices.SortFunc(matches, func(a, b match) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.Name, b.Name))
+	})
+	list := List{LeftOut: leftOut}
+	for _, m := range matches {
+		list.Entries = append(list.Entries, m.Entry)
+	}
+	return list
+}
+
+// match is an entry with its score for a query.
+type match struct {
+	*Entry
+	score int
 }
 
 // TokenSource gives the bearer token for a registry. "" is none. Its errors say
@@ -61,15 +96,11 @@ const BuiltIn = "built-in"
 // Open opens the catalog at location: "" is the built-in one; an http(s) URL
 // whose path ends in .json is a file to fetch; any other http(s) URL is the base
 // of a server of the official registry API v0.1; everything else is the path of
-// a file. Nothing is read or fetched before the first question.
-func Open(location string, client *http.Client) (Catalog, error) {
-	return OpenProtected(location, client, nil)
-}
-
-// OpenProtected is Open for a registry that may want a token: tokens is asked for
-// one at every request. It is sent to the origin of the location only, and over
-// plain HTTP to this machine only.
-func OpenProtected(location string, client *http.Client, tokens TokenSource) (Catalog, error) {
+// a file. Nothing is read or fetched before the first call of a method.
+//
+// A token of tokens, unless that is nil, is sent with each request to the origin
+// of the location, and over plain HTTP to this machine only.
+func Open(location string, client *http.Client, tokens TokenSource) (Catalog, error) {
 	if location == "" {
 		return &fileCatalog{location: BuiltIn, read: readBuiltIn}, nil
 	}

@@ -23,7 +23,7 @@ func writeFile(t *testing.T, content string) string {
 
 func open(t *testing.T, location string) Catalog {
 	t.Helper()
-	c, err := Open(location, http.DefaultClient)
+	c, err := Open(location, http.DefaultClient, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestSearchFindsAllWordsAnywhereAndHidesWhatIsDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, e := range found {
+		for _, e := range found.Entries {
 			names = append(names, e.Name)
 		}
 		if diff := cmp.Diff(want, names); diff != "" {
@@ -112,7 +112,7 @@ func TestSearchFindsAllWordsAnywhereAndHidesWhatIsDeleted(t *testing.T) {
 
 func TestASettingThatIsNoRegistryIsRefused(t *testing.T) {
 	for _, location := range []string{"ftp://r.example/x.json", "https://", "https://me:secret@r.example", "docker://x", "http://%zz"} {
-		_, err := Open(location, http.DefaultClient)
+		_, err := Open(location, http.DefaultClient, nil)
 		if err == nil {
 			t.Errorf("%s was accepted", location)
 		} else if strings.Contains(err.Error(), "secret") {
@@ -136,10 +136,11 @@ func TestAFileThatCannotBeReadOrIsMalformedIsNamed(t *testing.T) {
 // of everything that is fetched.
 func TestTheBuiltInCatalogIsCompleteAndPinned(t *testing.T) {
 	c := open(t, "")
-	all, err := c.List(context.Background())
-	if err != nil {
-		t.Fatal(err)
+	list, err := c.List(context.Background())
+	if err != nil || list.LeftOut.Malformed > 0 {
+		t.Fatal(err, list.LeftOut)
 	}
+	all := list.Entries
 	for _, name := range []string{"everything", "filesystem", "memory", "sequential-thinking", "time", "git", "fetch", "deepwiki"} {
 		if _, err := c.Get(context.Background(), name); err != nil {
 			t.Error(err)

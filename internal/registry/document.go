@@ -20,12 +20,12 @@ type node struct {
 // parseDocument takes content for one JSON document.
 func parseDocument(content []byte) (node, error) {
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
-	var whole json.RawMessage
-	err := json.Unmarshal(content, &whole)
+	if json.Valid(content) {
+		return node{content, 0, len(content)}, nil
+	}
+	err := json.Unmarshal(content, new(json.RawMessage)) // for its error
 	var syntax *json.SyntaxError
 	switch {
-	case err == nil:
-		return node{content, 0, len(content)}, nil
 	case len(bytes.TrimSpace(content)) == 0:
 		return node{}, errors.New("it is empty")
 	case errors.As(err, &syntax):
@@ -113,6 +113,11 @@ func (n node) fields(what string, known []string) (map[string]node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return onlyKnown(what, members, known)
+}
+
+// onlyKnown indexes members by key. A key that is not known is an error.
+func onlyKnown(what string, members []member, known []string) (map[string]node, error) {
 	isKnown := make(map[string]bool, len(known))
 	for _, k := range known {
 		isKnown[k] = true

@@ -44,41 +44,43 @@ type fileCatalog struct {
 	read     func(context.Context) ([]byte, error)
 
 	mu      sync.Mutex
-	entries []*Entry // nil until read
+	loaded  bool // entries and leftOut are set
+	entries []*Entry
+	leftOut LeftOut
 }
 
 func (c *fileCatalog) Location() string { return c.location }
 
-func (c *fileCatalog) load(ctx context.Context) ([]*Entry, error) {
+func (c *fileCatalog) load(ctx context.Context) ([]*Entry, LeftOut, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries != nil {
-		return c.entries, nil
+	if c.loaded {
+		return c.entries, c.leftOut, nil
 	}
 	content, err := c.read(ctx)
 	if err != nil {
-		return nil, err
+		return nil, LeftOut{}, err
 	}
-	entries, err := Parse(content)
+	entries, leftOut, err := Parse(content)
+	if err == nil {
+		err = leftOut.Unusable(len(entries))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("registry %s: %w: %w", c.location, ErrMalformed, err)
+		return nil, LeftOut{}, fmt.Errorf("registry %s: %w: %w", c.location, ErrMalformed, err)
 	}
-	if entries == nil {
-		entries = []*Entry{}
-	}
-	c.entries = entries
-	return entries, nil
+	c.loaded, c.entries, c.leftOut = true, entries, leftOut
+	return entries, leftOut, nil
 }
 
 func (c *fileCatalog) Get(ctx context.Context, name string) (*Entry, error) {
-	all, err := c.load(ctx)
+	all, leftOut, err := c.load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	bare, version := SplitVersion(name)
 	full, err := resolveName(all, bare)
 	if err != nil {
-		return nil, fmt.Errorf("registry %s: %w", c.location, err)
+		return nil, fmt.Errorf("registry %s: %w", c.location, leftOut.explain(err))
 	}
 	var versions []string
 	for _, e := range all {
@@ -99,37 +101,14 @@ func (c *fileCatalog) Get(ctx context.Context, name string) (*Entry, error) {
 	return nil, fmt.Errorf("registry %s: %w: %s has no version %s; %s", c.location, ErrNotFound, full, version, has)
 }
 
-func (c *fileCatalog) List(ctx context.Context) ([]*Entry, error) { return c.Search(ctx, "") }
+func (c *fileCatalog) List(ctx context.Context) (List, error) { return c.Search(ctx, "") }
 
-func (c *fileCatalog) Search(ctx context.Context, query string) ([]*Entry, error) {
-	all, err := c.load(ctx)
+func (c *fileCatalog) Search(ctx context.Context, query string) (List, error) {
+	all, leftOut, err := c.load(ctx)
 	if err != nil {
-		return nil, err
+		return List{}, err
 	}
-	words := strings.Fields(strings.ToLower(query))
-	var found []*Entry
-	for _, e := range latest(all) {
-		if e.Status != Deleted && e.matches(words) {
-			found = append(found, e)
-		}
-	}
-	sortByName(found)
-	return found, nil
-}
-
-// matches tells whether every word is somewhere in what an entry says of itself.
-func (e *Entry) matches(words []string) bool {
-	text := strings.ToLower(strings.Join(append([]string{e.Name, e.Title, e.Description}, e.Tags...), "\n"))
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
-}
-
-func sortByName(entries []*Entry) {
-	slices.SortFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Name, b.Name) })
+	return newList(all, query, leftOut), nil
 }
 
 // latest is the newest version of each server. Among versions whose order is

@@ -21,7 +21,7 @@ func openFile(t *testing.T, content string) Catalog {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(path, nil)
+	c, err := Open(path, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestOfVersionsWithoutOrderTheLastCounts(t *testing.T) {
 		}
 	}
 	all, err := c.List(t.Context())
-	if got := names(all); err != nil || got != "io.one/a@alpha io.one/b@1.0.0" {
+	if got := names(all.Entries); err != nil || got != "io.one/a@alpha io.one/b@1.0.0" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -72,7 +72,7 @@ func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	c, err := Open(big, nil)
+	c, err := Open(big, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestAFileBehindAURLIsFetchedOnce(t *testing.T) {
 		w.Write([]byte(wrap(minimal)))
 	}))
 	defer server.Close()
-	c, err := Open(server.URL+"/some/registry.json?ref=main", server.Client())
+	c, err := Open(server.URL+"/some/registry.json?ref=main", server.Client(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAFileBehindAURLIsFetchedOnce(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
-	c, _ = Open(server.URL+"/other.json", server.Client())
+	c, _ = Open(server.URL+"/other.json", server.Client(), nil)
 	if _, err := c.Get(t.Context(), "a"); errors.Is(err, ErrNotFound) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a file that is not there: %v", err)
 	}
@@ -138,7 +138,7 @@ func TestRealFilesAreReadWhole(t *testing.T) {
 		}
 		var older map[string]json.RawMessage
 		_ = json.Unmarshal(raw.Servers, &older) // absent in the wrapped format
-		entries, err := Parse(content)
+		entries, err := parse(content)
 		if want := len(older) + len(raw.Remotes) + len(raw.Data.Servers); err != nil || len(entries) != want || want == 0 {
 			t.Errorf("%s: %d of %d entries, %v", file, len(entries), want, err)
 		}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -12,10 +13,19 @@ func wrap(servers ...string) string {
 	return `{"version": "1.0.0", "meta": {"last_updated": "2026-11-01T00:00:00Z"}, "data": {"servers": [` + strings.Join(servers, ",\n") + `]}}`
 }
 
+// parse is Parse where an entry that is left out is an error.
+func parse(content []byte) ([]*Entry, error) {
+	entries, leftOut, err := Parse(content)
+	if err == nil && leftOut.Malformed > 0 {
+		err = errors.New(leftOut.Why())
+	}
+	return entries, err
+}
+
 const minimal = `{"name": "io.example/a", "description": "d", "version": "1.0.0"}`
 
 func TestAServerJSONBecomesAnEntry(t *testing.T) {
-	got, err := Parse([]byte(wrap(`{
+	got, err := parse([]byte(wrap(`{
 		"$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
 		"name": "io.example/a", "title": "A", "description": "An example", "version": "1.2.3",
 		"repository": {"url": "https://example.com/a", "source": "github"}, "websiteUrl": "https://example.com",
@@ -65,7 +75,7 @@ func TestAServerJSONBecomesAnEntry(t *testing.T) {
 }
 
 func TestOurBlockNamesAGoPackage(t *testing.T) {
-	got, err := Parse([]byte(wrap(`{"name": "io.example/a", "version": "1.0.0", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"package": "go://example.com/m/cmd@v1.2.3", "tags": ["t"]}}}}`)))
+	got, err := parse([]byte(wrap(`{"name": "io.example/a", "version": "1.0.0", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"package": "go://example.com/m/cmd@v1.2.3", "tags": ["t"]}}}}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +86,7 @@ func TestOurBlockNamesAGoPackage(t *testing.T) {
 }
 
 func TestAnEntryOfTheOlderFormatBecomesAnEntry(t *testing.T) {
-	got, err := Parse([]byte(`{
+	got, err := parse([]byte(`{
 		"$schema": "s", "version": "1.0.0", "last_updated": "2026-02-18T00:00:00Z",
 		"servers": {"a": {
 			"title": "A", "description": "An example", "tier": "Community", "status": "Active", "transport": "sse", "stateless": false,
@@ -159,7 +169,7 @@ func TestAFileThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 		"our block with another package": {wrap(`{"name": "a/b", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"package": "npx://x"}}}}`), []string{"npx://x", "go://"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(c.content))
+			got, err := parse([]byte(c.content))
 			if err == nil {
 				t.Fatalf("accepted: %+v", got)
 			}
@@ -189,7 +199,7 @@ func TestWhatIsAllowedIsRead(t *testing.T) {
 		"another publisher's other blocks": wrap(`{"name": "a/b", "packages": [{"registryType": "npm", "identifier": "x"}], "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"com.x": {"y": 7}}}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(content))
+			got, err := parse([]byte(content))
 			if err != nil || len(got) == 0 {
 				t.Fatalf("%d entries, %v", len(got), err)
 			}
@@ -208,7 +218,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"data": {"servers": [{"name": "a/b", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"package": "go://x"}, "y": {"z": {}}}}}]}}`))
 	f.Add([]byte("{\"data\":{\"servers\":[{\"name\":\"\xff\"}]}}"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		entries, err := Parse(content)
+		entries, _, err := Parse(content)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than one line: %q", err)

@@ -56,44 +56,40 @@ func keyValues(list []OlderInput) []KeyValue {
 	return out
 }
 
-// parseOlder reads the older format:
+// readOlder reads the structure of the older format:
 //
 //	{version, last_updated, servers: {name: image}, remote_servers: {name: remote}, groups}
-func parseOlder(doc node) ([]*Entry, error) {
-	root, err := doc.fields("a registry file", olderRoot)
+//
+// A group may repeat a server that is listed outside it; the first counts.
+func (f *File) readOlder(members []member) error {
+	root, err := onlyKnown("a registry file", members, olderRoot)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := &older{byName: map[string]*Entry{}}
-	if err := all.addGroup(root); err != nil {
-		return nil, err
+	if err := f.addOlder(root, false); err != nil {
+		return err
 	}
-	if groups, ok := root["groups"]; ok && !groups.isNull() {
-		list, err := groups.elements("groups")
+	groups, ok := root["groups"]
+	if !ok || groups.isNull() {
+		return nil
+	}
+	list, err := groups.elements("groups")
+	if err != nil {
+		return err
+	}
+	for _, group := range list {
+		g, err := group.fields("a group", []string{"name", "description", "servers", "remote_servers"})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, group := range list {
-			g, err := group.fields("a group", []string{"name", "description", "servers", "remote_servers"})
-			if err != nil {
-				return nil, err
-			}
-			if err := all.addGroup(g); err != nil {
-				return nil, err
-			}
+		if err := f.addOlder(g, true); err != nil {
+			return err
 		}
 	}
-	return all.list, nil
+	return nil
 }
 
-// older gathers entries by name. A group may repeat a server that stands outside
-// it; the first counts.
-type older struct {
-	list   []*Entry
-	byName map[string]*Entry
-}
-
-func (all *older) addGroup(g map[string]node) error {
+func (f *File) addOlder(g map[string]node, inGroup bool) error {
 	for _, part := range []struct {
 		key  string
 		keys []string
@@ -107,46 +103,38 @@ func (all *older) addGroup(g map[string]node) error {
 			return err
 		}
 		for _, m := range members {
-			if err := all.add(m, part.keys); err != nil {
-				return err
-			}
+			f.Entries = append(f.Entries, FileEntry{Key: m.key, InGroup: inGroup, value: m.value, keys: part.keys})
 		}
 	}
 	return nil
 }
 
-func (all *older) add(m member, keys []string) error {
-	what := fmt.Sprintf("server %.100q", m.key)
-	fields, err := m.value.fields(what, keys)
+// readOlder reads an entry of the older format.
+func readOlder(raw FileEntry) (*Entry, error) {
+	what := fmt.Sprintf("server %.100q", raw.Key)
+	fields, err := raw.value.fields(what, raw.keys)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, list := range []string{"env_vars", "headers"} {
 		if at, ok := fields[list]; ok && !at.isNull() {
 			if err := checkOlderInputs(what+": "+list, at); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	var s olderServer
-	if err := m.value.decode(what, &s); err != nil {
-		return err
+	if err := raw.value.decode(what, &s); err != nil {
+		return nil, err
 	}
-	e, err := s.entry(m.key)
+	e, err := s.entry(raw.Key)
 	if err == nil {
 		err = e.check()
 	}
 	if err != nil {
-		return m.value.fault("%s: %w", what, err)
+		return nil, raw.value.fault("%s: %w", what, err)
 	}
-	if known := all.byName[e.Name]; known == nil {
-		all.byName[e.Name] = e
-		all.list = append(all.list, e)
-	} else if len(known.Remotes) == 0 && len(e.Remotes) > 0 {
-		// A server may be there as an image and as a remote.
-		known.Remotes = e.Remotes
-	}
-	return nil
+	return e, nil
 }
 
 func checkOlderInputs(what string, list node) error {

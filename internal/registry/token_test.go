@@ -63,12 +63,12 @@ func TestARegistryIsShownATokenAndAnotherWhenItRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int32
 			server := only(t, "good", &asked)
-			catalog, err := OpenProtected(server.URL, server.Client(), c.source)
+			catalog, err := Open(server.URL, server.Client(), c.source)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all, err := catalog.List(t.Context())
-			if c.says == "" && (err != nil || len(all) != 1) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), server.URL)) {
+			if c.says == "" && (err != nil || len(all.Entries) != 1) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), server.URL)) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 			if err != nil && (strings.Contains(err.Error(), "old") || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNotFound)) {
@@ -94,7 +94,7 @@ func TestARegistryFileIsShownAToken(t *testing.T) {
 	}))
 	defer server.Close()
 	for token, refused := range map[string]bool{"good": false, "bad": true} {
-		catalog, err := OpenProtected(server.URL+"/x.json", server.Client(), struct{ TokenSource }{&tokens{all: []string{token}}})
+		catalog, err := Open(server.URL+"/x.json", server.Client(), struct{ TokenSource }{&tokens{all: []string{token}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestATokenGoesToItsRegistryOnly(t *testing.T) {
 	}))
 	defer server.Close()
 	// A client that would follow redirects anywhere.
-	catalog, err := OpenProtected(server.URL, &http.Client{}, &tokens{all: []string{"good"}})
+	catalog, err := Open(server.URL, &http.Client{}, &tokens{all: []string{"good"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestATokenIsNotSentOverPlainHTTPExceptOnThisMachine(t *testing.T) {
 		"https://registry.example": true, "http://localhost:8080": true, "http://127.0.0.1": true, "http://[::1]:1/x.json": true,
 	} {
 		var rec recorder
-		catalog, err := OpenProtected(location, &http.Client{Transport: &rec}, struct{ TokenSource }{&tokens{all: []string{"good"}}})
+		catalog, err := Open(location, &http.Client{Transport: &rec}, struct{ TokenSource }{&tokens{all: []string{"good"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

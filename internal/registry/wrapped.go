@@ -2,88 +2,76 @@ package registry
 
 import "encoding/json"
 
-// parseWrapped reads the wrapped format:
+// readWrapped reads the structure of the wrapped format:
 //
 //	{$schema, version, meta: {last_updated}, data: {servers: [server.json], skills, plugins, groups}}
-func parseWrapped(doc node) ([]*Entry, error) {
-	root, err := doc.fields("a registry file", []string{"$schema", "version", "meta", "data"})
+func (f *File) readWrapped(members []member) error {
+	root, err := onlyKnown("a registry file", members, []string{"$schema", "version", "meta", "data"})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if meta, ok := root["meta"]; ok {
 		if _, err := meta.fields("meta", []string{"last_updated"}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	data, err := root["data"].fields("data", []string{"servers", "skills", "plugins", "groups"})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := newEntries()
-	if servers, ok := data["servers"]; ok {
-		if err := all.addServers(servers); err != nil {
-			return nil, err
+	servers, hasServers := data["servers"]
+	groups, hasGroups := data["groups"]
+	hasGroups = hasGroups && !groups.isNull()
+	if !hasServers && !hasGroups {
+		return root["data"].fault(`data has no "servers"`)
+	}
+	for _, kind := range []string{"skills", "plugins"} {
+		if err := f.countOthers(kind, data[kind]); err != nil {
+			return err
 		}
 	}
-	if groups, ok := data["groups"]; ok && !groups.isNull() {
-		list, err := groups.elements("groups")
-		if err != nil {
-			return nil, err
-		}
-		for _, group := range list {
-			g, err := group.fields("a group", []string{"name", "description", "servers"})
-			if err != nil {
-				return nil, err
-			}
-			if servers, ok := g["servers"]; ok && !servers.isNull() {
-				// A group may repeat servers that stand outside it.
-				all.repeats = true
-				if err := all.addServers(servers); err != nil {
-					return nil, err
-				}
-			}
+	if hasServers {
+		if err := f.addServers(servers, false); err != nil {
+			return err
 		}
 	}
-	return all.list, nil
-}
-
-func (all *entries) addServers(list node) error {
-	servers, err := list.elements("servers")
+	if !hasGroups {
+		return nil
+	}
+	list, err := groups.elements("groups")
 	if err != nil {
 		return err
 	}
-	for _, n := range servers {
-		e, err := parseServer(n)
+	for _, group := range list {
+		g, err := group.fields("a group", []string{"name", "description", "servers"})
 		if err != nil {
 			return err
 		}
-		if err := all.add(n, e); err != nil {
-			return err
+		if servers, ok := g["servers"]; ok && !servers.isNull() {
+			if err := f.addServers(servers, true); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// entries gathers what a file holds; a name has each version once.
-type entries struct {
-	list    []*Entry
-	seen    map[[2]string]bool
-	repeats bool // a second entry of the same name and version is no fault
+// countOthers counts the entries of a list of something other than servers.
+func (f *File) countOthers(kind string, list node) error {
+	if list.doc == nil || list.isNull() {
+		return nil
+	}
+	items, err := list.elements(kind)
+	f.Others += len(items)
+	return err
 }
 
-func newEntries() *entries { return &entries{seen: map[[2]string]bool{}} }
-
-func (all *entries) add(at node, e *Entry) error {
-	key := [2]string{e.Name, e.Version}
-	if all.seen[key] {
-		if all.repeats {
-			return nil
-		}
-		return at.fault("%s %s is there twice", e.Name, e.Version)
+func (f *File) addServers(list node, inGroup bool) error {
+	servers, err := list.elements("servers")
+	for _, n := range servers {
+		f.Entries = append(f.Entries, FileEntry{InGroup: inGroup, value: n})
 	}
-	all.seen[key] = true
-	all.list = append(all.list, e)
-	return nil
+	return err
 }
 
 // server is server.json on the wire: what an Entry has in another form.

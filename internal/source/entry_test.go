@@ -302,15 +302,15 @@ func runnableSpec(s workload.Spec, name string) *workload.Spec {
 
 func resolveAll(t *testing.T, location string, args []string) {
 	t.Helper()
-	c, err := registry.Open(location, nil)
+	c, err := registry.Open(location, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all, err := c.List(t.Context())
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%s: %d entries, %v", location, len(all), err)
+	if err != nil || len(all.Entries) == 0 {
+		t.Fatalf("%s: %d entries, %v", location, len(all.Entries), err)
 	}
-	for _, e := range all {
+	for _, e := range all.Entries {
 		req := Request{Arg: e.Name, Catalog: func() (registry.Catalog, error) { return c, nil }}
 		if len(e.Packages) > 0 {
 			req.Args = args
@@ -328,7 +328,7 @@ func resolveAll(t *testing.T, location string, args []string) {
 
 func TestEveryBuiltInServerCanBeRun(t *testing.T) {
 	resolveAll(t, "", []string{"argument"})
-	open := func() (registry.Catalog, error) { return registry.Open("", nil) }
+	open := func() (registry.Catalog, error) { return registry.Open("", nil, nil) }
 	if _, err := Resolve(t.Context(), Request{Arg: "filesystem", Catalog: open}); err == nil || !strings.Contains(err.Error(), "thv run filesystem -- <directory>") {
 		t.Errorf("filesystem without a folder: %v", err)
 	}

@@ -24,7 +24,7 @@ func catalog(t *testing.T, servers ...string) func() (registry.Catalog, error) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return func() (registry.Catalog, error) { return registry.Open(path, nil) }
+	return func() (registry.Catalog, error) { return registry.Open(path, nil, nil) }
 }
 
 // untouched fails when the registry is asked.
@@ -162,7 +162,7 @@ func TestANameIsLookedUpBeforeItIsAnImage(t *testing.T) {
 
 func TestARegistryThatDoesNotAnswerIsAnError(t *testing.T) {
 	broken := func(location string) func() (registry.Catalog, error) {
-		return func() (registry.Catalog, error) { return registry.Open(location, http.DefaultClient) }
+		return func() (registry.Catalog, error) { return registry.Open(location, http.DefaultClient, nil) }
 	}
 	missing := filepath.Join(t.TempDir(), "none.json")
 	for arg, hint := range map[string]string{"server": "server:latest", "org/server": "org/server:latest"} {
@@ -226,7 +226,7 @@ func FuzzResolve(f *testing.F) {
 		f.Add(arg)
 	}
 	f.Fuzz(func(t *testing.T, arg string) {
-		got, err := Resolve(context.Background(), Request{Arg: arg, Catalog: func() (registry.Catalog, error) { return registry.Open("", nil) }})
+		got, err := Resolve(context.Background(), Request{Arg: arg, Catalog: func() (registry.Catalog, error) { return registry.Open("", nil, nil) }})
 		if err != nil {
 			return
 		}

@@ -26,7 +26,7 @@ func (r *registryView) Publish(ctx context.Context, doc serverjson.Document) (Se
 // are those of the change that brings it.
 func Publication(source string, doc serverjson.Document) store.Version {
 	return store.Version{
-		Head:     store.Head{Source: source, Name: doc.Name, Version: doc.Version, Status: registry.Active, Search: serverjson.Search(doc)},
+		Head:     store.Head{Source: source, Name: doc.Name, Version: doc.Version, Status: registry.Active, Search: doc.SearchText()},
 		Document: doc.Raw,
 	}
 }
@@ -38,7 +38,7 @@ func (r *registryView) Edit(ctx context.Context, doc serverjson.Document) (Serve
 	}
 	stored, err := r.index.store.Update(ctx, r.Managed, doc.Name, doc.Version, func(v *store.Version) error {
 		if string(v.Document) != string(doc.Raw) {
-			v.Document, v.Search = doc.Raw, serverjson.Search(doc)
+			v.Document, v.Search = doc.Raw, doc.SearchText()
 		}
 		return nil
 	})

@@ -66,6 +66,7 @@ type imported struct {
 	Added     int      `json:"added"`
 	Updated   int      `json:"updated"`
 	Unchanged int      `json:"unchanged"`
+	LeftOut   int      `json:"leftOut"`   // skills and plugins, which are not servers
 	Differing []string `json:"differing"` // name version, left as they were
 }
 
@@ -82,11 +83,14 @@ func (o *importOptions) run(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
-	documents, err := serverjson.FromFile(content)
+	documents, leftOut, err := serverjson.FromFile(content)
+	if err == nil && leftOut.Malformed > 0 {
+		err = fmt.Errorf("%d of its entries cannot be used, so nothing was imported: %s", leftOut.Malformed, leftOut.Why())
+	}
 	if err != nil {
 		return fmt.Errorf("import %s: %w", path, err)
 	}
-	result := imported{Registry: name, Found: len(documents), Differing: []string{}}
+	result := imported{Registry: name, Found: len(documents), LeftOut: leftOut.Others, Differing: []string{}}
 	if o.dryRun {
 		return o.show(path, result)
 	}
@@ -228,6 +232,9 @@ func (o *importOptions) show(path string, r imported) error {
 		fmt.Fprintf(o.env.Out, "server versions in %s that would go to registry %s: %d\n", path, r.Registry, r.Found)
 	} else {
 		fmt.Fprintf(o.env.Out, "registry %s: %d added, %d updated, %d unchanged.\n", r.Registry, r.Added, r.Updated, r.Unchanged)
+	}
+	if r.LeftOut > 0 && !o.asJSON {
+		fmt.Fprintf(o.env.Out, "left out: %d skills and plugins, which are not servers.\n", r.LeftOut)
 	}
 	if len(r.Differing) > 0 {
 		err := fmt.Errorf("%d of %d left as they were, being there with another content (--update replaces them): %s", len(r.Differing), r.Found, strings.Join(r.Differing, ", "))

@@ -108,6 +108,8 @@ var (
 	failing     = sourceDesc("source_failures", "Attempts that failed since the last success.")
 	servers     = sourceDesc("source_servers", "Servers that the source lists.")
 	versions    = sourceDesc("source_versions", "Versions of servers that the source lists.")
+	malformed   = sourceDesc("source_malformed_entries", "Entries of the source that cannot be used and are left out.")
+	others      = sourceDesc("source_other_entries", "Entries of the source that are not servers (skills, plugins) and are left out.")
 )
 
 func sourceDesc(name, help string) *prometheus.Desc {
@@ -116,7 +118,7 @@ func sourceDesc(name, help string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *sourceCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lastSuccess, failing, servers, versions} {
+	for _, d := range []*prometheus.Desc{lastSuccess, failing, servers, versions, malformed, others} {
 		ch <- d
 	}
 }
@@ -134,7 +136,10 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 		if !s.LastSuccess.IsZero() {
 			last = float64(s.LastSuccess.Unix())
 		}
-		for desc, value := range map[*prometheus.Desc]float64{lastSuccess: last, failing: float64(s.Failures), servers: float64(s.Servers), versions: float64(s.Versions)} {
+		for desc, value := range map[*prometheus.Desc]float64{
+			lastSuccess: last, failing: float64(s.Failures), servers: float64(s.Servers), versions: float64(s.Versions),
+			malformed: float64(s.Malformed), others: float64(s.Others),
+		} {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, s.Source)
 		}
 	}

@@ -3,18 +3,16 @@ package serverjson
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
-// What the older format cannot say: a namespace and a version.
+// The older format has no namespace and no version.
 const (
 	olderNamespace = "io.github.stacklok"
 	olderVersion   = "1.0.0"
@@ -32,6 +30,8 @@ type converted struct {
 	Remotes     []convertedEndpoint `json:"remotes,omitempty"`
 	// Meta holds what has no place above, by publisher and reference.
 	Meta map[string]map[string]map[string]map[string]json.RawMessage `json:"_meta,omitempty"`
+
+	status string
 }
 
 type repository struct {
@@ -61,53 +61,23 @@ type convertedInput struct {
 	Choices     []string `json:"choices,omitempty"`
 }
 
-type olderGroup struct {
-	Servers map[string]json.RawMessage `json:"servers"`
-	Remotes map[string]json.RawMessage `json:"remote_servers"`
-}
-
-// fromOlder converts a file of the older format, {servers, remote_servers,
-// groups}. A group may repeat servers that stand outside it: the first counts.
-// A server may be there as an image and as a remote: then it is both.
-func fromOlder(content []byte) ([]Document, error) {
-	var file struct {
-		olderGroup
-		Groups []olderGroup `json:"groups"`
+// addOlder converts an entry of the older format. A group may repeat an entry that
+// is listed outside it: the first counts. A server that is listed as an image and
+// as a remote is both.
+func addOlder(byName map[string]*converted, key string, raw json.RawMessage, status string) error {
+	s, err := convert(key, raw)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(content, &file); err != nil {
-		return nil, err
+	s.status = status
+	known := byName[s.Name]
+	switch {
+	case known == nil:
+		byName[s.Name] = s
+	case len(known.Remotes) == 0 && len(s.Remotes) > 0:
+		known.join(s)
 	}
-	byName := map[string]*converted{}
-	for _, g := range append([]olderGroup{file.olderGroup}, file.Groups...) {
-		for _, part := range []map[string]json.RawMessage{g.Servers, g.Remotes} {
-			for _, key := range slices.Sorted(maps.Keys(part)) {
-				s, err := convert(key, part[key])
-				if err != nil {
-					return nil, fmt.Errorf("server %.100q: %w", key, err)
-				}
-				known := byName[s.Name]
-				switch {
-				case known == nil:
-					byName[s.Name] = s
-				case len(known.Remotes) == 0 && len(s.Remotes) > 0:
-					known.join(s)
-				}
-			}
-		}
-	}
-	var out []Document
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		raw, err := marshal(byName[name])
-		if err != nil {
-			return nil, err
-		}
-		doc, err := Parse(raw)
-		if err != nil {
-			return nil, fmt.Errorf("server %.100q: %w", name, err)
-		}
-		out = append(out, doc)
-	}
-	return out, nil
+	return nil
 }
 
 func marshal(s *converted) ([]byte, error) {
@@ -118,7 +88,7 @@ func marshal(s *converted) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// join adds the remote that a server is, too.
+// join adds the remote entry of a server that has an image.
 func (s *converted) join(remote *converted) {
 	s.Remotes = remote.Remotes
 	for publisher, blocks := range remote.Meta[publisherProvided] {

@@ -1,12 +1,12 @@
 // Package serverjson reads server.json, the official description of one version
-// of a tool server (schema 2025-12-11), for the registry server, which keeps it
-// as it was written and looks at what it must know.
+// of a tool server (schema 2025-12-11), for the registry server. The server stores
+// a document as it was written and reads the members that it needs.
 //
-// There are two readers. [Parse] is for what comes from elsewhere, a file or
-// another registry: it refuses what could not be kept or found again, and passes
-// over what it does not know, because the format grows. [Validate] is for what is
-// published here: it holds a document to the official rules and reports all
-// faults at once. What Validate accepts, Parse accepts, and so do our clients.
+// There are two readers. [Parse] is for documents from elsewhere, a file or
+// another registry: it rejects those that could not be stored or addressed, and
+// ignores unknown members, because the format grows. [Validate] is for documents
+// that are published here: it checks them against the official rules and reports
+// all faults at once. What Validate accepts, Parse accepts, and so do our clients.
 //
 // [FromFile] reads registry files, in either of their formats, as such documents.
 package serverjson
@@ -37,12 +37,19 @@ type Document struct {
 	Name, Version, Title, Description string
 	// Tags are those of the publisher's extensions that we understand.
 	Tags []string
+	// Status of a document from a file: active, deprecated or deleted. "" elsewhere.
+	Status string
 	// Raw is the document, compact, its members in the order they were written
 	// and its numbers as they were written.
 	Raw json.RawMessage
 }
 
-// Parse reads a document that somebody else vouches for.
+// SearchText is the text that a search looks at (see [registry.SearchText]).
+func (d Document) SearchText() string {
+	return registry.SearchText(d.Name, d.Title, d.Description, d.Tags)
+}
+
+// Parse reads a document from another registry or a file.
 func Parse(raw []byte) (Document, error) {
 	s, err := object(raw)
 	if err != nil {
@@ -84,7 +91,7 @@ func Members(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// object takes a document for one JSON object within bounds.
+// object reads a document as one JSON object within bounds.
 func object(raw []byte) (scanned, error) {
 	if len(raw) > MaxSize {
 		return scanned{}, fmt.Errorf("it is larger than %d bytes", MaxSize)
@@ -100,7 +107,7 @@ func object(raw []byte) (scanned, error) {
 }
 
 // namePattern is the official one, both parts beginning with a letter or digit
-// as ours do: a part is a segment of a path.
+// as required here: a part is a segment of a path.
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
 func nameProblem(name string) string {

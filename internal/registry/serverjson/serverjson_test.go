@@ -54,7 +54,7 @@ func TestAWholeDocumentIsReadAndKept(t *testing.T) {
 		if diff := cmp.Diff(want, doc); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if diff := cmp.Diff("io.github.example/weather\nweather\nsays what the weather is\nsky\nair\nrain", Search(doc)); diff != "" {
+		if diff := cmp.Diff("io.github.example/weather\nweather\nsays what the weather is\nsky\nair\nrain", doc.SearchText()); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -193,23 +193,25 @@ func TestFilesInEveryFormat(t *testing.T) {
 		{"an answer of the API", `{"servers":[{"server":` + one + `,"_meta":{}}],"metadata":{"count":1}}`, []string{"a/b 1.0.0"}, ""},
 		{"the wrapped format", `{"version":"1.0.0","data":{"servers":[` + one + `],"groups":[{"name":"g","servers":[` + one + "," + two + `]}]}}`, []string{"a/b 1.0.0", "a/b 2.0.0"}, ""},
 		{"the older format", `{"servers":{"files":{"image":"x:1","transport":"stdio","description":"d"}},"remote_servers":{"n.s/r":{"url":"https://x","description":"d"}}}`, []string{"io.github.stacklok/files 1.0.0", "n.s/r 1.0.0"}, ""},
-		{"a version twice", "[" + one + "," + one + "]", nil, "twice"},
+		{"a version twice", "[" + one + "," + one + "]", []string{"a/b 1.0.0"}, "twice"},
 		{"half a file", one[:20], nil, "JSON"},
 		{"something else", `{"x":1}`, nil, "neither"},
+		{"a malformed entry of a list", "[" + one + `,{"name":"a/b","version":"1/0"},7]`, []string{"a/b 1.0.0"}, "server 2: "},
+		{"a malformed item of a page", `{"servers":[{},{"server":` + one + `},{"server":{"name":"a/b","version":".."}}]}`, []string{"a/b 1.0.0"}, "servers[0] has no server"},
+		{"a malformed entry of the wrapped format", "{\"data\":{\"servers\":[" + one + ",\n{\"name\":\"a/b\",\"version\":\"1 0\"}]}}", []string{"a/b 1.0.0"}, "line 2"},
+		{"a malformed entry of the older format", `{"servers":{"f":{"image":"x"},"g":{},"a b":{"image":"x"}}}`, []string{"io.github.stacklok/f 1.0.0"}, "neither an image nor a URL"},
+		{"no servers", `{"data":{}}`, nil, "no \"servers\""},
 		{"a fault in the wrapped format", "{\n\"data\":{\n\"servers\":[{\"name\":\"a b\"}]}}", nil, "line 3"},
 		{"an unknown key in the older format", `{"servers":{"f":{"imag":"x"}}}`, nil, "image"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			docs, err := FromFile([]byte(test.content))
-			if test.wrong != "" {
-				if err == nil || !strings.Contains(err.Error(), test.wrong) {
-					t.Errorf("%v", err)
-				}
-				return
+			docs, leftOut, err := FromFile([]byte(test.content))
+			if err == nil && leftOut.Malformed > 0 {
+				err = errors.New(leftOut.Why())
 			}
-			if err != nil {
-				t.Fatal(err)
+			if (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+				t.Fatalf("%v", err)
 			}
 			var got []string
 			for _, d := range docs {
@@ -232,11 +234,11 @@ func TestConvertingLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		content = compact.Bytes()
-		direct, err := registry.Parse(content)
+		direct, _, err := registry.Parse(content)
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs, err := FromFile(content)
+		docs, _, err := FromFile(content)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +253,7 @@ func TestConvertingLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		converted, err := registry.Parse(again)
+		converted, _, err := registry.Parse(again)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +366,7 @@ func FuzzFromFile(f *testing.F) {
 	f.Add([]byte(`{"version":"1.0.0","data":{"servers":[` + whole + `]}}`))
 	f.Add([]byte(`{"servers":[{"server":` + whole + `}]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		docs, err := FromFile(content)
+		docs, _, err := FromFile(content)
 		if err != nil {
 			return
 		}
@@ -384,7 +386,7 @@ func BenchmarkFileOf20000Documents(b *testing.B) {
 	content := []byte(`{"version":"1.0.0","data":{"servers":[` + strings.Join(list, ",") + `]}}`)
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
-		if docs, err := FromFile(content); err != nil || len(docs) != 20_000 {
+		if docs, _, err := FromFile(content); err != nil || len(docs) != 20_000 {
 			b.Fatal(len(docs), err)
 		}
 	}

@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-// Bounds on what another registry server answers.
+// Bounds on the responses of another registry server.
 const (
 	pageSize      = 100 // the official API's most
 	maxPage       = 16 << 20
@@ -28,7 +29,7 @@ const (
 	walkTime      = 30 * time.Minute
 )
 
-// apiSource is another server of the official registry API v0.1.
+// apiSource reads another server of the official registry API v0.1.
 type apiSource struct {
 	config.API
 	base   *url.URL
@@ -50,13 +51,14 @@ func newAPI(cfg config.API, access Access) (*apiSource, error) {
 	return &apiSource{API: cfg, base: base, access: access, bounds: bounds{maxPages, maxPage, maxWalk, pageTime, walkTime}}, nil
 }
 
-// Fetch walks all pages: every version of every server, deleted ones too where
-// the other side tells of them.
+// Fetch reads all pages: every version of every server, deleted ones too where the
+// other server lists them.
 func (s *apiSource) Fetch(ctx context.Context, previous string) (Fetched, error) {
 	fetched, secret, err := s.fetch(ctx, previous)
 	if err != nil {
 		return Fetched{}, redact(fmt.Errorf("registry %s: %w", location(s.Endpoint), err), secret)
 	}
+	redactReasons(&fetched.LeftOut, secret)
 	return fetched, nil
 }
 
@@ -68,7 +70,7 @@ func (s *apiSource) fetch(ctx context.Context, previous string) (Fetched, string
 			return Fetched{}, "", err
 		}
 	}
-	// Made each time, because the CA certificates may be other ones by now.
+	// A new client each time, because the file of CA certificates may have changed.
 	opt := netguard.Options{
 		AllowPrivate: s.AllowPrivateIP, AllowLoopback: s.AllowPrivateIP || onThisMachine(s.base), Redirects: 3, Timeout: s.bounds.pageTime,
 	}
@@ -80,13 +82,13 @@ func (s *apiSource) fetch(ctx context.Context, previous string) (Fetched, string
 		return Fetched{}, secret, err
 	}
 	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.bounds.walkTime, fmt.Errorf("its list was not at its end after %s", s.bounds.walkTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.bounds.walkTime, fmt.Errorf("its list did not end within %s", s.bounds.walkTime))
 	defer cancel()
 	w := &walk{source: s, client: client, secret: secret, sum: sha256.New()}
 	err = w.run(ctx, true)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.mayBeTheQuery && w.pages == 0 {
-		// It may not know include_deleted, and be strict about that.
+		// It may reject include_deleted as unknown.
 		w = &walk{source: s, client: client, secret: secret, sum: sha256.New()}
 		err = w.run(ctx, false)
 	}
@@ -96,19 +98,20 @@ func (s *apiSource) fetch(ctx context.Context, previous string) (Fetched, string
 		}
 		return Fetched{}, secret, err
 	}
-	out := Fetched{Digest: hex.EncodeToString(w.sum.Sum(nil)), Entries: w.entries}
-	if out.Digest == previous {
-		out.Unchanged, out.Entries = true, nil
+	digest := hex.EncodeToString(w.sum.Sum(nil))
+	if digest == previous {
+		return Fetched{Digest: digest, Unchanged: true}, secret, nil
 	}
-	return out, secret, nil
+	return Fetched{Digest: digest, Entries: w.entries, LeftOut: w.leftOut}, secret, nil
 }
 
-// walk is one way through all pages.
+// walk reads all pages once.
 type walk struct {
 	source  *apiSource
 	client  *http.Client
 	secret  string
 	entries []Entry
+	leftOut registry.LeftOut
 	pages   int64
 	bytes   int64
 	sum     hash.Hash
@@ -130,20 +133,20 @@ func (w *walk) run(ctx context.Context, deleted bool) error {
 		if w.bytes += int64(len(body)); w.bytes > w.source.bounds.walk {
 			return fmt.Errorf("its list is larger than %d bytes", w.source.bounds.walk)
 		}
-		entries, next, err := parsePage(body)
+		entries, leftOut, next, err := parsePage(body)
 		if err != nil {
 			return fmt.Errorf("page %d: %w", w.pages, err)
 		}
-		if err := w.add(entries); err != nil {
+		if err := w.add(entries, leftOut); err != nil {
 			return err
 		}
 		if next == "" {
 			return nil
 		}
 		if cursors[next] {
-			return fmt.Errorf("its list goes round in circles (cursor %.100q)", next)
+			return fmt.Errorf("its list repeats itself (cursor %.100q)", next)
 		}
-		if empty++; len(entries) > 0 {
+		if empty++; len(entries)+leftOut.Malformed > 0 {
 			empty = 0
 		}
 		if empty > maxEmptyPages {
@@ -155,11 +158,16 @@ func (w *walk) run(ctx context.Context, deleted bool) error {
 	return fmt.Errorf("its list has more than %d pages", w.source.bounds.pages)
 }
 
-func (w *walk) add(entries []Entry) error {
+func (w *walk) add(entries []Entry, leftOut registry.LeftOut) error {
 	if len(w.entries)+len(entries) > maxVersions {
 		return fmt.Errorf("it lists more than %d versions", maxVersions)
 	}
 	w.entries = append(w.entries, entries...)
+	for _, reason := range leftOut.Reasons {
+		w.leftOut.Add(fmt.Errorf("page %d: %s", w.pages, reason))
+	}
+	w.leftOut.Malformed += leftOut.Malformed - len(leftOut.Reasons)
+	fmt.Fprintf(w.sum, "%d:%s", leftOut.Malformed, leftOut.Why())
 	for _, e := range entries {
 		// What the store compares; lengths keep the parts apart.
 		for _, part := range []string{string(e.Raw), e.Status, e.StatusMessage} {
@@ -169,14 +177,14 @@ func (w *walk) add(entries []Entry) error {
 	return nil
 }
 
-// refusal is an answer that is no list.
+// refusal is a response that is not a list.
 type refusal struct {
 	status        int
 	mayBeTheQuery bool
 }
 
 func (r *refusal) Error() string {
-	text := fmt.Sprintf("it answers %d %s", r.status, http.StatusText(r.status))
+	text := fmt.Sprintf("it returns %d %s", r.status, http.StatusText(r.status))
 	switch {
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
 		return text + ": the token (tokenFile) is missing or not accepted"

@@ -183,16 +183,8 @@ func TestAnAnswerThatIsNoListIsAFailure(t *testing.T) {
 		{"another object", body(`{"error":"x"}`), `no "servers"`},
 		{"a list", body(`[]`), "array"},
 		{"servers of the wrong type", body(`{"servers":{}}`), "object"},
-		{"a server of the wrong type", body(`{"servers":["x"]}`), "string"},
-		{"no server in an item", body(`{"servers":[{"_meta":{}}]}`), `item 1 has no "server"`},
-		{"a null server", body(`{"servers":[{"server":null}]}`), "item 1"},
-		{"a null item", body(`{"servers":[null]}`), "item 1"},
-		{"a server without a name", body(`{"servers":[{"server":{"version":"1"}}]}`), "item 1"},
-		{"a name that is a number", body(`{"servers":[{"server":{"name":7,"version":"1.0.0"}}]}`), "item 1"},
-		{"a status nobody knows", body(page("", item(server("io.example/a", "1.0.0", "x"), `{"status":"haunted"}`))), "haunted"},
-		{"a time that is none", body(page("", item(server("io.example/a", "1.0.0", "x"), `{"publishedAt":"yesterday"}`))), "page 1"},
 		{"a cursor of the wrong type", body(`{"servers":[],"metadata":{"nextCursor":7}}`), "number"},
-		{"a circle", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page("again", good)) }, "circles"},
+		{"a circle", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page("again", good)) }, "repeats itself"},
 		{"401", status(401), "tokenFile"},
 		{"403", status(403), "tokenFile"},
 		{"404", status(404), "/v0.1/servers"},
@@ -252,7 +244,7 @@ func TestARegistryIsHeldToItsBounds(t *testing.T) {
 			}
 		}, bounds{10, 1 << 20, 1 << 30, time.Minute, time.Minute}, "more than 1048576 bytes"},
 		{"an answer that does not come", slow, bounds{10, 1 << 20, 1 << 20, 100 * time.Millisecond, time.Minute}, "did not answer in time"},
-		{"a list that takes too long", endless, bounds{1 << 40, 1 << 20, 1 << 40, time.Minute, 200 * time.Millisecond}, "not at its end after 200ms"},
+		{"a list that takes too long", endless, bounds{1 << 40, 1 << 20, 1 << 40, time.Minute, 200 * time.Millisecond}, "did not end within 200ms"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			up := newUpstream(t, row.answer)
@@ -323,8 +315,8 @@ func TestTheTokenIsReadEachTimeAndGoesToTheConfiguredOriginOnly(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	mode.Store("echo")
-	if _, err := src.Fetch(t.Context(), ""); err == nil || strings.Contains(err.Error(), "second") {
-		t.Errorf("the token is in %v", err)
+	if got, err := src.Fetch(t.Context(), ""); err != nil || got.LeftOut.Malformed == 0 || strings.Contains(got.LeftOut.Why(), "second") {
+		t.Errorf("the token is in %q, %v", got.LeftOut.Why(), err)
 	}
 	writeFile(t, file, "two\nlines")
 	if _, err := src.Fetch(t.Context(), ""); err == nil || strings.Contains(err.Error(), "lines") {
@@ -369,7 +361,7 @@ func TestAFailureAtALaterPageChangesNothing(t *testing.T) {
 	s, _ := running(t, m, Options{}, cfg)
 	eventually(t, "all are there", func() bool { return len(m.list("up")) == 7 })
 	broken.Store(true)
-	s.Trigger("up")
+	s.Refresh()
 	eventually(t, "it fails", func() bool { return m.sync("up").Failures > 1 })
 	for name, doc := range m.list("up") {
 		if !strings.Contains(string(doc), "before") {
@@ -377,7 +369,7 @@ func TestAFailureAtALaterPageChangesNothing(t *testing.T) {
 		}
 	}
 	broken.Store(false)
-	s.Trigger("up")
+	s.Refresh()
 	eventually(t, "it recovers", func() bool { return m.sync("up").Phase == "complete" })
 }
 
@@ -400,7 +392,7 @@ func TestTheUpstreamsWordsOnAVersionAreKept(t *testing.T) {
 	if !a.UpdatedAt.IsZero() {
 		t.Errorf("when we learned of it is the store's to say, and not %s", a.UpdatedAt)
 	}
-	if want := "io.example/a\nx"; !strings.HasPrefix(a.Search, want) {
+	if want := "io.example/a\n\nx"; !strings.HasPrefix(a.Search, want) {
 		t.Errorf("it is found by %q", a.Search)
 	}
 }
@@ -419,6 +411,35 @@ func TestTheEndOfTheContextEndsAFetch(t *testing.T) {
 	}
 }
 
+func TestAPIItemsThatCannotBeUsedAreLeftOut(t *testing.T) {
+	good := item(server("io.example/good", "1.0.0", "x"), `{}`)
+	for _, row := range []struct{ name, item, want string }{
+		{"a version with a blank", item(server("io.example/a", "1 0", "x"), `{}`), `"1 0"`},
+		{"a version with a slash", item(server("io.example/a", "1/0", "x"), `{}`), `"1/0"`},
+		{"a version that is a dot segment", item(server("io.example/a", "..", "x"), `{}`), "RFC 3986"},
+		{"an item of the wrong type", `"x"`, "string"},
+		{"no server in an item", `{"_meta":{}}`, `has no "server"`},
+		{"a null server", `{"server":null}`, "item 1"},
+		{"a null item", `null`, "item 1"},
+		{"a server without a name", `{"server":{"version":"1"}}`, "required"},
+		{"a name that is a number", `{"server":{"name":7,"version":"1.0.0"}}`, "text"},
+		{"an unknown status", item(server("io.example/a", "1.0.0", "x"), `{"status":"haunted"}`), "haunted"},
+		{"an invalid time", item(server("io.example/a", "1.0.0", "x"), `{"publishedAt":"yesterday"}`), "yesterday"},
+		{"metadata of the wrong type", `{"server":{"name":"a/b","version":"1"},"_meta":3}`, "_meta"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page("", row.item, good)) })
+			got, err := fetch(t, apiAt(up.endpoint()), "")
+			if err != nil || len(got.Entries) != 1 || got.Entries[0].Name != "io.example/good" {
+				t.Fatalf("%+v, %v", got.Entries, err)
+			}
+			if why := got.LeftOut.Why(); got.LeftOut.Malformed != 1 || !strings.Contains(why, "page 1: item 1") || !strings.Contains(why, row.want) {
+				t.Errorf("left out: %+v", got.LeftOut)
+			}
+		})
+	}
+}
+
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(page("x", item(server("io.example/a", "1.0.0", "x"), `{"status":"active","publishedAt":"2025-01-01T00:00:00Z"}`))))
 	f.Add([]byte(`{"servers":null}`))
@@ -426,7 +447,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"servers":[{}]}`))
 	f.Add([]byte(`{"SERVERS":[{"server":{}}],"servers":7}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		entries, _, err := parsePage(body)
+		entries, _, _, err := parsePage(body)
 		if err != nil && entries != nil {
 			t.Error("an error with entries")
 		}

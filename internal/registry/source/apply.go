@@ -2,11 +2,11 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
@@ -40,20 +40,34 @@ func (w *worker) attempt(ctx context.Context, state store.Sync) (store.Sync, str
 		}
 		return done, Unchanged, nil
 	}
-	if err := unique(fetched.Entries); err != nil {
+	entries, err := unique(fetched.Entries, &fetched.LeftOut)
+	if err == nil {
+		err = fetched.LeftOut.Unusable(len(entries))
+	}
+	if err != nil {
 		return state, Failed, err
 	}
-	versions, servers := w.versions(fetched.Entries, now)
+	versions, servers := w.versions(entries, now)
 	if err := w.shrunk(state, previous, servers); err != nil {
 		return state, Failed, err
 	}
 	done.Servers, done.Versions = servers, len(versions)
+	done.Malformed, done.Others, done.LeftOut = fetched.LeftOut.Malformed, fetched.LeftOut.Others, ""
+	if done.Malformed > 0 {
+		done.LeftOut = words(errors.New(fetched.LeftOut.Why()))
+	}
 	done.Digest = w.fingerprint + " " + fetched.Digest
 	w.applying.Store(true)
 	defer w.applying.Store(false)
 	stats, err := w.store.Replace(ctx, w.name, w.Owner, versions, done)
 	if err != nil {
 		return state, Failed, fmt.Errorf("write what it lists: %w", err)
+	}
+	if done.Malformed > 0 {
+		w.Log.Warn("entries of a source cannot be used and are left out", "source", w.name, "malformed", done.Malformed, "reasons", done.LeftOut)
+	}
+	if done.Others > 0 {
+		w.Log.Info("a source lists skills or plugins, which are left out", "source", w.name, "count", done.Others)
 	}
 	w.Log.Info("a source is synchronized", "source", w.name, "servers", servers, "versions", len(versions),
 		"added", stats.Added, "changed", stats.Changed, "deleted", stats.Deleted)
@@ -81,7 +95,7 @@ func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int)
 		names[e.Name] = true
 		head := store.Head{
 			Source: w.name, Name: e.Name, Version: e.Version, Status: e.Status, StatusMessage: e.StatusMessage,
-			PublishedAt: timeOf(e.PublishedAt, now), StatusChangedAt: timeOf(e.StatusChangedAt, now), Search: serverjson.Search(e.Document),
+			PublishedAt: timeOf(e.PublishedAt, now), StatusChangedAt: timeOf(e.StatusChangedAt, now), Search: e.SearchText(),
 		}
 		out = append(out, store.Version{Head: head, Document: e.Raw})
 	}

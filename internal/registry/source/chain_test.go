@@ -48,7 +48,7 @@ func TestOneOfOursIsTheSourceOfAnother(t *testing.T) {
 	if _, err := main.SetStatus(t.Context(), "io.example/b", "", "deleted", "a mistake"); err != nil {
 		t.Fatal(err)
 	}
-	s.Trigger("up")
+	s.Refresh()
 	eventually(t, "the deletion arrives", func() bool { return heads(t, st, "up")["io.example/b@1.0.0"].Status == "deleted" })
 	want := heads(t, upstreamStore, "own")
 	got := heads(t, st, "up")

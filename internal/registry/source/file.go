@@ -4,22 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
-	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-// fileSource is a registry file of this machine, in either format. One that is
-// read while it is being written is no JSON, or not the same before and after:
-// a failure, which the next event or attempt makes good.
+// fileSource is a registry file of this machine, in either format. Reading one
+// while it is written to is a failure; the next event or attempt reads it again.
 type fileSource struct{ path string }
 
 // Fetch reads the file.
@@ -55,8 +50,7 @@ func (s *fileSource) read() ([]byte, error) {
 	return content, nil
 }
 
-// openRegular opens a file, but nothing that would keep us waiting, as opening a
-// pipe does.
+// openRegular opens a regular file only: opening a pipe would block.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -78,7 +72,7 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// reason drops the path from an error that stands where the path was said.
+// reason drops the path from an error whose text has it already.
 func reason(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
@@ -87,8 +81,7 @@ func reason(err error) error {
 	return err
 }
 
-// fromFile reads a registry file, wherever it came from, unless its content is
-// what previous stands for.
+// fromFile reads a registry file unless previous is the digest of its content.
 func fromFile(content []byte, previous string) (Fetched, error) {
 	sum := sha256.Sum256(content)
 	out := Fetched{Digest: hex.EncodeToString(sum[:])}
@@ -96,47 +89,14 @@ func fromFile(content []byte, previous string) (Fetched, error) {
 		out.Unchanged = true
 		return out, nil
 	}
-	documents, err := serverjson.FromFile(content)
+	documents, leftOut, err := serverjson.FromFile(content)
 	if err != nil {
 		return Fetched{}, err
 	}
+	out.LeftOut = leftOut
 	out.Entries = make([]Entry, len(documents))
 	for i, d := range documents {
-		out.Entries[i] = Entry{Document: d, Status: statusIn(d.Raw)}
+		out.Entries[i] = Entry{Document: d, Status: d.Status}
 	}
 	return out, nil
-}
-
-// statusIn is the status of a server in a file, where nothing stands beside the
-// document: that of schemas until 2025-09-16 ("status"), or the one that files of
-// the older format hold ("status": "Deprecated"), which is among the publisher's
-// extensions. What cannot be read says nothing.
-func statusIn(document []byte) string {
-	var d struct {
-		Status string `json:"status"`
-		Meta   struct {
-			Publisher map[string]json.RawMessage `json:"io.modelcontextprotocol.registry/publisher-provided"`
-		} `json:"_meta"`
-	}
-	if json.Unmarshal(document, &d) != nil {
-		return registry.Active
-	}
-	for _, publisher := range slices.Sorted(maps.Keys(d.Meta.Publisher)) {
-		var blocks map[string]struct {
-			Status string `json:"status"`
-		}
-		if d.Status != "" || json.Unmarshal(d.Meta.Publisher[publisher], &blocks) != nil {
-			continue
-		}
-		for _, ref := range slices.Sorted(maps.Keys(blocks)) {
-			if d.Status == "" {
-				d.Status = blocks[ref].Status
-			}
-		}
-	}
-	status, err := statusOf(d.Status)
-	if err != nil {
-		return registry.Active
-	}
-	return status
 }

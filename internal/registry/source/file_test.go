@@ -14,21 +14,28 @@ import (
 
 func TestTheStatusOfAServerInAFile(t *testing.T) {
 	meta := func(inner string) string {
-		return `{"name":"a/b","version":"1","_meta":{"io.modelcontextprotocol.registry/publisher-provided":` + inner + `}}`
+		return `{"name":"a/b","version":"1","packages":[{"registryType":"oci","identifier":"img"}],"_meta":{"io.modelcontextprotocol.registry/publisher-provided":` + inner + `}}`
 	}
 	for document, want := range map[string]string{
-		`{"name":"a/b","version":"1"}`:                                                      "active",
-		`{"name":"a/b","version":"1","status":"deprecated"}`:                                "deprecated",
-		`{"name":"a/b","version":"1","status":"deleted"}`:                                   "deleted",
-		`{"name":"a/b","version":"1","status":"haunted"}`:                                   "active",
-		`{"name":"a/b","version":"1","status":7}`:                                           "active",
-		meta(`{"io.github.stacklok":{"img":{"status":"Deprecated"}}}`):                      "deprecated",
-		meta(`{"io.github.stacklok":{"img":{"status":"Active"}}}`):                          "active",
-		meta(`{"a":[1],"b":"x","io.github.stacklok":{"a":{},"b":{"status":"deprecated"}}}`): "deprecated",
-		meta(`"free to be anything"`):                                                       "active",
+		`{"name":"a/b","version":"1"}`:                                                        "active",
+		`{"name":"a/b","version":"1","status":"deprecated"}`:                                  "deprecated",
+		`{"name":"a/b","version":"1","status":"deleted"}`:                                     "deleted",
+		`{"name":"a/b","version":"1","status":"haunted"}`:                                     "left out",
+		`{"name":"a/b","version":"1","status":7}`:                                             "left out",
+		meta(`{"io.github.stacklok":{"img":{"status":"Deprecated"}}}`):                        "deprecated",
+		meta(`{"io.github.stacklok":{"img":{"status":"Active"}}}`):                            "active",
+		meta(`{"a":[1],"b":"x","io.github.stacklok":{"a":{},"img":{"status":"deprecated"}}}`): "deprecated",
+		meta(`"free to be anything"`):                                                         "active",
 	} {
-		if got := statusIn([]byte(document)); got != want {
-			t.Errorf("%s: %s", document, got)
+		for form, file := range map[string]string{"list": "[" + document + "]", "wrapped": registryFile(document)} {
+			got := "left out"
+			fetched, err := fromFile([]byte(file), "")
+			if len(fetched.Entries) == 1 {
+				got = fetched.Entries[0].Status
+			}
+			if err != nil || got != want || len(fetched.Entries)+fetched.LeftOut.Malformed != 1 {
+				t.Errorf("%s %s: %s, %v", form, document, got, err)
+			}
 		}
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-// match tells whether text fits a pattern, in which * stands for any text, with
-// slashes too, and everything else for itself.
+// match tells whether text fits a pattern, in which * stands for any text,
+// slashes included.
 func match(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -19,8 +20,8 @@ func match(pattern, text string) bool {
 		return false
 	}
 	text = text[len(first):]
-	// Each part between two stars is taken where it stands first; that leaves
-	// the most for what follows.
+	// Each part between two stars is matched at its first place, which leaves the
+	// most for the parts that follow.
 	for {
 		part, more, star := strings.Cut(rest, "*")
 		if !star {
@@ -54,19 +55,21 @@ func selects(f config.Filter, e *Entry) bool {
 	return true
 }
 
-// unique holds a source to naming each version of a server once: nobody could
-// say which of two counts.
-func unique(entries []Entry) error {
+// unique removes entries that repeat a version of a server: the first counts.
+func unique(entries []Entry, leftOut *registry.LeftOut) ([]Entry, error) {
 	if len(entries) > maxVersions {
-		return fmt.Errorf("it lists %d versions; the most is %d", len(entries), maxVersions)
+		return nil, fmt.Errorf("it lists %d versions; the most is %d", len(entries), maxVersions)
 	}
 	seen := make(map[[2]string]bool, len(entries))
-	for i := range entries {
-		key := [2]string{entries[i].Name, entries[i].Version}
+	out := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		key := [2]string{e.Name, e.Version}
 		if seen[key] {
-			return fmt.Errorf("it lists %.200q in version %.200q twice", key[0], key[1])
+			leftOut.Add(fmt.Errorf("%.200s %.200s is listed twice", key[0], key[1]))
+			continue
 		}
 		seen[key] = true
+		out = append(out, e)
 	}
-	return nil
+	return out, nil
 }

@@ -46,6 +46,7 @@ func (s *gitSource) Fetch(ctx context.Context, previous string) (Fetched, error)
 		err = fmt.Errorf("repository %s: %w", location(s.Repository), err)
 		return Fetched{}, redact(err, r.secrets()...)
 	}
+	redactReasons(&fetched.LeftOut, r.secrets()...)
 	return fetched, nil
 }
 

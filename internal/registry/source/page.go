@@ -12,11 +12,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-// officialMeta is the key under which a registry server says what it knows of a
-// version; it stands beside the document, not in it.
+// officialMeta is the key of a registry's own data about a version, which is beside
+// the document, not in it.
 const officialMeta = "io.modelcontextprotocol.registry/official"
 
-// official is what stands there.
+// official is that data.
 type official struct {
 	Status          string    `json:"status"`
 	StatusMessage   string    `json:"statusMessage"`
@@ -24,54 +24,65 @@ type official struct {
 	StatusChangedAt time.Time `json:"statusChangedAt"`
 }
 
-// parsePage reads {servers: [{server, _meta}], metadata: {nextCursor, count}}.
-func parsePage(body []byte) ([]Entry, string, error) {
+// parsePage reads {servers: [{server, _meta}], metadata: {nextCursor, count}}. An
+// item that cannot be used is left out. next is the cursor of the page after; "" at
+// the end.
+func parsePage(body []byte) (entries []Entry, leftOut registry.LeftOut, next string, err error) {
 	var page struct {
 		Servers  json.RawMessage `json:"servers"`
-		Metadata *struct {
-			Next *string `json:"nextCursor"`
+		Metadata struct {
+			Next string `json:"nextCursor"`
 		} `json:"metadata"`
 	}
 	if err := decode(body, &page); err != nil {
-		return nil, "", err
+		return nil, leftOut, "", err
 	}
 	if page.Servers == nil {
-		return nil, "", errors.New(`it has no "servers", so it is no answer of the registry API v0.1`)
+		return nil, leftOut, "", errors.New(`it has no "servers", so it is not a response of the registry API v0.1`)
 	}
-	var items []struct {
+	var items []json.RawMessage // null is an empty list: Go encodes one so by default
+	if err := decode(page.Servers, &items); err != nil {
+		return nil, leftOut, "", err
+	}
+	for i, raw := range items {
+		e, err := parseItem(raw)
+		if err != nil {
+			leftOut.Add(fmt.Errorf("item %d: %w", i+1, err))
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries, leftOut, page.Metadata.Next, nil
+}
+
+// parseItem reads {server, _meta}.
+func parseItem(raw json.RawMessage) (Entry, error) {
+	var item struct {
 		Server json.RawMessage `json:"server"`
 		Meta   struct {
 			Official *official `json:"io.modelcontextprotocol.registry/official"`
 		} `json:"_meta"`
 	}
-	if err := decode(page.Servers, &items); err != nil {
-		return nil, "", err
+	if err := decode(raw, &item); err != nil {
+		return Entry{}, err
 	}
-	entries := make([]Entry, 0, len(items))
-	for i, item := range items {
-		if len(item.Server) == 0 {
-			return nil, "", fmt.Errorf(`item %d has no "server"`, i+1)
-		}
-		doc, err := serverjson.Parse(item.Server)
-		if err != nil {
-			return nil, "", fmt.Errorf("item %d: %w", i+1, err)
-		}
-		e := Entry{Document: doc, Status: registry.Active}
-		if o := item.Meta.Official; o != nil {
-			if err := e.describe(o); err != nil {
-				return nil, "", fmt.Errorf("item %d (%.200q): %w", i+1, doc.Name, err)
-			}
-		}
-		entries = append(entries, e)
+	if len(item.Server) == 0 {
+		return Entry{}, errors.New(`it has no "server"`)
 	}
-	next := ""
-	if page.Metadata != nil && page.Metadata.Next != nil {
-		next = *page.Metadata.Next
+	doc, err := serverjson.Parse(item.Server)
+	if err != nil {
+		return Entry{}, err
 	}
-	return entries, next, nil
+	e := Entry{Document: doc, Status: registry.Active}
+	if item.Meta.Official != nil {
+		if err := e.describe(item.Meta.Official); err != nil {
+			return Entry{}, fmt.Errorf("%.200q: %w", doc.Name, err)
+		}
+	}
+	return e, nil
 }
 
-// describe takes over what the registry says of a version.
+// describe applies the registry's own data about a version.
 func (e *Entry) describe(o *official) error {
 	status, err := statusOf(o.Status)
 	if err != nil {
@@ -103,8 +114,7 @@ func statusOf(text string) (string, error) {
 	return "", fmt.Errorf("the status %.50q is none of active, deprecated and deleted", text)
 }
 
-// decode reads JSON, which nothing may follow, and says what is wrong with it in
-// the words of JSON.
+// decode reads one JSON value. Its errors use the terms of JSON, not of Go.
 func decode(body []byte, v any) error {
 	err := json.Unmarshal(body, v)
 	var typ *json.UnmarshalTypeError

@@ -2,11 +2,11 @@
 // machine, files in git repositories, and other registry servers. A [Source]
 // fetches; a [Syncer] keeps what the store has in step with it.
 //
-// Three rules hold for every kind. A fetch is whole or it is a failure: half a
-// file, or a list that breaks off at its fifth page, changes nothing. A failure
-// changes nothing either: what was applied last keeps being served, and the
-// store says why nothing newer is. And everything that comes from elsewhere is
-// bounded, in bytes, in number and in time.
+// Four rules hold for every kind. A fetch is whole or it is a failure: half a
+// file, or a list that ends at its fifth page, changes nothing. An entry that
+// cannot be used is left out, counted and reported, and the rest is applied. After
+// a failure the list that was applied last is still served, and the store has the
+// reason. All input is bounded, in bytes, in number and in time.
 package source
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
@@ -40,9 +41,11 @@ type Source interface {
 type Fetched struct {
 	// Digest identifies the content; it is for the source alone to understand.
 	Digest string
-	// Unchanged: the content is what previous stood for. There are no entries.
+	// Unchanged: the content is that of the previous digest. There are no entries.
 	Unchanged bool
 	Entries   []Entry
+	// LeftOut are the entries that could not be used, or were not servers.
+	LeftOut registry.LeftOut
 }
 
 // Entry is one version of one server in a source.

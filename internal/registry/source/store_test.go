@@ -142,7 +142,7 @@ func TestALargeListIsApplied(t *testing.T) {
 		return r[0].Number
 	}
 	before := revision()
-	s.Trigger("up")
+	s.Refresh()
 	eventually(t, "it is asked again", func() bool { return up.count() > 1 && syncOf(t, st, "up").Phase == "complete" })
 	if revision() != before || up.count() != 2 {
 		t.Errorf("revision %d after %d, %d fetches", revision(), before, up.count())

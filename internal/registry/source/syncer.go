@@ -120,17 +120,13 @@ func (s *Syncer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Trigger has a source synchronized now, or once more when it is just being
-// synchronized; false when there is no such source. Where another process holds
-// the source, it is done when this one takes over.
-func (s *Syncer) Trigger(source string) bool {
+// Refresh makes every source due now. A source that is being synchronized is
+// synchronized once more. Sources whose lease another process holds are refreshed
+// when this process takes the lease over.
+func (s *Syncer) Refresh() {
 	for _, w := range s.workers {
-		if w.name == source {
-			w.hurry()
-			return true
-		}
+		w.hurry()
 	}
-	return false
 }
 
 // fingerprint changes with what a configuration makes of the same content: where
@@ -143,7 +139,7 @@ func fingerprint(cfg config.Source) string {
 		Names, NoNames, Tags, NotTagged []string
 	}
 	p := place{
-		Reading: 1, Kind: cfg.Kind(),
+		Reading: 2, Kind: cfg.Kind(),
 		Names: sorted(cfg.Filter.Names.Include), NoNames: sorted(cfg.Filter.Names.Exclude),
 		Tags: sorted(cfg.Filter.Tags.Include), NotTagged: sorted(cfg.Filter.Tags.Exclude),
 	}

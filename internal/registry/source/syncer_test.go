@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -264,9 +265,7 @@ func TestAfterARestartNothingIsFetchedThatIsNotDue(t *testing.T) {
 	if up.count() != 1 {
 		t.Errorf("it was fetched %d times", up.count())
 	}
-	if !s.Trigger("up") || s.Trigger("down") {
-		t.Error("Trigger knows the wrong sources")
-	}
+	s.Refresh()
 	eventually(t, "it is fetched when told to", func() bool { return up.count() == 2 })
 	if up.fetches[1] == "" {
 		t.Error("the source was not told what is applied")
@@ -314,7 +313,7 @@ func TestAFailureKeepsTheDataAndIsTriedAgain(t *testing.T) {
 	up.set(func(context.Context, string) (Fetched, error) {
 		return Fetched{}, errors.New("it says \x1b[31mno\x00\r\nand \u202emore" + strings.Repeat(" words", 500))
 	})
-	s.Trigger("up")
+	s.Refresh()
 	eventually(t, "it has failed several times", func() bool { return m.sync("up").Failures >= 3 })
 	state := m.sync("up")
 	if strings.ContainsAny(state.Error, "\x1b\x00\r\n\u202e") || len(state.Error) > 500 || !strings.HasPrefix(state.Error, "it says [31mno and more") {
@@ -329,17 +328,39 @@ func TestAFailureKeepsTheDataAndIsTriedAgain(t *testing.T) {
 	eventually(t, "it recovers", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
 }
 
-func TestAVersionListedTwiceIsAnError(t *testing.T) {
+func TestMalformedEntriesAreLeftOutAndReported(t *testing.T) {
 	m := newMemory()
-	up := &scripted{answer: func(context.Context, string) (Fetched, error) {
-		f, err := fromFile([]byte(registryFile(server("io.example/a", "1.0.0", "x"))), "")
-		f.Entries = append(f.Entries, f.Entries...)
-		return f, err
-	}}
-	withSource(t, m, up, Options{}, config.Filter{}, time.Hour)
+	good := server("io.example/good", "1.0.0", "x")
+	file := registryFile(good, good, server("io.example/a", "1 0", "x"), server("io.example/b", "1/0", "x"), server("io.example/c", "..", "x"))
+	file = strings.Replace(file, `"data":{`, `"data":{"skills":[{},{}],`, 1)
+	up := &scripted{answer: func(_ context.Context, previous string) (Fetched, error) { return fromFile([]byte(file), previous) }}
+	var log bytes.Buffer
+	s, stop := withSource(t, m, up, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, config.Filter{}, time.Hour)
+	eventually(t, "it is synchronized", func() bool { return m.sync("up").Phase == "complete" })
+	if got := listed(m, "up"); !slices.Equal(got, []string{"io.example/good@1.0.0"}) {
+		t.Errorf("listed: %v", got)
+	}
+	reported := func() {
+		t.Helper()
+		state := m.sync("up")
+		if state.Malformed != 4 || state.Others != 2 || state.Error != "" || !strings.Contains(state.LeftOut, "twice") || !strings.Contains(state.LeftOut, `"1/0"`) {
+			t.Errorf("the state is %+v", state)
+		}
+	}
+	reported()
+	s.Refresh()
+	eventually(t, "it is found unchanged", func() bool { return up.count() == 2 && m.sync("up").Phase == "complete" })
+	reported()
+	// A list without any usable entry changes nothing.
+	up.set(content(server("io.example/good", "1 0", "x")))
+	s.Refresh()
 	eventually(t, "it fails", func() bool { return m.sync("up").Phase == "failed" })
-	if got := m.sync("up").Error; !strings.Contains(got, "io.example/a") || !strings.Contains(got, "twice") {
-		t.Errorf("got %q", got)
+	if got := m.sync("up").Error; !strings.Contains(got, "none of its 1 entries can be used") || len(m.list("up")) != 1 {
+		t.Errorf("the error is %q; listed: %v", got, listed(m, "up"))
+	}
+	stop()
+	if n := strings.Count(log.String(), "malformed=4"); n != 1 || !strings.Contains(log.String(), "count=2") {
+		t.Errorf("%d log lines about what is left out:\n%s", n, &log)
 	}
 }
 
@@ -370,7 +391,7 @@ func TestAListThatAllButVanishedIsRefused(t *testing.T) {
 			s, _ := running(t, m, Options{wrap: func(Source) Source { return up }}, cfg)
 			eventually(t, "the first list", func() bool { return len(m.list("up")) == row.before })
 			up.set(content(numbered(row.then)...))
-			s.Trigger("up")
+			s.Refresh()
 			if !row.refused {
 				eventually(t, "the new list", func() bool { return len(m.list("up")) == row.then })
 				return
@@ -464,7 +485,7 @@ func TestWhatWasAskedForIsDoneThoughTheLeaseWasLost(t *testing.T) {
 			<-ctx.Done()
 			return Fetched{}, ctx.Err()
 		})
-		s.Trigger("up")
+		s.Refresh()
 		eventually(t, "it fetches", func() bool { return up.count() == 2 })
 		up.set(content(server("io.example/b", "1.0.0", "x")))
 		m.mu.Lock()

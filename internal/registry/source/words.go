@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
 // readSecret reads a credential from its file. what names its field.
@@ -23,8 +24,8 @@ func readSecret(what, path string) (string, error) {
 	return secret, nil
 }
 
-// redacted is an error whose text holds none of the secrets, in any of the forms
-// in which they travel. What it wraps can still be asked for.
+// redacted is an error whose text holds none of the secrets, in any of their
+// encodings. It wraps the error that it was made from.
 type redacted struct {
 	text string
 	err  error
@@ -33,13 +34,16 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.err }
 
-// redact takes secrets out of an error: the other side may repeat what it was
-// sent.
+// redact takes secrets out of an error: a response may repeat what was sent.
 func redact(err error, secrets ...string) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
+	return &redacted{withoutSecrets(err.Error(), secrets...), err}
+}
+
+// withoutSecrets takes secrets out of a text.
+func withoutSecrets(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if s == "" {
 			continue
@@ -52,14 +56,21 @@ func redact(err error, secrets ...string) error {
 			text = strings.ReplaceAll(text, form, "[secret]")
 		}
 	}
-	return &redacted{text, err}
+	return text
+}
+
+// redactReasons takes secrets out of the reasons why entries were left out.
+func redactReasons(l *registry.LeftOut, secrets ...string) {
+	for i, reason := range l.Reasons {
+		l.Reasons[i] = withoutSecrets(reason, secrets...)
+	}
 }
 
 // maxWords bounds an error's text in the store, in bytes.
 const maxWords = 500
 
 // words is an error's text for people: one line, without control characters and
-// of bounded length, since part of it may be another server's.
+// of bounded length, since part of it may come from another server.
 func words(err error) string {
 	text := strings.ToValidUTF8(err.Error(), "?")
 	text = strings.Map(func(r rune) rune {
@@ -79,8 +90,8 @@ func words(err error) string {
 	return text[:end] + "..."
 }
 
-// innermost drops the words that net/http puts before an error, which repeat the
-// URL, and says plainly that time ran out.
+// innermost drops the prefix of net/http, which repeats the URL, and names a
+// timeout as one.
 func innermost(err error) error {
 	if netguard.Late(err) {
 		return errors.New("it did not answer in time")

@@ -61,8 +61,7 @@ type Head struct {
 	// what is written, they become the time of the change.
 	PublishedAt     time.Time
 	StatusChangedAt time.Time
-	// Search is what a search looks at, lower-cased: name, title, description
-	// and tags, one a line.
+	// Search is the text that a search looks at (registry.SearchText).
 	Search string
 }
 
@@ -98,6 +97,11 @@ type Sync struct {
 	Error string
 	// Servers and Versions were listed by the last success, after the filter.
 	Servers, Versions int
+	// Malformed counts the entries of the last success that could not be used,
+	// and Others those that were not servers (skills, plugins).
+	Malformed, Others int
+	// LeftOut says why, for the first of the malformed entries.
+	LeftOut string
 	// Digest identifies what the last success fetched, and how it was filtered,
 	// so that the same need not be applied again. Opaque here.
 	Digest string

@@ -1,12 +1,13 @@
 package web
 
 import (
-	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
 func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
@@ -52,7 +53,7 @@ func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
 		"a line with hidden text":     {`"remotes": [{"type": "sse", "url": "https://{t}.example/\u202e", "variables": {"t": {}}}]`, "", "not be safe to paste"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			entry, err := readEntry(json.RawMessage(`{"name": "io.example/x", "version": "1.0.0", ` + c.document + `}`))
+			entry, err := registry.ParseServer([]byte(`{"name": "io.example/x", "version": "1.0.0", ` + c.document + `}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +70,7 @@ func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
 }
 
 func TestAVersionThatIsAShellsWordIsQuoted(t *testing.T) {
-	entry, err := readEntry(json.RawMessage(`{"name": "io.example/x", "remotes": [{"type": "sse", "url": "https://a.example"}]}`))
+	entry, err := registry.ParseServer([]byte(`{"name": "io.example/x", "remotes": [{"type": "sse", "url": "https://a.example"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

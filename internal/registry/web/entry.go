@@ -1,27 +1,12 @@
 package web
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 )
-
-// readEntry reads a server's document as thv reads it.
-func readEntry(document json.RawMessage) (*registry.Entry, error) {
-	file, err := json.Marshal(map[string]any{"data": map[string]any{"servers": []json.RawMessage{document}}})
-	if err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
-	}
-	entries, err := registry.Parse(file)
-	if err != nil {
-		return nil, err
-	}
-	return entries[0], nil
-}
 
 // card is a server in a list.
 type card struct {
@@ -39,7 +24,7 @@ const (
 func newCard(server catalog.Server, url string) card {
 	c := card{URL: url, Name: clean(server.Name, maxLabel), Version: clean(server.Version.Version, maxLabel), Status: status(server)}
 	c.Title = shortName(c.Name)
-	entry, err := readEntry(server.Document)
+	entry, err := registry.ParseServer(server.Document)
 	if err != nil {
 		c.Description = "The document of this server cannot be read."
 		return c

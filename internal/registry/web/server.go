@@ -110,7 +110,7 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 			URL: s.serverURL(reg, v.Name) + "?" + url.Values{"version": {v.Version.Version}}.Encode(),
 		})
 	}
-	entry, err := readEntry(server.Document)
+	entry, err := registry.ParseServer(server.Document)
 	if err != nil {
 		s.Log.Warn("a document of the catalog cannot be shown", "registry", reg.Name(), "server", server.Name, "version", server.Version.Version, "error", err)
 		p.Unreadable = true

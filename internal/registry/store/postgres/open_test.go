@@ -183,7 +183,7 @@ func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrNewer) {
 		t.Fatalf("it ends with %v", err)
 	}
-	for _, part := range []string{"database test1", "version 99", "up to 2"} {
+	for _, part := range []string{"database test1", "version 99", "up to 3"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -240,4 +240,10 @@ func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	storetest.Clockless(t, func() store.Store { return openAt(t, url) }, func(statement string) { pg.Exec(t, "test1", statement) })
+}
+
+func TestSearchTextOfEarlierVersionsIsMigrated(t *testing.T) {
+	pg := server.Start(t)
+	url := pg.Database(t)
+	storetest.Untitled(t, func() store.Store { return openAt(t, url) }, func(statement string) { pg.Exec(t, "test1", statement) })
 }

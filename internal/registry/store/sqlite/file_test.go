@@ -100,7 +100,7 @@ func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrNewer) {
 		t.Fatalf("it ends with %v", err)
 	}
-	for _, part := range []string{path, "version 99", "up to 2"} {
+	for _, part := range []string{path, "version 99", "up to 3"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -207,6 +207,15 @@ func TestAWriterWaitsForAnotherProcess(t *testing.T) {
 func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	storetest.Clockless(t, func() store.Store { return openAt(t, path) }, func(statement string) {
+		if _, err := raw(t, path).Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSearchTextOfEarlierVersionsIsMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry.db")
+	storetest.Untitled(t, func() store.Store { return openAt(t, path) }, func(statement string) {
 		if _, err := raw(t, path).Exec(statement); err != nil {
 			t.Fatal(err)
 		}

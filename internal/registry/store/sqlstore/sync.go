@@ -58,7 +58,7 @@ func (s *Store) holds(ctx context.Context, tx *sql.Tx, source, owner string) err
 	return err
 }
 
-const syncColumns = "source, phase, last_attempt, last_success, failures, error, servers, versions, digest"
+const syncColumns = "source, phase, last_attempt, last_success, failures, error, servers, versions, malformed, others, left_out, digest"
 
 // Syncs implements store.Store.
 func (s *Store) Syncs(ctx context.Context, sources []string) ([]store.Sync, error) {
@@ -67,7 +67,8 @@ func (s *Store) Syncs(ctx context.Context, sources []string) ([]store.Sync, erro
 		return each(ctx, s.reader, "SELECT "+syncColumns+" FROM sync", nil, func(scan scanner) error {
 			var y store.Sync
 			var attempt, success int64
-			err := scan(&y.Source, &y.Phase, &attempt, &success, &y.Failures, &y.Error, &y.Servers, &y.Versions, &y.Digest)
+			err := scan(&y.Source, &y.Phase, &attempt, &success, &y.Failures, &y.Error, &y.Servers, &y.Versions,
+				&y.Malformed, &y.Others, &y.LeftOut, &y.Digest)
 			y.LastAttempt, y.LastSuccess = fromMicros(attempt), fromMicros(success)
 			known[y.Source] = y
 			return err
@@ -99,12 +100,13 @@ func (s *Store) SetSync(ctx context.Context, owner string, state store.Sync) err
 }
 
 func (s *Store) putSync(ctx context.Context, tx *sql.Tx, y store.Sync) error {
-	query := "INSERT INTO sync (" + syncColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+	query := "INSERT INTO sync (" + syncColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 ON CONFLICT (source) DO UPDATE SET
 	phase = excluded.phase, last_attempt = excluded.last_attempt, last_success = excluded.last_success,
 	failures = excluded.failures, error = excluded.error, servers = excluded.servers,
-	versions = excluded.versions, digest = excluded.digest`
+	versions = excluded.versions, malformed = excluded.malformed, others = excluded.others,
+	left_out = excluded.left_out, digest = excluded.digest`
 	_, err := tx.ExecContext(ctx, query, y.Source, y.Phase, micros(y.LastAttempt), micros(y.LastSuccess),
-		y.Failures, clean(y.Error), y.Servers, y.Versions, y.Digest)
+		y.Failures, clean(y.Error), y.Servers, y.Versions, y.Malformed, y.Others, clean(y.LeftOut), y.Digest)
 	return err
 }

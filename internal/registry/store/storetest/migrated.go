@@ -19,6 +19,8 @@ func Clockless(t *testing.T, open func() store.Store, exec func(statement string
 	}
 	const future = 4102444800000000 // 2100
 	for _, statement := range []string{
+		"ALTER TABLE sync DROP COLUMN malformed", "ALTER TABLE sync DROP COLUMN others", "ALTER TABLE sync DROP COLUMN left_out",
+		"DELETE FROM registry_migration WHERE version_id = 3",
 		"DROP TABLE clock", "ALTER TABLE source DROP COLUMN updated_at", "DELETE FROM registry_migration WHERE version_id = 2",
 		"INSERT INTO source (name, epoch, revision) VALUES ('empty', 'e', 0)", "UPDATE version SET updated_at = 4102444800000000",
 	} {
@@ -35,4 +37,31 @@ func Clockless(t *testing.T, open func() store.Store, exec func(statement string
 	if v := insert(t, st, makeVersion("b", "1")); !v.UpdatedAt.Equal(time.UnixMicro(future + 1)) {
 		t.Errorf("a version is added at %s", v.UpdatedAt)
 	}
+}
+
+// Untitled checks that the search text of a version without a title gets an empty
+// line for it when a database of an earlier version is opened. open and exec are
+// those of Clockless.
+func Untitled(t *testing.T, open func() store.Store, exec func(statement string)) {
+	st := open()
+	titled, untitled, bare := makeVersion("A/t", "1"), makeVersion("A/u", "1"), makeVersion("A/b", "1")
+	titled.Document, titled.Search = []byte(`{"title":"T"}`), "a/t\nt\nabout"
+	untitled.Search, bare.Search = "a/u\nabout\ntag", "a/b"
+	for _, v := range []store.Version{titled, untitled, bare} {
+		insert(t, st, v)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"ALTER TABLE sync DROP COLUMN malformed", "ALTER TABLE sync DROP COLUMN others", "ALTER TABLE sync DROP COLUMN left_out",
+		"DELETE FROM registry_migration WHERE version_id = 3",
+	} {
+		exec(statement)
+	}
+	got := map[string]string{}
+	for _, v := range all(t, open(), source) {
+		got[v.Name] = v.Search
+	}
+	same(t, "search texts", map[string]string{"A/t": titled.Search, "A/u": "a/u\n\nabout\ntag", "A/b": "a/b"}, got)
 }

@@ -84,7 +84,7 @@ func testSync(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	state := store.Sync{
 		Source: source, Phase: "failed", LastAttempt: noon(), Failures: 3,
-		Error: "cannot fetch: \x00 \xff ü", Servers: 5, Versions: 9, Digest: "d",
+		Error: "cannot fetch: \x00 \xff ü", Servers: 5, Versions: 9, Malformed: 2, Others: 3, LeftOut: "version \"1/0\" \x00", Digest: "d",
 	}
 	if err := first.SetSync(t.Context(), owner, state); err != nil {
 		t.Fatal(err)
@@ -94,6 +94,7 @@ func testSync(t *testing.T, first, second store.Store) {
 		t.Fatal(err)
 	}
 	state.Error = "cannot fetch: \uFFFD \uFFFD ü" // what no database holds
+	state.LeftOut = "version \"1/0\" \uFFFD"
 	same(t, "states", []store.Sync{{Source: "never"}, state, {Source: "never"}}, got)
 	state = store.Sync{Source: source, Phase: "complete", LastAttempt: noon(), LastSuccess: noon().Add(time.Second)}
 	if err := second.SetSync(t.Context(), owner, state); err != nil {
