@@ -160,7 +160,7 @@ func TestStoppingDrainsRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", publish, len(body))
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", publish, len(body))
 	// "100 Continue" is sent when the handler reads, so the request is under way.
 	first := make([]byte, 25)
 	if _, err := io.ReadFull(conn, first); err != nil || !strings.Contains(string(first), "100") {

@@ -41,7 +41,7 @@ func (s *instance) wire(t *testing.T, method, content string) answer {
 
 func (s *instance) line(t *testing.T, method, target string, headers ...string) answer {
 	t.Helper()
-	return s.wire(t, method, method+" "+target+" HTTP/1.1\r\nHost: registry\r\nConnection: close\r\n"+strings.Join(append(headers, ""), "\r\n")+"\r\n")
+	return s.wire(t, method, method+" "+target+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+strings.Join(append(headers, ""), "\r\n")+"\r\n")
 }
 
 // RFC 9112 section 3.2: the four forms of a request's target, and every method,
@@ -63,12 +63,12 @@ registries:
 	}{
 		{"OPTIONS", "*", 400}, // asterisk-form
 		{"GET", "*", 400},
-		{"CONNECT", "registry:80", 400}, // authority-form
+		{"CONNECT", "localhost:80", 400}, // authority-form
 		{"CONNECT", private, 401},
-		{"GET", "http://elsewhere" + private, 401}, // absolute-form
-		{"GET", "http://elsewhere" + open, 200},
-		{"GET", "http://elsewhere/registry/open/../default/v0.1/servers", 400},
-		{"GET", "http://elsewhere", 400},
+		{"GET", "http://localhost" + private, 401}, // absolute-form
+		{"GET", "http://localhost" + open, 200},
+		{"GET", "http://localhost/registry/open/../default/v0.1/servers", 400},
+		{"GET", "http://localhost", 400}, {"GET", "http://elsewhere" + open, 421},
 		{"TRACE", private, 401}, {"OPTIONS", private, 401}, {"HEAD", private, 401}, {"QUERY", private, 401}, {"get", private, 401},
 		{"HEAD", open, 200}, {"POST", open, 405}, {"TRACE", open, 405}, {"OPTIONS", open, 405},
 		{"HEAD", "/openapi.json", 200}, {"POST", "/openapi.json", 405}, {"DELETE", "/openapi.json", 405}, {"OPTIONS", "/openapi.json", 405},
@@ -279,13 +279,13 @@ func TestHostileBodies(t *testing.T) {
 	}
 	t.Run("a chunked body without end is cut off", func(t *testing.T) {
 		chunk := fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20))
-		a := s.wire(t, "POST", "POST "+publish+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+strings.Repeat(chunk, 12))
+		a := s.wire(t, "POST", "POST "+publish+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+strings.Repeat(chunk, 12))
 		if a.status != 413 {
 			t.Error(a)
 		}
 	})
 	t.Run("a body longer than it says to be is not read on", func(t *testing.T) {
-		a := s.wire(t, "POST", fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", publish, 9<<20, "{}"))
+		a := s.wire(t, "POST", fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", publish, 9<<20, "{}"))
 		if a.status != 413 && a.status != 400 {
 			t.Error(a)
 		}
@@ -333,5 +333,33 @@ func TestSlowAndManyConnections(t *testing.T) {
 	mustDo(t, s.do("GET", servers, nil), 200)
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// DNS rebinding: a page of evil.example, whose name was made to resolve to this
+// machine, is of the same origin as the registry for its browser.
+func TestRequestsForOtherHostsAreRefused(t *testing.T) {
+	p := idp.Start(t, idp.Options{})
+	for name, config := range map[string]string{"anonymous": anonymous, "oauth": oauthConfig(t, "", p)} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, config)
+			body := server("a.b/x", "1.0.0")
+			for _, request := range []string{
+				"GET / HTTP/1.1\r\nHost: evil.example:8080\r\n\r\n",
+				"GET http://evil.example" + servers + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+				fmt.Sprintf("POST %s HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", publish, len(body), body),
+			} {
+				method, _, _ := strings.Cut(request, " ")
+				a := s.wire(t, method, request)
+				if a.status != http.StatusMisdirectedRequest || !strings.Contains(string(a.body), "allowedHosts") || strings.Contains(string(a.body), "evil") {
+					t.Errorf("%.40q: %s", request, a)
+				}
+			}
+			if name == "anonymous" {
+				if l := list(t, s, ""); len(l.Servers) != 0 {
+					t.Errorf("published: %v", names(l))
+				}
+			}
+		})
 	}
 }

@@ -238,7 +238,7 @@ func (b *tab) clipboard(origin string) string {
 }
 
 func TestTheButtonCopiesTheLine(t *testing.T) {
-	s := serve(t, anonymous)
+	s := serve(t, anonymous+"allowedHosts: ["+insecureHost+"]\n")
 	stock(t, s)
 	window := chromium(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.base, "http://"), ":")

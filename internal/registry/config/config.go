@@ -8,7 +8,11 @@ import "time"
 // Config is the whole file. Its zero value, with an auth section, is complete:
 // one managed registry named default, in an SQLite file of the state directory.
 type Config struct {
-	Auth       Auth       `yaml:"auth"`
+	Auth Auth `yaml:"auth"`
+	// AllowedHosts are names, with or without a port, under which clients reach
+	// the server besides loopback names, the listen address and resourceUrl.
+	AllowedHosts []string `yaml:"allowedHosts"`
+
 	Authz      *Authz     `yaml:"authz"`
 	Database   Database   `yaml:"database"`
 	Sources    []Source   `yaml:"sources"`

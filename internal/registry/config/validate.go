@@ -42,6 +42,7 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func (c *Config) Validate() error {
 	var f faults
 	c.validateAuth(&f)
+	c.validateHosts(&f)
 	c.validateAuthz(&f)
 	c.validateDatabase(&f)
 	c.validateSources(&f)
@@ -93,6 +94,18 @@ func (c *Config) validateAuth(f *faults) {
 	}
 	if o.Leeway != nil && (*o.Leeway < 0 || *o.Leeway > Duration(10*time.Minute)) {
 		f.add("auth.oauth.leeway", "%s is not between 0 and 10m", time.Duration(*o.Leeway))
+	}
+}
+
+// hostPattern is a name or an IPv4 address, or an IPv6 address in brackets, with or
+// without a port.
+var hostPattern = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
+func (c *Config) validateHosts(f *faults) {
+	for i, host := range c.AllowedHosts {
+		if !hostPattern.MatchString(host) || len(host) > 260 {
+			f.add(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host such as registry.example.com or registry.example.com:8080", host)
+		}
 	}
 }
 

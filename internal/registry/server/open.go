@@ -94,6 +94,9 @@ func openWeb(cfg *config.Config, access *api.Access, cat *catalog.Catalog, st st
 		return nil, nil
 	}
 	opt := web.Options{Registries: cat.Registries, Key: webKey(st), Log: log}
+	if len(cfg.AllowedHosts) > 0 {
+		opt.Host = cfg.AllowedHosts[0]
+	}
 	if access != nil {
 		opt.BaseURL, opt.ResourceURL = cfg.Auth.OAuth.ResourceURL, cfg.Auth.OAuth.ResourceURL
 		opt.Challenge = access.Resource.Challenge()

@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 
 	handler := api.New(api.Options{Catalog: cat, Access: access, Log: opt.Log, Audit: auditLog, Web: page})
 	state := &readiness{store: st, catalog: cat}
-	mainServer := newServer(observe(handler, m, opt.Log), opt.Log)
+	mainServer := newServer(observe(newHosts(opt.Address, cfg).guard(handler), m, opt.Log), opt.Log)
 	internalServer := newServer(internalHandler(state, m), opt.Log)
 
 	// Synchronization outlives the requests: it ends when they have.

@@ -1,10 +1,13 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -110,20 +113,30 @@ func TestAServersPageHasWhatOneNeeds(t *testing.T) {
 	says(t, h.get("/server/default/"), 404, "no such server")
 }
 
-func TestWithoutAKnownURLTheRequestsHostIsShown(t *testing.T) {
+func TestCommandsShowTheServersAddressAndNeverTheRequestsHost(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
-	h := newHarness(t, Options{}, s)
-	for host, want := range map[string]string{
-		"tools.example:8080": "http://tools.example:8080/registry/default",
-		"[::1]:8080":         "'http://[::1]:8080/registry/default'",
-		"a.example;rm -rf":   "http://localhost/registry/default",
+	address := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
+	for _, c := range []struct {
+		configured string
+		local      net.Addr
+		want       string
+	}{
+		{"tools.example:8080", address("127.0.0.1:8081"), "http://tools.example:8080/registry/default"},
+		{"", address("192.0.2.1:8080"), "http://192.0.2.1:8080/registry/default"},
+		{"", address("[::1]:8080"), "'http://[::1]:8080/registry/default'"},
+		{"", nil, "http://localhost/registry/default"},
 	} {
-		r, _ := http.NewRequest(http.MethodGet, "/server/default/io.example/weather", nil)
-		r.Host = host
+		h := newHarness(t, Options{Host: c.configured}, s)
+		r, _ := http.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, c.local), http.MethodGet, "/server/default/io.example/weather", nil)
+		r.Host = "evil.example"
 		w := newRecorder()
 		h.site.ServeHTTP(w, r)
-		says(t, w.Result(), 200, "thv config set-registry "+want)
+		page := w.Result()
+		says(t, page, 200, "thv config set-registry "+c.want)
+		if strings.Contains(w.Body.String(), "evil.example") {
+			t.Error("the page shows the request's Host")
+		}
 	}
 }
 

@@ -2,9 +2,9 @@ package web
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
@@ -146,23 +146,27 @@ func (p *serverPage) describe(e *registry.Entry) {
 	p.Ways = ways(e)
 }
 
-// hostPattern is what a request's Host may look like to be shown as part of a
-// command.
-var hostPattern = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?$`)
-
 // api is the URL of a registry for thv.
 func (s *Site) api(r *http.Request, reg catalog.Registry) string {
 	base := s.base
 	if base == "" {
-		// Nothing says how we are reached but the request itself.
-		scheme, host := "http", "localhost"
+		base = "http://"
 		if secureRequest(r) {
-			scheme = "https"
+			base = "https://"
 		}
-		if hostPattern.MatchString(r.Host) {
-			host = r.Host
-		}
-		base = scheme + "://" + host
+		base += s.host(r)
 	}
 	return base + "/registry/" + url.PathEscape(reg.Name())
+}
+
+// host is what commands show as the server's host.
+func (s *Site) host(r *http.Request) string {
+	if s.Host != "" {
+		return s.Host
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return "localhost"
+	}
+	return local.String()
 }

@@ -36,9 +36,12 @@ type Options struct {
 	// Registries are those of the server, in order.
 	Registries func() []catalog.Registry
 	// BaseURL is the URL of the registry server as browsers reach it; it may have
-	// a path. When it is "", pages are at the root, and the host that a request
-	// names is shown in commands.
+	// a path. When it is "", pages are at the root, and commands show Host.
 	BaseURL string
+	// Host is the server's host, with a port where that is not the scheme's. When
+	// it is "", commands show the address that the connection came to: the Host of
+	// a request is never shown.
+	Host string
 	// ResourceURL is what access tokens must be for (RFC 8707); needed with Login.
 	ResourceURL string
 	// Login is how a visitor signs in; nil shows everything to everybody, unless
