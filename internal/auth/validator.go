@@ -139,6 +139,13 @@ func (v *Validator) Close() {
 	}
 }
 
+// FetchKeys begins to fetch the keys of all providers.
+func (v *Validator) FetchKeys() {
+	for _, p := range v.providers {
+		_, _ = p.keys.begin(func() bool { return true })
+	}
+}
+
 // Validate returns the identity of a token. The error is a *Rejection.
 func (v *Validator) Validate(ctx context.Context, token string) (*Identity, error) {
 	if !wellFormed(token) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -181,5 +182,39 @@ func TestStoppingDrainsRequests(t *testing.T) {
 	}
 	if code := <-stopped; code != 0 {
 		t.Errorf("exit %d\n%s", code, s.log)
+	}
+}
+
+func TestSIGHUPReopensTheAuditFileAndFetchesSources(t *testing.T) {
+	dir := t.TempDir()
+	file, log := filepath.Join(dir, "servers.json"), filepath.Join(dir, "audit.log")
+	list := func(servers string) string { return `{"data":{"servers":[` + servers + `]}}` }
+	write(t, file, list(""))
+	s := serve(t, anonymous+fmt.Sprintf(`
+audit: {file: %q}
+sources:
+  - {name: own, managed: {}}
+  - {name: files, file: {path: %q}, interval: 1h}
+registries:
+  - {name: default, sources: [own, files]}
+`, log, file))
+	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	mark := s.mark()
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.said(t, mark, "the audit file was reopened")
+	mustDo(t, s.do("POST", publish, server("a.b/y", "1.0.0")), 200)
+	for path, name := range map[string]string{log + ".1": "a.b/x", log: "a.b/y"} {
+		content, err := os.ReadFile(path)
+		if err != nil || strings.Count(string(content), "\n") != 1 || !strings.Contains(string(content), name) {
+			t.Errorf("%s: %s, %v", path, content, err)
+		}
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.log)
 	}
 }

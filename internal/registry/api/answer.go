@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
@@ -123,6 +124,9 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		// Nobody reads the answer; the status is for the log (nginx's 499).
 		w.WriteHeader(499)
+	case errors.Is(err, audit.ErrNotStored):
+		w.Header().Set("Retry-After", "60")
+		fail(w, http.StatusServiceUnavailable, "the record of this write cannot be stored (audit.file), so nothing was changed")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		h.Log.Error("the database does not answer", "path", r.URL.Path, "error", err)
 		w.Header().Set("Retry-After", "5")

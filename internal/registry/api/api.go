@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/auth"
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 )
 
@@ -28,8 +29,8 @@ type Options struct {
 	// Access is who may do what; nil lets everybody do everything (anonymous).
 	Access *Access
 	Log    *slog.Logger
-	// Audit receives one record for each write and each refusal of one.
-	Audit *slog.Logger
+	// Audit stores one record for each write and each refusal of one.
+	Audit *audit.Log
 	// Web, if any, adds the routes of the page for people, which protects itself.
 	Web func(*http.ServeMux)
 }
@@ -205,7 +206,7 @@ func (h *handler) audit(r *http.Request, outcome string, err error) {
 	if err != nil {
 		attrs = append(attrs, slog.String("reason", err.Error()))
 	}
-	h.Audit.LogAttrs(r.Context(), slog.LevelInfo, "registry write", attrs...)
+	h.Audit.Record(attrs...)
 }
 
 var errNoRegistry = errors.New("there is no such registry")

@@ -44,7 +44,7 @@ func large(b *testing.B) http.Handler {
 	if err := cat.Warm(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	return New(Options{Catalog: cat, Log: slog.New(slog.DiscardHandler), Audit: slog.New(slog.DiscardHandler)})
+	return New(Options{Catalog: cat, Log: slog.New(slog.DiscardHandler), Audit: record(b, "")})
 }
 
 func benchmark(b *testing.B, target func(i int) string) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
@@ -38,10 +39,15 @@ func (h *handler) writing(w http.ResponseWriter, r *http.Request, change func(ca
 				return nil, err
 			}
 		}
+		if err := h.Audit.Begin(); err != nil {
+			return nil, err
+		}
 		return change(reg, body)
 	}()
 	if err != nil {
-		h.audit(r, "failed", err)
+		if !errors.Is(err, audit.ErrNotStored) {
+			h.audit(r, "failed", err)
+		}
 		h.refuse(w, r, err)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/server"
@@ -95,17 +96,17 @@ func (o *importOptions) run(ctx context.Context, path string) error {
 		return o.show(path, result)
 	}
 	// Standard output is for the result.
-	audit, closeAudit, err := server.OpenAudit(cfg.Audit, o.env.Err)
+	record, err := server.OpenAudit(cfg.Audit, o.env.Err, newLog(o.env.Err, slog.LevelInfo), nil)
 	if err != nil {
 		return err
 	}
-	defer closeAudit()
+	defer record.Close()
 	st, err := server.OpenStore(ctx, cfg.Database)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	switch done, err := o.publish(ctx, st, audit, source, documents, &result); {
+	switch done, err := o.publish(ctx, st, record, source, documents, &result); {
 	case err != nil && ctx.Err() != nil:
 		return &interrupted{fmt.Sprintf("import %s: %d of %d were imported; run it again to go on", path, done, len(documents))}
 	case err != nil:
@@ -172,23 +173,26 @@ func batch(documents []serverjson.Document) int {
 
 // publish adds the documents, batch by batch, and returns how many are in those
 // that were committed. After a failure it can be called again with the same.
-func (o *importOptions) publish(ctx context.Context, st store.Store, audit *slog.Logger, source string, documents []serverjson.Document, result *imported) (int, error) {
+func (o *importOptions) publish(ctx context.Context, st store.Store, record *audit.Log, source string, documents []serverjson.Document, result *imported) (int, error) {
 	for done := 0; done < len(documents); {
 		some := documents[done:][:batch(documents[done:])]
 		versions := make([]store.Version, len(some))
 		for i, doc := range some {
 			versions[i] = catalog.Publication(source, doc)
 		}
+		if err := record.Begin(); err != nil {
+			return done, err
+		}
 		outcomes, err := st.Add(ctx, source, versions, o.update)
 		if err != nil {
-			record(audit, result.Registry, nil, fmt.Errorf("%s %s and %d more: %w", some[0].Name, some[0].Version, len(some)-1, err))
+			recordBatch(record, result.Registry, nil, fmt.Errorf("%s %s and %d more: %w", some[0].Name, some[0].Version, len(some)-1, err))
 			return done, err
 		}
 		named := map[store.Outcome][]string{}
 		for i, outcome := range outcomes {
 			named[outcome] = append(named[outcome], some[i].Name+" "+some[i].Version)
 		}
-		record(audit, result.Registry, named, nil)
+		recordBatch(record, result.Registry, named, nil)
 		result.Added += len(named[store.Added])
 		result.Updated += len(named[store.Replaced])
 		result.Unchanged += len(named[store.Same])
@@ -198,8 +202,8 @@ func (o *importOptions) publish(ctx context.Context, st store.Store, audit *slog
 	return len(documents), nil
 }
 
-// record writes what became of a batch into the record of writes.
-func record(audit *slog.Logger, registry string, named map[store.Outcome][]string, err error) {
+// recordBatch records the outcome of a batch.
+func recordBatch(record *audit.Log, registry string, named map[store.Outcome][]string, err error) {
 	attrs := []slog.Attr{slog.String("outcome", "done"), slog.String("command", "import"), slog.String("registry", registry), slog.String("user", userName())}
 	if err != nil {
 		attrs[0] = slog.String("outcome", "failed")
@@ -208,7 +212,7 @@ func record(audit *slog.Logger, registry string, named map[store.Outcome][]strin
 		attrs = append(attrs, slog.Any("added", list(named[store.Added])), slog.Any("updated", list(named[store.Replaced])),
 			slog.Int("unchanged", len(named[store.Same])), slog.Int("differing", len(named[store.Differs])))
 	}
-	audit.LogAttrs(context.Background(), slog.LevelInfo, "registry write", attrs...)
+	record.Record(attrs...)
 }
 
 // list is never nil, so that it is [] in JSON.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +21,10 @@ func newServe(env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the registry",
-		Long: `Serves the registry until it is told to stop (SIGTERM, Ctrl-C): requests under way
-are then answered first. Secrets, tokens and certificates that the configuration
-names as files are read again when they change.
+		Long: `Serves the registry until SIGTERM or Ctrl-C: requests in flight are completed
+first. Secrets, tokens and certificates that the configuration names as files are
+read again when they change. SIGHUP reopens the audit file, and fetches the keys of
+the identity providers and all sources.
 
 Logs are JSON on standard error; the record of writes goes to audit.file, or to
 standard output.`,
@@ -41,8 +45,11 @@ standard output.`,
 			if err != nil {
 				return err
 			}
+			reload := make(chan os.Signal, 1)
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
 			return server.Run(cmd.Context(), cfg, server.Options{
-				Address: address, InternalAddress: internal, Log: newLog(env.Err, logLevel), AuditOut: env.Out,
+				Address: address, InternalAddress: internal, Log: newLog(env.Err, logLevel), AuditOut: env.Out, Reload: reload,
 			})
 		},
 	}

@@ -188,6 +188,9 @@ type WebLogin struct {
 type Audit struct {
 	// File is appended to; "" is the standard output.
 	File string `yaml:"file"`
+	// OnFailure is what becomes of a write whose record cannot be stored: reject
+	// (default) or accept.
+	OnFailure string `yaml:"onFailure"`
 }
 
 // Duration is a time.Duration written as 30s, 10m, 2h.

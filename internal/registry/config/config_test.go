@@ -103,6 +103,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"two managed sources in a registry", with("sources:\n  - name: a\n    managed: {}\n  - name: b\n    managed: {}\n"), []string{"registries[0].sources", "managed"}},
 		{"two databases", with("database:\n  sqlite: {path: x}\n  postgres: {url: \"postgres://h/d\"}\n"), []string{"exclude each other"}},
 		{"allowed hosts that are no hosts", with("allowedHosts: [\"*\", \"https://a.example\", \"a.example/x\", \"\", \"a b\"]\n"), []string{"allowedHosts[0]", "allowedHosts[1]", "allowedHosts[2]", "allowedHosts[3]", "allowedHosts[4]"}},
+		{"an unknown audit.onFailure", with("audit: {onFailure: ignore}\n"), []string{"audit.onFailure", "reject"}},
 		{"a rule for nobody", with("authz:\n  rules: []\n"), []string{"authz.rules"}},
 		{"a rule that lets everybody write", with("authz:\n  rules:\n    - actions: [write]\n"), []string{"authz.rules[0]"}},
 		{"a web login without its provider", with("web:\n  login: {provider: other, clientId: x}\n"), []string{"web.login.provider"}},

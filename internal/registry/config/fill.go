@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// Names and values that hold where the file is silent.
+// Values of settings, and defaults.
 const (
 	ModeOAuth     = "oauth"
 	ModeAnonymous = "anonymous"
+
+	AuditReject = "reject"
+	AuditAccept = "accept"
 
 	DefaultRegistry = "default"
 	DefaultRealm    = "mcp-registry"
@@ -65,6 +68,7 @@ func (c *Config) fill(dir, stateDir string) {
 		absolute(dir, &c.Web.Login.ClientSecretFile)
 	}
 	absolute(dir, &c.Audit.File)
+	orDefault(&c.Audit.OnFailure, AuditReject)
 }
 
 func (s *Source) fill(dir string) {

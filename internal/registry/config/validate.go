@@ -48,6 +48,9 @@ func (c *Config) Validate() error {
 	c.validateSources(&f)
 	c.validateRegistries(&f)
 	c.validateWeb(&f)
+	if c.Audit.OnFailure != AuditReject && c.Audit.OnFailure != AuditAccept {
+		f.add("audit.onFailure", "%q is neither reject nor accept", c.Audit.OnFailure)
+	}
 	return errors.Join(f...)
 }
 

@@ -23,6 +23,8 @@ type metrics struct {
 	keys      *prometheus.CounterVec
 	syncs     *prometheus.CounterVec
 	syncTimes *prometheus.HistogramVec
+	// auditFailures counts records of writes that could not be stored.
+	auditFailures prometheus.Counter
 }
 
 const namespace = "thv_registry"
@@ -43,10 +45,11 @@ func newMetrics() *metrics {
 			Buckets: []float64{.01, .1, .5, 1, 5, 10, 30, 60, 300},
 		}, []string{"source"}),
 	}
+	m.auditFailures = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "audit_failures_total", Help: "Records of writes that could not be stored, and writes that were rejected for that."})
 	b := buildinfo.Get()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "The build that runs; always 1."}, []string{"version", "commit", "go_version"})
 	info.WithLabelValues(b.Version, b.Commit, b.GoVersion).Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.tokens, m.keys, m.syncs, m.syncTimes, info,
+	m.registry.MustRegister(m.requests, m.durations, m.tokens, m.keys, m.syncs, m.syncTimes, m.auditFailures, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

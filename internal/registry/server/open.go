@@ -33,21 +33,22 @@ func OpenStore(ctx context.Context, c config.Database) (store.Store, error) {
 	return sqlite.Open(ctx, c.SQLite.Path)
 }
 
-// openAccess makes who may do what; nil in anonymous mode.
-func openAccess(cfg *config.Config, m *metrics, log *slog.Logger) (*api.Access, func(), error) {
+// openAccess makes the rules of access, with a validator that the caller closes;
+// nil in anonymous mode.
+func openAccess(cfg *config.Config, m *metrics, log *slog.Logger) (*api.Access, error) {
 	if cfg.Auth.Mode == config.ModeAnonymous {
-		return nil, func() {}, nil
+		return nil, nil
 	}
 	validator, err := auth.NewValidator(cfg.Providers(), auth.Options{Leeway: cfg.Leeway(), Observe: m.observeToken, ObserveKeys: m.observeKeys, Log: log})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	resource, err := cfg.Resource()
 	if err != nil {
 		validator.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return &api.Access{Validator: validator, Resource: resource, Public: cfg.Auth.OAuth.PublicPaths, Rules: rules(cfg.Authz)}, validator.Close, nil
+	return &api.Access{Validator: validator, Resource: resource, Public: cfg.Auth.OAuth.PublicPaths, Rules: rules(cfg.Authz)}, nil
 }
 
 // rules are the configured ones, or the default: any valid token reads, and the

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/toolhaven/toolhaven/internal/registry/api"
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/source"
@@ -28,7 +29,9 @@ type Options struct {
 	Log                      *slog.Logger
 	// AuditOut receives the record of writes unless the configuration names a file.
 	AuditOut io.Writer
-	// Ready, if any, is told the addresses once both ports answer.
+	// Reload, if any, reopens the audit file and fetches keys and sources anew.
+	Reload <-chan os.Signal
+	// Ready, if any, is called with the addresses once both ports are served.
 	Ready func(main, internal net.Addr)
 }
 
@@ -56,11 +59,12 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	defer mainPort.Close()
 	defer internalPort.Close()
 
-	auditLog, closeAudit, err := OpenAudit(cfg.Audit, opt.AuditOut)
+	m := newMetrics()
+	record, err := OpenAudit(cfg.Audit, opt.AuditOut, opt.Log, m.auditFailures.Inc)
 	if err != nil {
 		return err
 	}
-	defer closeAudit()
+	defer record.Close()
 	st, err := OpenStore(ctx, cfg.Database)
 	if err != nil {
 		return err
@@ -71,13 +75,16 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 		}
 	}()
 
-	m := newMetrics()
 	cat := catalog.New(st, cfg.Definitions())
-	access, closeAccess, err := openAccess(cfg, m, opt.Log)
+	access, err := openAccess(cfg, m, opt.Log)
 	if err != nil {
 		return err
 	}
-	defer closeAccess()
+	refreshKeys := func() {}
+	if access != nil {
+		defer access.Validator.Close()
+		refreshKeys = access.Validator.FetchKeys
+	}
 	page, err := openWeb(cfg, access, cat, st, opt.Log)
 	if err != nil {
 		return err
@@ -88,7 +95,7 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	}
 	m.watchSources(st, cfg.Sources)
 
-	handler := api.New(api.Options{Catalog: cat, Access: access, Log: opt.Log, Audit: auditLog, Web: page})
+	handler := api.New(api.Options{Catalog: cat, Access: access, Log: opt.Log, Audit: record, Web: page})
 	state := &readiness{store: st, catalog: cat}
 	mainServer := newServer(observe(newHosts(opt.Address, cfg).guard(handler), m, opt.Log), opt.Log)
 	internalServer := newServer(internalHandler(state, m), opt.Log)
@@ -107,7 +114,14 @@ func Run(ctx context.Context, cfg *config.Config, opt Options) error {
 	}
 	go state.warm(syncing, opt.Log)
 
-	<-running.Done() // we are told to stop, or a part of us cannot go on
+	for stopping := false; !stopping; {
+		select {
+		case <-opt.Reload:
+			reload(record, refreshKeys, syncer, opt.Log)
+		case <-running.Done(): // a signal to stop, or a part failed
+			stopping = true
+		}
+	}
 	opt.Log.Info("stopping: requests under way are answered first")
 	state.stopping.Store(true)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -160,14 +174,18 @@ func warn(cfg *config.Config, address net.Addr, log *slog.Logger) {
 	log.Warn("auth.mode is anonymous: whoever reaches this port may read and publish", "address", address.String())
 }
 
-// OpenAudit opens the record of writes: the configured file, or else out.
-func OpenAudit(c config.Audit, out io.Writer) (*slog.Logger, func(), error) {
-	if c.File == "" {
-		return slog.New(slog.NewJSONHandler(out, nil)), func() {}, nil
+// OpenAudit opens the record of writes: the configured file, or else out. failed is
+// called for each record that cannot be stored.
+func OpenAudit(c config.Audit, out io.Writer, log *slog.Logger, failed func()) (*audit.Log, error) {
+	return audit.Open(audit.Options{File: c.File, Out: out, Accept: c.OnFailure == config.AuditAccept, Log: log, Failed: failed})
+}
+
+// reload reopens the audit file and fetches keys and sources anew.
+func reload(record *audit.Log, refreshKeys func(), syncer *source.Syncer, log *slog.Logger) {
+	if err := record.Reopen(); err != nil {
+		log.Error("the audit file cannot be reopened; the one that is open stays in use", "error", err)
 	}
-	f, err := os.OpenFile(c.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, nil, fmt.Errorf("audit.file: %w", err)
-	}
-	return slog.New(slog.NewJSONHandler(f, nil)), func() { f.Close() }, nil
+	refreshKeys()
+	syncer.Refresh()
+	log.Info("SIGHUP: the audit file was reopened; keys and sources are fetched")
 }

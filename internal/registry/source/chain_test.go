@@ -1,6 +1,7 @@
 package source
 
 import (
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/registry/api"
+	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
@@ -20,7 +22,11 @@ import (
 func TestOneOfOursIsTheSourceOfAnother(t *testing.T) {
 	upstreamStore := openStore(t, filepath.Join(t.TempDir(), "upstream.db"))
 	cat := catalog.New(upstreamStore, []catalog.Definition{{Name: "main", Sources: []string{"own"}, Managed: "own"}})
-	front := httptest.NewServer(api.New(api.Options{Catalog: cat, Log: slog.New(slog.DiscardHandler), Audit: slog.New(slog.DiscardHandler)}))
+	record, err := audit.Open(audit.Options{Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(api.New(api.Options{Catalog: cat, Log: slog.New(slog.DiscardHandler), Audit: record}))
 	defer front.Close()
 	main, _ := cat.Registry("main")
 	publish := func(name, version string) {
