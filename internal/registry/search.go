@@ -104,7 +104,14 @@ func bare(segment string) string {
 }
 
 // hasLine tells whether one of the lines of a text is w.
-func hasLine(lines, w string) bool { return strings.Contains("\n"+lines+"\n", "\n"+w+"\n") }
+func hasLine(lines, w string) bool {
+	for line := range strings.SplitSeq(lines, "\n") {
+		if line == w {
+			return true
+		}
+	}
+	return false
+}
 
 // hasWord tells whether w is in a text with no letter or digit beside it.
 func hasWord(text, w string) bool {

@@ -1,12 +1,11 @@
 // Package catalog is the registry server's view of what is in its database: named
 // registries, each an ordered list of sources.
 //
-// It keeps the heads of all versions in memory, ordered, and asks the store
-// before each answer whether that is still all (a question that costs one short
-// query); documents stay in the database and are fetched for the answer alone.
-// So order, search, filters and the rule of which source shows a server are
-// here, once, and are the same on every database; and what one process writes,
-// the next answer of every other process shows.
+// It keeps the heads of all versions in memory, ordered, and reads the revisions of
+// the sources before each response (one short query); documents stay in the
+// database and are fetched for a response alone. Order, search, filters and the
+// rule of which source shows a server are here, once, and are the same on every
+// database. What one process writes is in the next response of every other.
 package catalog
 
 import (
@@ -50,6 +49,7 @@ type Query struct {
 	Cursor string
 	Limit  int // of servers in the page, above 0
 	// Words must all be found, each anywhere in name, title, description or tags.
+	// With words, the list is ordered by registry.Score.
 	Words []string
 	// Version is "latest", one version, or "" for all.
 	Version string
@@ -63,7 +63,8 @@ type Query struct {
 	until time.Time // the horizon of the moment
 }
 
-// Page is a part of a list, ordered by name and then by version, as text.
+// Page is a part of a list, ordered by name and then by version, as text, or by
+// how well it matches the words of a search.
 type Page struct {
 	Servers []Server
 	// Next is the cursor of the page after; "" at the end.
@@ -75,7 +76,8 @@ type Reader interface {
 	// Tag changes whenever any answer of the registry may have changed.
 	Tag(ctx context.Context) (string, error)
 	List(ctx context.Context, q Query) (Page, error)
-	// Versions of a server, the newest first; store.ErrNotFound when there is none.
+	// Versions of a server, the one published last first; store.ErrNotFound when
+	// there is none.
 	Versions(ctx context.Context, name string, includeDeleted bool) ([]Server, error)
 	// Get returns a version; "latest" is the newest. store.ErrNotFound.
 	Get(ctx context.Context, name, version string, includeDeleted bool) (Server, error)

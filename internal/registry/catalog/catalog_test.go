@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
@@ -272,6 +274,70 @@ func BenchmarkPageInTheMiddle(b *testing.B) {
 	for b.Loop() {
 		if page, _, err := v.list(q); err != nil || len(page) != 30 {
 			b.Fatal(len(page), err)
+		}
+	}
+}
+
+// A search is a filter and an order: its pages together are all matches, best
+// first, whatever the size of a page.
+func TestPagesOfASearchAreAllMatchesInOrderOfScore(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	texts := []string{"a/github\n\nx", "io.github.b/x\n\nnotes", "c/x\ngithub\nx", "d/x\nnotes for github\nx", "e/x\n\nx\ngithub", "f/x\n\nuses github", "g/x\n\nx", ""}
+	queries := [][]string{{"GitHub"}, {"github", "x"}, {"absent"}, {"x"}}
+	for range 200 {
+		var v view
+		for source := range 1 + random.IntN(3) {
+			var entries []*entry
+			for name := range 8 {
+				for version := range random.IntN(4) {
+					entries = append(entries, &entry{Head: store.Head{
+						Source: fmt.Sprint(source), Name: fmt.Sprintf("a/%d", name), Version: fmt.Sprintf("%d.0.0", version),
+						Status: []string{"active", "deprecated", "deleted"}[random.IntN(3)], Search: texts[random.IntN(len(texts))],
+					}})
+				}
+			}
+			v = append(v, &snapshot{entries: merge(nil, entries)})
+		}
+		q := Query{Limit: 1 + random.IntN(4), Words: queries[random.IntN(len(queries))], IncludeDeleted: random.IntN(2) == 0}
+		if random.IntN(2) == 0 {
+			q.Version = "latest"
+		}
+		var want []scored
+		words := registry.SearchWords(strings.Join(q.Words, " "))
+		v.each("", func(versions []*entry) bool {
+			for _, e := range versions {
+				if score := registry.Score(e.Search, words); score > 0 && q.selects(e) {
+					want = append(want, scored{e, score})
+				}
+			}
+			return true
+		})
+		slices.SortFunc(want, scored.compare)
+		sorted := make([]*entry, len(want))
+		for i, s := range want {
+			sorted[i] = s.entry
+		}
+		if diff := cmp.Diff(told(sorted), all(t, v, q)); diff != "" {
+			t.Fatalf("%+v: %s", q, diff)
+		}
+	}
+}
+
+func TestACursorOfASearchIsNotOneOfAList(t *testing.T) {
+	v := view{heads("s", "a/b 1.0.0", "a/b 2.0.0")}
+	search, list := Query{Limit: 1, Words: []string{"a"}}, Query{Limit: 1}
+	_, ofSearch, err := v.list(search)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ofList, err := v.list(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	search.Cursor, list.Cursor = ofList, ofSearch
+	for _, q := range []Query{search, list} {
+		if _, _, err := v.list(q); !errors.Is(err, ErrCursor) {
+			t.Errorf("%+v: %v", q, err)
 		}
 	}
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// index holds the heads of every version in memory, ordered, and brings them up
-// to date from the store before each use. It is what makes a page, a search and
-// the rule on sources cost the same on every database.
+// index holds the heads of every version in memory, ordered, and updates them from
+// the store before each use. A page, a search and the rule on sources cost the
+// same on every database.
 type index struct {
-	store     store.Store
-	revisions *revisions
-	flight    singleflight.Group
+	store  store.Store
+	flight singleflight.Group
 
 	mu      sync.RWMutex
 	sources map[string]*snapshot
@@ -30,15 +29,6 @@ type index struct {
 type snapshot struct {
 	store.Revision
 	entries []*entry // by name, then by version
-
-	once   sync.Once
-	theirs *texts
-}
-
-// texts are those of the entries, made when they are first asked for.
-func (s *snapshot) texts() *texts {
-	s.once.Do(func() { s.theirs = newTexts(s.entries) })
-	return s.theirs
 }
 
 // entry is a version in a snapshot.
@@ -48,18 +38,19 @@ type entry struct {
 }
 
 func newIndex(st store.Store) *index {
-	return &index{store: st, revisions: &revisions{store: st}, sources: map[string]*snapshot{}}
+	return &index{store: st, sources: map[string]*snapshot{}}
 }
 
-// refreshTimeout bounds the reading of what has changed, which all who wait for
-// it share.
+// refreshTimeout bounds a query for changes.
 const refreshTimeout = 30 * time.Second
 
-// current returns the sources' snapshots, in order, none older than the moment
-// of the call, and the time up to which they have every change. They may have
-// later ones too: a snapshot is of the moment when it was read.
+// current returns the sources' snapshots, in order, none older than the call, and
+// the time up to which they have every change. They may have later ones too: a
+// snapshot is of the moment when it was read.
 func (x *index) current(ctx context.Context, sources []string) (out []*snapshot, horizon time.Time, err error) {
-	wanted, err := x.revisions.of(ctx, sources)
+	bounded, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	wanted, err := x.store.Revisions(bounded, sources)
 	if err != nil {
 		return nil, horizon, err
 	}
@@ -68,7 +59,7 @@ func (x *index) current(ctx context.Context, sources []string) (out []*snapshot,
 		if want.At.After(horizon) {
 			horizon = want.At
 		}
-		// A refresh under way may have begun before our question: then one more.
+		// A refresh in flight may have begun before the query above: then one more.
 		for range 3 {
 			x.mu.RLock()
 			have := x.sources[want.Source]
@@ -82,16 +73,16 @@ func (x *index) current(ctx context.Context, sources []string) (out []*snapshot,
 			}
 		}
 		if out[i] == nil {
-			return nil, horizon, fmt.Errorf("source %s: %w: it changes under our hands", want.Source, store.ErrUnavailable)
+			return nil, horizon, fmt.Errorf("source %s: %w: it changes faster than it can be read", want.Source, store.ErrUnavailable)
 		}
 	}
 	return out, horizon, nil
 }
 
-// refresh reads what has changed in a source, once for all who ask for it.
+// refresh reads the changes of a source, once for all concurrent callers.
 func (x *index) refresh(ctx context.Context, source string) error {
 	done := x.flight.DoChan(source, func() (any, error) {
-		// It is not this caller's alone, so it does not end with this caller.
+		// Other callers wait for it too, so it does not end with this one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()
 		return nil, x.load(ctx, source)
@@ -110,7 +101,7 @@ func (x *index) load(ctx context.Context, source string) error {
 	x.mu.RUnlock()
 	next, err := x.read(ctx, source, have)
 	if err == nil && have != nil && next.Epoch != have.Epoch {
-		// Another database answers: nothing that is known holds there.
+		// It is another database: start from nothing.
 		next, err = x.read(ctx, source, nil)
 	}
 	if err != nil {
@@ -144,8 +135,8 @@ func order(a, b *entry) int {
 	return strings.Compare(a.Version, b.Version)
 }
 
-// merge is old with changed put in, in order, the flags of what is latest right
-// again. Neither is altered, but changed is taken over.
+// merge returns old with changed inserted, in order, and the latest flags updated.
+// old is not altered; the entries of changed become part of the result.
 func merge(old, changed []*entry) []*entry {
 	if len(changed) == 0 {
 		return old
@@ -181,7 +172,7 @@ func group(entries []*entry, name string) []*entry {
 	return entries[:n]
 }
 
-// mergeVersions does it for the versions of one server.
+// mergeVersions merges the versions of one server.
 func mergeVersions(was, now []*entry) []*entry {
 	out := make([]*entry, 0, len(was)+len(now))
 	for len(was) > 0 || len(now) > 0 {
@@ -202,8 +193,8 @@ func mergeVersions(was, now []*entry) []*entry {
 		if i == 0 {
 			continue
 		}
-		// Versions of a server share its name, and mostly say the same; what is
-		// the same text is kept once.
+		// Versions of a server share its name and mostly its text: one copy of
+		// each is kept.
 		e.Name = out[0].Name
 		if e.Search == out[i-1].Search {
 			e.Search = out[i-1].Search

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -96,7 +97,8 @@ func (m *moment) List(ctx context.Context, q Query) (Page, error) {
 	return Page{Servers: servers, Next: next}, err
 }
 
-// Versions of a server, the newest first.
+// Versions of a server by the time of their publication, the newest first, as the
+// official API lists them.
 func (m *moment) Versions(ctx context.Context, name string, includeDeleted bool) ([]Server, error) {
 	var found []*entry
 	for _, e := range m.versions(name) {
@@ -107,7 +109,9 @@ func (m *moment) Versions(ctx context.Context, name string, includeDeleted bool)
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s: %w", name, store.ErrNotFound)
 	}
-	slices.SortFunc(found, func(a, b *entry) int { return compareAge(&b.Head, &a.Head) })
+	slices.SortFunc(found, func(a, b *entry) int {
+		return cmp.Or(b.PublishedAt.Compare(a.PublishedAt), compareAge(&b.Head, &a.Head))
+	})
 	return m.servers(ctx, found)
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
 // view is a registry at one moment: its sources' snapshots, in order.
@@ -45,35 +47,26 @@ func (s *snapshot) find(name string) int {
 }
 
 // each calls visit for the versions of each server from the name on, in order,
-// until it returns false. Where there are words, it may leave out servers that do
-// not have them.
-func (v view) each(from string, words []string, visit func([]*entry) bool) {
-	at := make([]*cursor, len(v)) // of each snapshot, at the first version of a server
+// until it returns false.
+func (v view) each(from string, visit func([]*entry) bool) {
+	rest := make([][]*entry, len(v)) // of each snapshot
 	for i, s := range v {
-		at[i] = s.from(s.find(from), words)
+		rest[i] = s.entries[s.find(from):]
 	}
 	groups := make([][]*entry, len(v))
 	for {
-		name, any := "", false
-		for _, c := range at {
-			if r := c.rest(); len(r) > 0 && (!any || r[0].Name < name) {
-				name, any = r[0].Name, true
+		name, more := "", false
+		for _, r := range rest {
+			if len(r) > 0 && (!more || r[0].Name < name) {
+				name, more = r[0].Name, true
 			}
 		}
-		if !any {
+		if !more {
 			return
 		}
-		for i, c := range at {
-			r := c.rest()
-			switch {
-			case len(r) > 0 && r[0].Name == name:
-				groups[i] = group(r, name)
-				c.skip(len(groups[i]))
-			case c.text == nil:
-				groups[i] = nil
-			default: // it has the server without the words, perhaps: the rule on sources asks
-				groups[i] = group(v[i].entries[v[i].find(name):], name)
-			}
+		for i, r := range rest {
+			groups[i] = group(r, name)
+			rest[i] = r[len(groups[i]):]
 		}
 		if !visit(owner(groups)) {
 			return
@@ -81,49 +74,97 @@ func (v view) each(from string, words []string, visit func([]*entry) bool) {
 	}
 }
 
-// list selects a page, with the cursor of the page after.
+// list selects a page, with the cursor of the page after: in the order of names and
+// versions, or of a search's scores.
 func (v view) list(q Query) ([]*entry, string, error) {
 	after, err := parseCursor(q.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	if !after.until.IsZero() && q.UpdatedSince.IsZero() {
+	if !after.until.IsZero() && q.UpdatedSince.IsZero() || q.Cursor != "" && (after.score > 0) != (len(q.Words) > 0) {
 		return nil, "", ErrCursor // of another list
 	}
 	if !after.until.IsZero() && after.until.Before(q.until) {
-		q.until = after.until // all pages of a list look as far as the first
+		q.until = after.until // all pages of a list end at the horizon of the first
 	}
-	words := make([]string, len(q.Words))
-	for i, w := range q.Words {
-		words[i] = strings.ToLower(w)
+	var page []scored
+	if len(q.Words) > 0 {
+		page = v.search(q, after)
+	} else {
+		page = v.inOrder(q, after)
 	}
-	var page []*entry
-	more := false
-	v.each(after.name, words, func(versions []*entry) bool {
+	next := ""
+	if len(page) > q.Limit {
+		page = page[:q.Limit]
+		last := page[q.Limit-1]
+		at := position{name: last.Name, version: last.Version, score: last.score}
+		if !q.UpdatedSince.IsZero() {
+			at.until = q.until
+		}
+		next = at.cursor()
+	}
+	entries := make([]*entry, len(page))
+	for i, e := range page {
+		entries[i] = e.entry
+	}
+	return entries, next, nil
+}
+
+// scored is an entry with its score in a search; 0 in a list without words.
+type scored struct {
+	*entry
+	score int
+}
+
+// inOrder selects one entry more than a page has.
+func (v view) inOrder(q Query, after position) []scored {
+	var page []scored
+	v.each(after.name, func(versions []*entry) bool {
 		for _, e := range versions {
-			if e.Name == after.name && e.Version <= after.version || !q.selects(e, words) {
+			if q.selects(e) && (e.Name != after.name || e.Version > after.version) {
+				page = append(page, scored{entry: e})
+			}
+		}
+		return len(page) <= q.Limit
+	})
+	return page[:min(len(page), q.Limit+1)]
+}
+
+// search selects the best matches after a position, one more than a page has.
+func (v view) search(q Query, after position) []scored {
+	words := registry.SearchWords(strings.Join(q.Words, " "))
+	begin := scored{&entry{Head: store.Head{Name: after.name, Version: after.version}}, after.score}
+	best := make([]scored, 0, q.Limit+2)
+	text, score := "", registry.Score("", words) // versions of a server mostly share a text
+	v.each("", func(versions []*entry) bool {
+		for _, e := range versions {
+			if !q.selects(e) {
 				continue
 			}
-			if len(page) == q.Limit {
-				more = true
-				return false
+			if e.Search != text {
+				text, score = e.Search, registry.Score(e.Search, words)
 			}
-			page = append(page, e)
+			s := scored{e, score}
+			if score == 0 || after.score > 0 && s.compare(begin) <= 0 {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(best, s, scored.compare)
+			if best = slices.Insert(best, at, s); len(best) > q.Limit+1 {
+				best = best[:q.Limit+1]
+			}
 		}
 		return true
 	})
-	if !more {
-		return page, "", nil
-	}
-	last := page[len(page)-1]
-	next := position{name: last.Name, version: last.Version}
-	if !q.UpdatedSince.IsZero() {
-		next.until = q.until
-	}
-	return page, next.cursor(), nil
+	return best
 }
 
-func (q Query) selects(e *entry, words []string) bool {
+// compare orders by score, the highest first, then by name and version.
+func (s scored) compare(t scored) int {
+	return cmp.Or(cmp.Compare(t.score, s.score), order(s.entry, t.entry))
+}
+
+// selects tells whether an entry meets the conditions of a query except its words.
+func (q Query) selects(e *entry) bool {
 	switch {
 	case e.Status == registry.Deleted && !q.IncludeDeleted,
 		q.Version == "latest" && !e.latest,
@@ -131,28 +172,25 @@ func (q Query) selects(e *entry, words []string) bool {
 		!q.UpdatedSince.IsZero() && (!e.UpdatedAt.After(q.UpdatedSince) || e.UpdatedAt.After(q.until)):
 		return false
 	}
-	for _, w := range words {
-		if !strings.Contains(e.Search, w) {
-			return false
-		}
-	}
 	return true
 }
 
 // position is the last version of a page.
 type position struct {
 	name, version string
-	until         time.Time // of a list of what was changed; else zero
+	until         time.Time // of a list of changes; else zero
+	score         int       // of a search; else 0
 }
 
-// maxCursor bounds a cursor, in bytes: a name, a version and a time in base64.
+// maxCursor bounds a cursor, in bytes: a name, a version and two numbers in base64.
 const maxCursor = 1 << 10
 
 func (p position) cursor() string {
-	text := p.name + "\n" + p.version
+	until := ""
 	if !p.until.IsZero() {
-		text += "\n" + strconv.FormatInt(p.until.UnixMicro(), 10)
+		until = strconv.FormatInt(p.until.UnixMicro(), 10)
 	}
+	text := strings.Join([]string{p.name, p.version, until, strconv.Itoa(p.score)}, "\n")
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
@@ -168,11 +206,14 @@ func parseCursor(cursor string) (position, error) {
 		return position{}, ErrCursor
 	}
 	parts := strings.Split(string(text), "\n")
-	if len(parts) < 2 || len(parts) > 3 || !registry.ValidName(parts[0]) || parts[1] == "" {
+	if len(parts) != 4 || !registry.ValidName(parts[0]) || parts[1] == "" {
 		return position{}, ErrCursor
 	}
 	p := position{name: parts[0], version: parts[1]}
-	if len(parts) == 3 {
+	if p.score, err = strconv.Atoi(parts[3]); err != nil || p.score < 0 {
+		return position{}, ErrCursor
+	}
+	if parts[2] != "" {
 		until, err := strconv.ParseInt(parts[2], 10, 64)
 		if err != nil {
 			return position{}, ErrCursor
