@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
 func newRegistry(app *App) *cobra.Command {
@@ -106,7 +107,10 @@ func showEntry(ctx context.Context, app *App, name string) error {
 	}
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(app.Out, "%-14s %s\n", name+":", plaintext.Lines(value))
+			if name != "" {
+				name += ":"
+			}
+			fmt.Fprintf(app.Out, "%-14s %s\n", name, plaintext.Lines(value))
 		}
 	}
 	line("Name", e.Name)
@@ -130,6 +134,14 @@ func showEntry(ctx context.Context, app *App, name string) error {
 	for _, r := range e.Remotes {
 		line("Remote", r.URL)
 	}
-	line("Run it", "thv run "+e.Name)
+	run := runline.For(e, e.Name)
+	if run.Line == "" {
+		line("Run it", run.Reason)
+	} else {
+		fmt.Fprintf(app.Out, "%-14s %s\n", "Run it:", run.Line) // quoted, and without unsafe characters
+	}
+	for _, note := range run.Notes {
+		line("", note)
+	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestTheBuiltInCatalogIsCompleteAndPinned(t *testing.T) {
 			t.Errorf("%s cannot be run", e.Name)
 		}
 		for _, p := range e.Packages {
-			if !semver.MatchString(p.Version) {
+			if p.RegistryType != "oci" && (p.Version == "" || strings.ContainsAny(p.Version, "^~*<>=| ") || p.Version == "latest") {
 				t.Errorf("%s: %s is not pinned (%q)", e.Name, p.Identifier, p.Version)
 			}
 		}

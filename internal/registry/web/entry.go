@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
+	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
 // card is a server in a list.
@@ -35,7 +36,7 @@ func newCard(server catalog.Server, url string) card {
 	c.Description = clean(entry.Description, maxCardText)
 	c.Kinds = kinds(entry)
 	tags := slices.DeleteFunc(labels(entry.Tags), func(tag string) bool { return slices.Contains(c.Kinds, tag) })
-	c.Tags, c.MoreTags = some(tags, maxCardTags)
+	c.Tags, c.MoreTags = runline.Some(tags, maxCardTags)
 	return c
 }
 

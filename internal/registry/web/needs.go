@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
 // way is one way to have a server: a package that runs here, or a remote.
@@ -36,7 +37,7 @@ type need struct {
 const maxWays = 20
 
 func ways(e *registry.Entry) []way {
-	pkg, remote := chosen(e)
+	pkg, remote := runline.Chosen(e)
 	var out []way
 	for i := range e.Packages {
 		p := &e.Packages[i]
@@ -76,7 +77,7 @@ func ways(e *registry.Entry) []way {
 		}
 		out = append(out, w)
 	}
-	out, _ = some(out, maxWays)
+	out, _ = runline.Some(out, maxWays)
 	return out
 }
 

@@ -317,3 +317,19 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		t.Errorf("an issuer without HTTPS: %v", err)
 	}
 }
+
+func TestLinksLeadToWebPagesOnly(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://a.example/b/": "https://a.example/b/", "http://a.example": "http://a.example", "javascript:alert(1)": "", "JAVASCRIPT:alert(1)": "",
+		"data:text/html,x": "", "//a.example": "", "/a": "", "https:a": "", "https://": "", "https://jo:pw@a.example": "", "file:///etc/passwd": "",
+		"https://a.example/\u202e": "", "vbscript:x": "", "": "", " https://a.example ": "https://a.example", "java\nscript:alert(1)": "",
+	} {
+		got := ""
+		if l := linkTo(in); l != nil {
+			got = l.URL
+		}
+		if got != want {
+			t.Errorf("linkTo(%q) is %q, want %q", in, got, want)
+		}
+	}
+}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
 // profile is a permission profile, as far as a page tells of it.
@@ -79,83 +77,4 @@ func outbound(hosts []string, ports []int) string {
 		text += word + strings.Join(numbers, ", ")
 	}
 	return text
-}
-
-// usePermissions adds the flags without which thv refuses what an entry asks
-// for: it makes no mount and joins no network on a registry's word.
-func (l *line) usePermissions(raw json.RawMessage) {
-	var p profile
-	if len(raw) == 0 || json.Unmarshal(raw, &p) != nil {
-		return
-	}
-	for _, mount := range p.Read {
-		l.mount(mount, ":ro")
-	}
-	for _, mount := range p.Write {
-		l.mount(mount, "")
-	}
-	if p.Network != nil {
-		l.network(p.Network.Mode)
-	}
-	if p.Privileged {
-		l.privileged()
-	}
-}
-
-func (l *line) mount(text, mode string) {
-	inside := text
-	if _, target, ok := strings.Cut(text, ":"); ok && strings.HasPrefix(target, "/") {
-		inside, _, _ = strings.Cut(target, ":")
-	}
-	l.flags = append(l.flags, "-v", "<folder>:"+inside+mode)
-	l.note("It works on a folder that you choose: put it in the place of <folder>.")
-}
-
-func (l *line) network(name string) {
-	switch name {
-	case "", "bridge", "default", "none":
-		return
-	}
-	l.flags = append(l.flags, "--network", name)
-	l.note("It wants to join the network " + name + ", beyond its own. Leave it if you do not want that.")
-}
-
-func (l *line) privileged() {
-	l.flags = append(l.flags, "--permission-profile", "<file>")
-	l.note(`It wants a privileged container. If you trust it with your machine, give a file that holds {"privileged": true}.`)
-}
-
-// useRuntime reads the flags of docker run that an entry gives for its image:
-// those that open something are the person's to give.
-func (l *line) useRuntime(args []registry.Argument) {
-	for _, a := range args {
-		if a.Type != "named" {
-			continue
-		}
-		text := a.Value
-		if text == "" {
-			text = a.Default
-		}
-		switch a.Name {
-		case "-e", "--env":
-			name, template, found := strings.Cut(text, "=")
-			in := a.Input
-			in.Value, in.Default = template, ""
-			if found {
-				l.take(name, in)
-			}
-		case "-v", "--volume":
-			l.mount(text, "")
-		case "--mount":
-			for part := range strings.SplitSeq(text, ",") {
-				if key, target, _ := strings.Cut(part, "="); key == "target" || key == "dst" || key == "destination" {
-					l.mount(target, "")
-				}
-			}
-		case "--network", "--net":
-			l.network(text)
-		case "--privileged":
-			l.privileged()
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
+	"github.com/toolhaven/toolhaven/internal/registry/runline"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
@@ -22,7 +23,7 @@ type serverPage struct {
 	Links                    []namedLink
 	Icon                     string
 	SetRegistry, SignIn      string // commands
-	Run                      command
+	Run                      runline.Command
 	Unreadable               bool // the document says nothing to us
 	Ways                     []way
 	Versions                 []versionItem
@@ -102,7 +103,7 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 		Published: newStamp(server.PublishedAt), Updated: newStamp(server.UpdatedAt),
 		OldVersion: !server.IsLatest, LatestURL: s.serverURL(reg, server.Name),
 	}
-	listed, more := some(versions, maxVersions)
+	listed, more := runline.Some(versions, maxVersions)
 	p.MoreVersions = more
 	for i, v := range listed {
 		p.Versions = append(p.Versions, versionItem{
@@ -121,8 +122,8 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 	if !server.IsLatest {
 		argument += "@" + server.Version.Version
 	}
-	p.Run = runCommand(entry, argument)
-	p.SetRegistry, _ = quoteAll([]string{"thv", "config", "set-registry", s.api(r, reg)})
+	p.Run = runline.For(entry, argument)
+	p.SetRegistry, _ = runline.Quote([]string{"thv", "config", "set-registry", s.api(r, reg)})
 	if s.login != nil {
 		p.SignIn = "thv registry login"
 	}

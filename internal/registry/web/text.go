@@ -3,10 +3,11 @@ package web
 import (
 	"net/url"
 	"strings"
-	"unicode"
+
+	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
-// How much of a stranger's text is shown, in characters.
+// How much text of an entry is shown, in characters.
 const (
 	maxLabel  = 200
 	maxTitle  = 100 // as server.json has it
@@ -16,56 +17,7 @@ const (
 	maxListed = 200 // entries of any list
 )
 
-// maxMarks are put on one letter at most. No script needs more; a heap of them
-// covers what is above and below, and cannot be broken at the end of a line.
-const maxMarks = 4
-
-// clean makes a stranger's text safe to show in a line: no control characters,
-// nothing invisible or that turns the direction of writing, and no more than
-// most characters.
-func clean(text string, most int) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	n, marks := 0, 0
-	cut := false
-	text = strings.Map(func(r rune) rune {
-		if steers(r) || cut {
-			return -1
-		}
-		if !unicode.IsMark(r) {
-			marks = 0
-		} else if marks++; marks > maxMarks {
-			return -1
-		}
-		if n++; n > most {
-			cut = true
-			return '…'
-		}
-		return r
-	}, text)
-	return strings.TrimSpace(text)
-}
-
-// steers tells characters that change how others are shown or read.
-func steers(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Other_Default_Ignorable_Code_Point) ||
-		r == unicode.ReplacementChar || r == blankPattern
-}
-
-// blankPattern is a letter that looks like a space: BRAILLE PATTERN BLANK.
-const blankPattern = '\u2800'
-
-// legible tells a text that is shown as it is, none of it unseen or piled up.
-func legible(text string) bool {
-	marks := 0
-	return !strings.ContainsFunc(text, func(r rune) bool {
-		if !unicode.IsMark(r) {
-			marks = 0
-		} else {
-			marks++
-		}
-		return marks > maxMarks || steers(r) || unicode.Is(unicode.Variation_Selector, r)
-	})
-}
+func clean(text string, most int) string { return runline.Clean(text, most) }
 
 // link is a URL that may be followed from a page.
 type link struct{ URL, Text string }
@@ -75,16 +27,8 @@ type link struct{ URL, Text string }
 // program.
 func linkTo(raw string) *link {
 	u, err := url.Parse(strings.TrimSpace(raw))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" || strings.ContainsFunc(raw, steers) {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" || strings.ContainsFunc(raw, runline.Steers) {
 		return nil
 	}
 	return &link{u.String(), clean(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxLink)}
-}
-
-// some is the beginning of a list, and how many are left out.
-func some[T any](list []T, most int) (shown []T, more int) {
-	if len(list) > most {
-		return list[:most], len(list) - most
-	}
-	return list, 0
 }

@@ -1,6 +1,14 @@
-package web
+// Package runline makes the command line that runs an entry of a registry, for the
+// registry's page and for thv itself. What a person must fill in is in angle
+// brackets. The line runs as printed once these are replaced.
+//
+// The entry's texts were written by others: a line is quoted for a shell, and there
+// is none where that would not make it safe to paste.
+package runline
 
 import (
+	"encoding/json"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,8 +17,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
-// command is the line that runs a server, with what a person must know beside it.
-type command struct {
+// Command is the line that runs a server, with notes for the person.
+type Command struct {
 	Line  string
 	Notes []string
 	// Reason says why there is no Line.
@@ -20,9 +28,9 @@ type command struct {
 // runnable are the registry types that thv can run, as package source has it.
 var runnable = [...]string{"npm", "pypi", "oci", "go"}
 
-// chosen is what thv runs of an entry without being told: the first package that
+// Chosen is what thv runs of an entry without being told: the first package that
 // it can, because that can be isolated, or else the first remote.
-func chosen(e *registry.Entry) (*registry.Package, *registry.Remote) {
+func Chosen(e *registry.Entry) (*registry.Package, *registry.Remote) {
 	for i := range e.Packages {
 		if slices.Contains(runnable[:], e.Packages[i].RegistryType) {
 			return &e.Packages[i], nil
@@ -41,12 +49,12 @@ type line struct {
 	notes       []string
 }
 
-// runCommand makes the line that runs an entry by its name (with @version for
+// For makes the line that runs an entry by its name (with @version for
 // one that is not the latest). What is required is in it, with angle brackets
 // where a person puts a value; secrets are not, since thv asks for them unseen.
-func runCommand(e *registry.Entry, name string) command {
+func For(e *registry.Entry, name string) Command {
 	var l line
-	p, m := chosen(e)
+	p, m := Chosen(e)
 	switch {
 	case p != nil:
 		l.usePackage(p)
@@ -57,12 +65,12 @@ func runCommand(e *registry.Entry, name string) command {
 			l.note("Its address depends on " + strings.Join(open, " and ") + ": put it in the place of the angle brackets.")
 		}
 		for _, kv := range m.Headers {
-			l.take(strings.ToUpper(strings.ReplaceAll(kv.Name, "-", "_")), kv.Input)
+			l.take(strings.ToUpper(strings.ReplaceAll(kv.Name, "-", "_")), kv.Input, false)
 		}
 	case len(e.Packages) > 0:
-		return command{Reason: "It comes in a form that thv cannot run. thv runs npm, PyPI, Go and container packages, and remote servers."}
+		return Command{Reason: "It comes in a form that thv cannot run. thv runs npm, PyPI, Go and container packages, and remote servers."}
 	default:
-		return command{Reason: "Its entry says neither how to run it nor where it runs."}
+		return Command{Reason: "Its entry says neither how to run it nor where it runs."}
 	}
 	words := append([]string{"thv", "run", name}, l.flags...)
 	if len(l.args) > 0 {
@@ -72,18 +80,18 @@ func runCommand(e *registry.Entry, name string) command {
 		names := strings.Join(l.secrets, ", ")
 		l.note("thv asks for " + names + " without showing it. In a script, put it in the environment and add -e " + strings.Join(l.secrets, " -e ") + ".")
 	}
-	text, ok := quoteAll(words)
+	text, ok := Quote(words)
 	if !ok {
-		return command{Reason: "Its entry holds characters that would not be safe to paste."}
+		return Command{Reason: "Its entry holds characters that would not be safe to paste."}
 	}
-	return command{Line: text, Notes: l.notes}
+	return Command{Line: text, Notes: l.notes}
 }
 
-func (l *line) note(text string) { l.notes = append(l.notes, clean(text, maxProse)) }
+func (l *line) note(text string) { l.notes = append(l.notes, Clean(text, maxProse)) }
 
 func (l *line) usePackage(p *registry.Package) {
 	for _, kv := range p.Environment {
-		l.take(kv.Name, kv.Input)
+		l.take(kv.Name, kv.Input, true)
 	}
 	if p.RegistryType == "oci" {
 		l.useRuntime(p.RuntimeArguments)
@@ -92,6 +100,10 @@ func (l *line) usePackage(p *registry.Package) {
 	var args []string
 	complete := true
 	for _, a := range p.PackageArguments {
+		if a.Format == "filepath" && a.IsRequired && a.Value == "" && a.Default == "" {
+			a.Default = l.folder(a)
+			complete = false // it replaces the entry's
+		}
 		words, whole := argument(a)
 		args = append(args, words...)
 		complete = complete && whole
@@ -101,18 +113,36 @@ func (l *line) usePackage(p *registry.Package) {
 	}
 }
 
+// folder mounts a file or folder of the person's for an argument, and returns where
+// the server finds it.
+func (l *line) folder(a registry.Argument) string {
+	name := plainName.ReplaceAllString(strings.Trim(argumentHint(a), "<>"), "-")
+	inside := path.Join("/data", name)
+	l.flags = append(l.flags, "-v", "<path>:"+inside)
+	l.note("Put the path of your " + name + " in the place of <path>.")
+	return inside
+}
+
+// plainName are the characters that a name in a path is not made of.
+var plainName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+
 // variableName is a name that -e takes.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,199}$`)
 
-// take adds a variable that is required and has no value yet.
-func (l *line) take(name string, in registry.Input) {
+// take adds a variable that is required and has no value yet. mounts: its file can
+// be mounted.
+func (l *line) take(name string, in registry.Input, mounts bool) {
 	value, required, isSecret := needed(in)
 	if !required {
 		return
 	}
 	switch {
 	case !variableName.MatchString(name):
-		l.note("It needs the variable " + clean(name, maxLabel) + ", whose name cannot be written here.")
+		l.note("It needs the variable " + Clean(name, maxLabel) + ", whose name cannot be written here.")
+	case in.Format == "filepath" && mounts && !isSecret:
+		inside := path.Join("/data", strings.ToLower(name))
+		l.flags = append(l.flags, "-v", "<path>:"+inside, "-e", name+"="+inside)
+		l.note("Put the path of the file for " + name + " in the place of <path>.")
 	case isSecret || secret.Looks(name, ""):
 		if !slices.Contains(l.secrets, name) {
 			l.secrets = append(l.secrets, name)
@@ -140,10 +170,10 @@ func needed(in registry.Input) (value string, required, isSecret bool) {
 func hint(in registry.Input) string {
 	switch {
 	case len(in.Choices) > 0:
-		choices, _ := some(in.Choices, 8)
-		return "<" + clean(strings.Join(choices, "|"), maxLabel) + ">"
+		choices, _ := Some(in.Choices, 8)
+		return "<" + Clean(strings.Join(choices, "|"), maxLabel) + ">"
 	case in.Placeholder != "":
-		return "<" + clean(in.Placeholder, 80) + ">"
+		return "<" + Clean(in.Placeholder, 80) + ">"
 	}
 	return "<value>"
 }
@@ -177,7 +207,7 @@ func fillIn(template string, declared map[string]registry.Input) string {
 		case v.Default != "":
 			return v.Default
 		}
-		return "<" + clean(name, 80) + ">"
+		return "<" + Clean(name, 80) + ">"
 	})
 }
 
@@ -223,7 +253,7 @@ func argument(a registry.Argument) (words []string, whole bool) {
 
 func argumentHint(a registry.Argument) string {
 	for _, text := range []string{a.ValueHint, a.Placeholder, strings.TrimLeft(a.Name, "-"), a.Description} {
-		if text = clean(text, 80); text != "" {
+		if text = Clean(text, 80); text != "" {
 			return "<" + text + ">"
 		}
 	}
@@ -237,7 +267,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*$
 // what is not safe to paste whatever the quotes: a terminal acts on control
 // characters before a shell sees them, and nobody sees invisible ones.
 func quote(text string) (word string, ok bool) {
-	if !legible(text) {
+	if !Legible(text) {
 		return "", false
 	}
 	if plainWord.MatchString(text) {
@@ -249,7 +279,7 @@ func quote(text string) (word string, ok bool) {
 // maxLine bounds a command, in bytes.
 const maxLine = 4 << 10
 
-func quoteAll(words []string) (string, bool) {
+func Quote(words []string) (string, bool) {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		var ok bool
@@ -259,4 +289,87 @@ func quoteAll(words []string) (string, bool) {
 	}
 	text := strings.Join(quoted, " ")
 	return text, len(text) <= maxLine
+}
+
+// usePermissions adds the flags without which thv refuses what an entry asks
+// for: it makes no mount and joins no network on a registry's word.
+func (l *line) usePermissions(raw json.RawMessage) {
+	var p struct {
+		Read, Write []string
+		Privileged  bool
+		Network     *struct{ Mode string }
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &p) != nil {
+		return
+	}
+	for _, mount := range p.Read {
+		l.mount(mount, ":ro")
+	}
+	for _, mount := range p.Write {
+		l.mount(mount, "")
+	}
+	if p.Network != nil {
+		l.network(p.Network.Mode)
+	}
+	if p.Privileged {
+		l.privileged()
+	}
+}
+
+func (l *line) mount(text, mode string) {
+	inside := text
+	if _, target, ok := strings.Cut(text, ":"); ok && strings.HasPrefix(target, "/") {
+		inside, _, _ = strings.Cut(target, ":")
+	}
+	l.flags = append(l.flags, "-v", "<folder>:"+inside+mode)
+	l.note("It works on a folder that you choose: put it in the place of <folder>.")
+}
+
+func (l *line) network(name string) {
+	switch name {
+	case "", "bridge", "default", "none":
+		return
+	}
+	l.flags = append(l.flags, "--network", name)
+	l.note("It wants to join the network " + name + ", beyond its own. Leave it if you do not want that.")
+}
+
+func (l *line) privileged() {
+	l.flags = append(l.flags, "--permission-profile", "<file>")
+	l.note(`It wants a privileged container. If you trust it with your machine, give a file that holds {"privileged": true}.`)
+}
+
+// useRuntime reads the flags of docker run that an entry gives for its image:
+// those that open something are the person's to give.
+func (l *line) useRuntime(args []registry.Argument) {
+	for _, a := range args {
+		if a.Type != "named" {
+			continue
+		}
+		text := a.Value
+		if text == "" {
+			text = a.Default
+		}
+		switch a.Name {
+		case "-e", "--env":
+			name, template, found := strings.Cut(text, "=")
+			in := a.Input
+			in.Value, in.Default = template, ""
+			if found {
+				l.take(name, in, true)
+			}
+		case "-v", "--volume":
+			l.mount(text, "")
+		case "--mount":
+			for part := range strings.SplitSeq(text, ",") {
+				if key, target, _ := strings.Cut(part, "="); key == "target" || key == "dst" || key == "destination" {
+					l.mount(target, "")
+				}
+			}
+		case "--network", "--net":
+			l.network(text)
+		case "--privileged":
+			l.privileged()
+		}
+	}
 }

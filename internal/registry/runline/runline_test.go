@@ -1,4 +1,4 @@
-package web
+package runline
 
 import (
 	"os/exec"
@@ -57,7 +57,7 @@ func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := runCommand(entry, "io.example/x")
+			got := For(entry, "io.example/x")
 			if diff := cmp.Diff(c.want, got.Line); diff != "" {
 				t.Error(diff)
 			}
@@ -74,7 +74,7 @@ func TestAVersionThatIsAShellsWordIsQuoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := runCommand(entry, "io.example/x@1$(id)").Line, `thv run 'io.example/x@1$(id)'`; got != want {
+	if got, want := For(entry, "io.example/x@1$(id)").Line, `thv run 'io.example/x@1$(id)'`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -96,27 +96,14 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-func TestCleanAndLinks(t *testing.T) {
+func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", " a\tb\r\nc ": "a b c", "a\u202eb": "ab", "a\x00b\x1bc": "abc", "a\u200bb": "ab", "abcdefghijk": "abcdefghij…", "": "",
 		"\xff\xfea": "a", "日本語": "日本語", "\ufeff": "", "\u3164\u115f\u2800": "", "e\u0301": "e\u0301",
 		"z" + strings.Repeat("\u0301", 50) + "a": "z\u0301\u0301\u0301\u0301a",
 	} {
-		if got := clean(in, 10); got != want {
-			t.Errorf("clean(%q) is %q, want %q", in, got, want)
-		}
-	}
-	for in, want := range map[string]string{
-		"https://a.example/b/": "https://a.example/b/", "http://a.example": "http://a.example", "javascript:alert(1)": "", "JAVASCRIPT:alert(1)": "",
-		"data:text/html,x": "", "//a.example": "", "/a": "", "https:a": "", "https://": "", "https://jo:pw@a.example": "", "file:///etc/passwd": "",
-		"https://a.example/\u202e": "", "vbscript:x": "", "": "", " https://a.example ": "https://a.example", "java\nscript:alert(1)": "",
-	} {
-		got := ""
-		if l := linkTo(in); l != nil {
-			got = l.URL
-		}
-		if got != want {
-			t.Errorf("linkTo(%q) is %q, want %q", in, got, want)
+		if got := Clean(in, 10); got != want {
+			t.Errorf("Clean(%q) is %q, want %q", in, got, want)
 		}
 	}
 }
