@@ -44,6 +44,9 @@ opened.`,
 func summary(path string, cfg *config.Config) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is valid.\n", path)
+	for _, warning := range cfg.Warnings() {
+		fmt.Fprintf(&b, "  warning: %s\n", warning)
+	}
 	switch cfg.Auth.Mode {
 	case config.ModeAnonymous:
 		b.WriteString("  everybody may read and publish, without a token\n")

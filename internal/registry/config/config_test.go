@@ -82,7 +82,12 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"an unknown key deep inside", with("sources:\n  - name: a\n    git: {repo: x}\n"), []string{"sources[0].git.repo", "repository"}},
 		{"a repeated key", "auth:\n  mode: anonymous\nauth:\n  mode: oauth\n", []string{"already"}},
 		{"a second document", with("---\nauth: {}\n"), []string{"second document"}},
-		{"a wrong type", with("sources: 3\n"), []string{"line 9"}},
+		{"a number for a list", with("sources: 3\n"), []string{"line 9", "sources:", "a list"}},
+		{"a text for a number", with("database:\n  postgres: {url: x, maxConnections: many}\n"), []string{"line 10", "database.postgres.maxConnections", "number", "many"}},
+		{"a list for a text", with("audit: {file: [a]}\n"), []string{"audit.file", "a text"}},
+		{"a number for true or false", with("web: {disabled: 7}\n"), []string{"web.disabled", "true or false"}},
+		{"a text for a section", with("sources:\n  - name: a\n    file: x\n"), []string{"line 11", "sources[0].file", "section"}},
+		{"a text for a list, deep inside", with("authz:\n  rules:\n    - claims: {groups: ops}\n"), []string{"authz.rules[0].claims.groups", "a list"}},
 		{"no YAML", "auth: [", []string{"line"}},
 		{"a list", "- a\n", []string{"not a list of settings"}},
 		{"an unknown mode", "auth:\n  mode: basic\n", []string{"auth.mode", "basic"}},
@@ -92,7 +97,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"a source without a kind", with("sources:\n  - name: a\n"), []string{"sources[0]", "exactly one"}},
 		{"a source of two kinds", with("sources:\n  - name: a\n    managed: {}\n    file: {path: x}\n"), []string{"sources[0]", "there are 2"}},
 		{"a source's name", with("sources:\n  - name: A_b\n    managed: {}\n"), []string{"sources[0].name"}},
-		{"a duration", with("sources:\n  - name: a\n    file: {path: x}\n    interval: soon\n"), []string{"line 12", "soon"}},
+		{"a duration", with("sources:\n  - name: a\n    file: {path: x}\n    interval: soon\n"), []string{"line 12", "sources[0].interval", "soon"}},
 		{"a negative interval", with("sources:\n  - name: a\n    file: {path: x}\n    interval: -1s\n"), []string{"sources[0].interval"}},
 		{"a managed source with an interval", with("sources:\n  - name: a\n    managed: {}\n    interval: 1m\n"), []string{"sources[0].interval"}},
 		{"branch and tag", with("sources:\n  - name: a\n    git: {repository: https://x.example/r.git, branch: a, tag: b}\n"), []string{"exclude each other"}},
@@ -149,4 +154,17 @@ func FuzzParse(f *testing.F) {
 			t.Error("Parse accepts what Validate refuses")
 		}
 	})
+}
+
+func TestPlainHTTPOnAPublicNameIsAWarning(t *testing.T) {
+	for target, want := range map[string]bool{
+		"http://registry.example.com": true, "http://192.0.2.1": true, "https://registry.example.com": false, "http://localhost:8080": false,
+		"http://127.0.0.1:8080": false, "http://10.0.0.1": false, "http://registry": false, "http://registry.ns.svc": false, "http://a.svc.cluster.local": false,
+		"http://registry.test": false, "http://registry.internal": false,
+	} {
+		c := &Config{Auth: Auth{Mode: ModeOAuth, OAuth: &OAuth{ResourceURL: target}}}
+		if got := c.Warnings(); (len(got) > 0) != want {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
 }

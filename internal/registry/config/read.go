@@ -73,7 +73,7 @@ func Parse(content []byte, dir, stateDir string) (*Config, error) {
 	c := &Config{}
 	if root != nil {
 		var faults []error
-		unknownKeys(root, reflect.TypeFor[Config](), "", &faults)
+		checkNode(root, reflect.TypeFor[Config](), "", &faults)
 		if err := root.Decode(c); err != nil {
 			faults = append(faults, typeFaults(err)...)
 		}
@@ -140,9 +140,10 @@ func lineFault(e *yaml.LoadError) error {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// unknownKeys finds the keys of a mapping that the type has no field for, at any
-// depth, and keys that stand there twice.
-func unknownKeys(n *yaml.Node, t reflect.Type, path string, faults *[]error) {
+// checkNode finds, at any depth, values of another type than a setting has, keys
+// that no setting has, and keys that are repeated. Its faults name the line and the
+// setting.
+func checkNode(n *yaml.Node, t reflect.Type, path string, faults *[]error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -150,14 +151,18 @@ func unknownKeys(n *yaml.Node, t reflect.Type, path string, faults *[]error) {
 		*faults = append(*faults, fmt.Errorf("line %d: %s: an alias (*name) is not understood here", n.Line, strings.TrimPrefix(path, ".")))
 		return
 	}
+	if want := wrongType(n, t); want != "" {
+		*faults = append(*faults, fmt.Errorf("line %d: %s: it must be %s", n.Line, strings.TrimPrefix(path, "."), want))
+		return
+	}
 	switch {
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
 		for i, item := range n.Content {
-			unknownKeys(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i), faults)
+			checkNode(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i), faults)
 		}
 	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Map:
 		for i := 1; i < len(n.Content); i += 2 {
-			unknownKeys(n.Content[i], t.Elem(), path+"."+n.Content[i-1].Value, faults)
+			checkNode(n.Content[i], t.Elem(), path+"."+n.Content[i-1].Value, faults)
 		}
 	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
 		fields := map[string]reflect.Type{}
@@ -181,9 +186,42 @@ func unknownKeys(n *yaml.Node, t reflect.Type, path string, faults *[]error) {
 				*faults = append(*faults, unknownKey(key, at, names))
 				continue
 			}
-			unknownKeys(n.Content[i+1], field, path+"."+key.Value, faults)
+			checkNode(n.Content[i+1], field, path+"."+key.Value, faults)
 		}
 	}
+}
+
+// wrongType is what a value must be, if it is something else.
+func wrongType(n *yaml.Node, t reflect.Type) string {
+	scalar := n.Kind == yaml.ScalarNode
+	if scalar && n.ShortTag() == "!!null" {
+		return ""
+	}
+	switch {
+	case t == reflect.TypeFor[Duration]():
+		if _, err := time.ParseDuration(n.Value); !scalar || err != nil {
+			return "a duration such as 30s, 10m or 2h" + found(n)
+		}
+	case (t.Kind() == reflect.Struct || t.Kind() == reflect.Map) && n.Kind != yaml.MappingNode:
+		return "a section with settings" + found(n)
+	case t.Kind() == reflect.Slice && n.Kind != yaml.SequenceNode:
+		return "a list" + found(n)
+	case t.Kind() == reflect.String && !scalar:
+		return "a text"
+	case t.Kind() == reflect.Bool && n.ShortTag() != "!!bool":
+		return "true or false" + found(n)
+	case t.Kind() == reflect.Int && n.ShortTag() != "!!int":
+		return "a whole number" + found(n)
+	}
+	return ""
+}
+
+// found quotes a value that is wrong.
+func found(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return fmt.Sprintf(", not %.100q", n.Value)
 }
 
 func unknownKey(key *yaml.Node, at string, known []string) error {

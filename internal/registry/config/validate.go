@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -99,6 +100,29 @@ func (c *Config) validateAuth(f *faults) {
 		f.add("auth.oauth.leeway", "%s is not between 0 and 10m", time.Duration(*o.Leeway))
 	}
 }
+
+// Warnings are about settings that are valid and dangerous.
+func (c *Config) Warnings() []string {
+	if c.Auth.OAuth == nil {
+		return nil
+	}
+	u, err := url.Parse(c.Auth.OAuth.ResourceURL)
+	if err != nil || u.Scheme != "http" {
+		return nil
+	}
+	// A name without a dot, and one below a name that is never public, belong to a
+	// private network (RFC 6762 section 3, RFC 8375, RFC 9476).
+	host := u.Hostname()
+	if ip, err := netip.ParseAddr(host); err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()) {
+		return nil
+	}
+	if !strings.Contains(host, ".") || privateName.MatchString(host) {
+		return nil
+	}
+	return []string{"auth.oauth.resourceUrl is plain http on a public name: tokens and cookies can be read on the way; use https"}
+}
+
+var privateName = regexp.MustCompile(`(?i)\.(localhost|local|internal|test|alt|home\.arpa|svc|cluster\.local)$`)
 
 // hostPattern is a name or an IPv4 address, or an IPv6 address in brackets, with or
 // without a port.

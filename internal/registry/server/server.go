@@ -163,15 +163,18 @@ func serve(s *http.Server, l net.Listener) error {
 	return nil
 }
 
-// warn says what is dangerous and allowed.
+// warn logs what is allowed and dangerous.
 func warn(cfg *config.Config, address net.Addr, log *slog.Logger) {
+	for _, warning := range cfg.Warnings() {
+		log.Warn(warning)
+	}
 	if cfg.Auth.Mode != config.ModeAnonymous {
 		return
 	}
 	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 		return
 	}
-	log.Warn("auth.mode is anonymous: whoever reaches this port may read and publish", "address", address.String())
+	log.Warn("auth.mode is anonymous: every client that reaches this port may read and publish", "address", address.String())
 }
 
 // OpenAudit opens the record of writes: the configured file, or else out. failed is
