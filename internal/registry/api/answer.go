@@ -127,6 +127,10 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, audit.ErrNotStored):
 		w.Header().Set("Retry-After", "60")
 		fail(w, http.StatusServiceUnavailable, "the record of this write cannot be stored (audit.file), so nothing was changed")
+	case errors.Is(err, store.ErrFull):
+		h.Log.Error("the disk of the database is full", "path", r.URL.Path, "error", err)
+		w.Header().Set("Retry-After", "60")
+		fail(w, http.StatusServiceUnavailable, "the disk of the registry's database is full, so nothing was changed")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		h.Log.Error("the database does not answer", "path", r.URL.Path, "error", err)
 		w.Header().Set("Retry-After", "5")

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -50,7 +51,9 @@ func (s *readiness) reason(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if err := s.store.Ping(ctx); err != nil {
+	if err := s.store.Ping(ctx); errors.Is(err, store.ErrFull) {
+		return "the disk of the database is full"
+	} else if err != nil {
 		return "the database does not answer"
 	}
 	if !s.warmed.Load() {

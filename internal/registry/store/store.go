@@ -27,6 +27,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -39,6 +40,9 @@ var (
 	// ErrUnavailable: the database cannot be asked now; nothing was changed, or,
 	// when a commit's answer was lost, it is not known whether.
 	ErrUnavailable = errors.New("the database cannot be reached")
+	// ErrFull, an ErrUnavailable: the disk of the database is full. Nothing was
+	// changed.
+	ErrFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
 	// ErrNewer: a later version of this program has migrated the database.
 	ErrNewer = errors.New("the database belongs to a later version of this program")
 )
@@ -188,7 +192,8 @@ type Store interface {
 	// none; all processes on one database get the same one.
 	Secret(ctx context.Context, name string, create func() ([]byte, error)) ([]byte, error)
 
-	// Ping asks the database for a sign of life.
+	// Ping checks that the database answers, and after ErrFull, that it can be
+	// written to again.
 	Ping(ctx context.Context) error
 	Close() error
 }

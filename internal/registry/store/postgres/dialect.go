@@ -42,6 +42,8 @@ func fault(err error) sqlstore.Fault {
 
 func faultOf(code string) sqlstore.Fault {
 	switch code {
+	case "53100": // disk full
+		return sqlstore.Full
 	case "40001", "40P01": // serialization failure, deadlock
 		return sqlstore.Conflict
 	case "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting, idle too long

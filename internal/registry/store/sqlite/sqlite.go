@@ -199,7 +199,9 @@ func fault(err error) sqlstore.Fault {
 	switch e.Code() & 0xff { // without the extension
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
 		return sqlstore.Busy
-	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
+	case lib.SQLITE_FULL:
+		return sqlstore.Full
+	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
 		return sqlstore.Unavailable
 	}
 	return sqlstore.Other

@@ -82,6 +82,9 @@ func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func
 			continue
 		case Unavailable:
 			return unavailable(what, err)
+		case Full:
+			s.full.Store(true)
+			return fmt.Errorf("%s: %w: %v", what, store.ErrFull, OneLine(err))
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}

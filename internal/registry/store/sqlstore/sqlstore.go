@@ -15,7 +15,9 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
@@ -53,8 +55,10 @@ const (
 	Busy
 	// Lost is a connection that broke; another may be whole.
 	Lost
-	// Unavailable: there is no point in asking again at once.
+	// Unavailable: there is no point in trying again at once.
 	Unavailable
+	// Full: the disk is full.
+	Full
 )
 
 // Limits bound the time of a call whose context does not; the error is then
@@ -72,6 +76,7 @@ type Store struct {
 	reader, writer *sql.DB
 	dialect        Dialect
 	limits         Limits
+	full           atomic.Bool // the last write that needed room found none
 }
 
 var _ store.Store = (*Store)(nil)
@@ -84,10 +89,35 @@ func New(reader, writer *sql.DB, dialect Dialect, limits Limits) *Store {
 
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, "ask the database for a sign of life", s.limits.Short, func(ctx context.Context) error {
+	if s.full.Load() {
+		if err := s.probe(ctx); err != nil {
+			return err
+		}
+		s.full.Store(false)
+	}
+	return s.do(ctx, "ping the database", s.limits.Short, func(ctx context.Context) error {
 		var one int
 		return s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 	})
+}
+
+// probe writes and deletes what a document of usual size needs.
+func (s *Store) probe(ctx context.Context) error {
+	content := make([]byte, 64<<10)
+	_, _ = rand.Read(content) // it never fails; zeros would be compressed
+	const put = "INSERT INTO secret (name, value) VALUES ('probe', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+	for _, step := range []func(context.Context, *sql.Tx) error{
+		func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, put, content); return err },
+		func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "DELETE FROM secret WHERE name = 'probe'")
+			return err
+		},
+	} {
+		if err := s.write(ctx, "write to the database", s.limits.Short, step); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close implements store.Store.
