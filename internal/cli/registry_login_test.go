@@ -73,7 +73,7 @@ func TestAMachineGivesItsTokenInTheEnvironment(t *testing.T) {
 		"file":                       {[]string{EnvRegistryTokenFile, write("good", token+"\n")}, nil},
 		"both: the variable":         {[]string{EnvRegistryToken, token, EnvRegistryTokenFile, write("bad", wrong)}, nil},
 		"an empty variable":          {[]string{EnvRegistryToken, "", EnvRegistryTokenFile, write("good2", token)}, nil},
-		"neither":                    {nil, []string{"it wants a sign-in", "run `thv registry login`", url}},
+		"neither":                    {nil, []string{"it requires a sign-in", "run `thv registry login`", url}},
 		"a wrong variable":           {[]string{EnvRegistryToken, wrong}, []string{"does not accept the token in " + EnvRegistryToken}},
 		"a wrong file":               {[]string{EnvRegistryTokenFile, write("wrong", wrong)}, []string{"does not accept the token in " + filepath.Join(dir, "wrong")}},
 		"no file":                    {[]string{EnvRegistryTokenFile, dir + "/none"}, []string{EnvRegistryTokenFile, "no such file"}},

@@ -71,7 +71,7 @@ func (c *apiCatalog) get(ctx context.Context, name string) (*Entry, error) {
 	if strings.Contains(bare, "/") {
 		return c.version(ctx, bare, version)
 	}
-	// The API knows full names only; a short one is found by searching.
+	// The API has full names only; a short one is found by searching.
 	all, leftOut, err := c.list(ctx, bare)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ var (
 	ErrNotFound = errors.New("no such server")
 	// ErrAmbiguous: a short name stands for more than one server.
 	ErrAmbiguous = errors.New("the name is not unique")
-	// ErrUnreachable: whether the registry has the server cannot be said, because
+	// ErrUnreachable: it is not known whether the registry has the server, because
 	// it does not answer or answers that it cannot.
 	ErrUnreachable = errors.New("the registry cannot be reached")
-	// ErrUnauthorized: the registry wants to know who asks.
-	ErrUnauthorized = errors.New("it wants a sign-in")
+	// ErrUnauthorized: the registry requires a token.
+	ErrUnauthorized = errors.New("it requires a sign-in")
 	// ErrMalformed: the registry's data is not in a format we read.
 	ErrMalformed = errors.New("the registry's data is not usable")
 )
@@ -76,17 +76,17 @@ type match struct {
 	score int
 }
 
-// TokenSource gives the bearer token for a registry. "" is none. Its errors say
-// what the person can do, and never hold a token.
+// TokenSource returns the bearer token for a registry; "" is none. Its errors
+// contain what the person can do, and never a token.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
 
-// Renewer is a TokenSource that has an answer to 401.
+// Renewer is a TokenSource that can replace a token after 401.
 type Renewer interface {
 	TokenSource
 	// Renew is another token, to try once, after the registry refused one ("" for
-	// a request without any); its error says what the person can do instead.
+	// a request without any); its error contains what the person can do instead.
 	Renew(ctx context.Context, refused string) (string, error)
 }
 
@@ -141,7 +141,7 @@ func parseURL(location string) (u *url.URL, isFile bool, err error) {
 
 // Protected is what a sign-in to the registry at location is for: its URL, and
 // one of its pages that only those get who may read it. Both are "" for a
-// location that is not asked over HTTP.
+// location that is not read over HTTP.
 func Protected(location string) (target, page string, err error) {
 	if !strings.Contains(location, "://") {
 		return "", "", nil

@@ -9,8 +9,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-// node is a value in a JSON document that has been checked to be JSON. It knows
-// its place, so that a fault can name the line.
+// node is a value in a document that has been checked to be JSON, with its place,
+// so that a fault can name the line.
 type node struct {
 	doc  []byte
 	from int
@@ -170,5 +170,5 @@ func kindName(e *json.UnmarshalTypeError) string {
 	}
 }
 
-// isNull tells a JSON null, which stands for a key that is not there.
+// isNull reports a JSON null, which means an absent key.
 func (n node) isNull() bool { return bytes.Equal(bytes.TrimSpace(n.raw()), []byte("null")) }

@@ -1,18 +1,19 @@
-// Package registry is the client's side of a catalog of servers: what an entry
-// says, the formats entries come in, and the places they come from.
+// Package registry is the client's side of a catalog of servers: entries, their
+// formats, and where they come from.
 //
 // A [Catalog] is a file, a file behind a URL, a server of the official registry
 // API v0.1, or the small catalog built into the program. Whatever the place and
 // the format, an entry is read into one type, [Entry]. It follows server.json
 // (schema 2025-12-11), the official description of a server, and adds what the
-// formats in use say beside it ([Hints]).
+// formats in use have beside it ([Hints]).
 //
 // How strictly is read: the two file formats are closed, so an unknown or a
 // repeated key in their structure is an error with its line. What is inside a
 // server.json grows by the official rules and is written by many programs, so
 // unknown keys there are passed over, as is everything under _meta that is not
 // understood. Nothing here is trusted: sizes and counts are bounded, and what an
-// entry asks for is judged where it is used (package source).
+// entry requests is checked where it is used (package source). An entry that cannot
+// be used is left out of a list ([LeftOut]); it does not make the list fail.
 package registry
 
 import "encoding/json"
@@ -110,7 +111,7 @@ type Argument struct {
 	Input
 }
 
-// Hints are what the formats in use say of a package or remote beyond
+// Hints are the members of a package or remote that formats in use have beyond
 // server.json.
 type Hints struct {
 	Args []string `json:"args,omitempty"`

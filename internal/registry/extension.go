@@ -11,7 +11,7 @@ import (
 // publisherProvided is where server.json lets a publisher add to it.
 const publisherProvided = "io.modelcontextprotocol.registry/publisher-provided"
 
-// The blocks under publisherProvided that are read: ours, which says how to run
+// The blocks under publisherProvided that are read: ours, which describes how to run
 // what the official registry types cannot, and ToolHive's, which holds one block
 // for each image reference or URL.
 const (
@@ -19,8 +19,7 @@ const (
 	toolhiveBlock = "io.github.stacklok"
 )
 
-// block is what ToolHive's formats say beyond server.json, under the names they
-// use, and in ours.
+// block holds the members of ToolHive's formats beyond server.json, and ours.
 type block struct {
 	Package     string          `json:"package"`         // ours only: go://module/path@version
 	System      []string        `json:"system_packages"` // ours only: what `apk add` or `apt-get install` takes
@@ -56,7 +55,7 @@ func present(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// describe takes over what a block says of the server as a whole.
+// describe applies the members of a block that are about the server as a whole.
 func (e *Entry) describe(b *block) {
 	if e.Tier == "" {
 		e.Tier = b.Tier

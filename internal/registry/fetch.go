@@ -17,18 +17,18 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// A registry that is down must not keep a person waiting: until a connection
-// stands (name lookup and TLS included), and until the answer begins.
+// Bounds for a registry that is down: until a connection is made (name lookup and
+// TLS included), and until the response begins.
 const (
 	connectTimeout = 2500 * time.Millisecond
 	answerTimeout  = 5 * time.Second
 )
 
-// fetcher asks one registry over HTTP.
+// fetcher sends requests to one registry.
 type fetcher struct {
 	client          *http.Client
 	tokens          TokenSource // nil: none are sent
-	plain           bool        // the way there can be listened to
+	plain           bool        // the connection is not encrypted
 	connect, answer time.Duration
 }
 
@@ -97,7 +97,7 @@ func (f *fetcher) get(ctx context.Context, target string, max int64) (*response,
 	return resp, err
 }
 
-// ask makes one request.
+// ask sends one request.
 func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*response, error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -112,7 +112,7 @@ func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*re
 	defer func() { patience.Stop() }()
 	traced := httptrace.WithClientTrace(bounded, &httptrace.ClientTrace{
 		// From here on it has longer. Resetting is safe: a timer that has fired
-		// has cancelled the request already, for want of a connection.
+		// has cancelled the request already, without a connection.
 		GotConn: func(httptrace.GotConnInfo) {
 			patience.Reset(f.answer)
 			connected.Store(true)
@@ -147,8 +147,8 @@ func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*re
 	}, nil
 }
 
-// unreachable explains why there was no answer, in few words. The person's own
-// interruption stays what it is.
+// unreachable explains why there was no response. A cancelled context stays that
+// error.
 func (f *fetcher) unreachable(ctx, bounded context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

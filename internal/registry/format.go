@@ -21,7 +21,7 @@ const (
 // without a slash.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$`)
 
-// ValidName tells whether name, without a version, can be an entry's.
+// ValidName reports whether name, without a version, can be an entry's.
 func ValidName(name string) bool { return len(name) <= 200 && namePattern.MatchString(name) }
 
 // File is a registry file whose structure has been read, but not its entries.

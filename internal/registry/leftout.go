@@ -14,7 +14,7 @@ const maxReasons = 5
 type LeftOut struct {
 	// Malformed entries cannot be used: a required member is missing or invalid.
 	Malformed int
-	// Reasons say why, for the first of the malformed entries.
+	// Reasons are errors of the first of the malformed entries.
 	Reasons []string
 	// Others are skills and plugins, which are not servers.
 	Others int

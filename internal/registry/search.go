@@ -46,8 +46,8 @@ const (
 	isTitle
 )
 
-// Score says how well a text of SearchText matches a query: 0 when one of the
-// words is nowhere in it, and 1 for a query without words. This is the one rule of
+// Score returns how well a text of SearchText matches a query: 0 when it lacks one
+// of the words, and 1 for a query without words. This is the one rule of
 // order for searches in the API, on the page and on the command line.
 func Score(text string, words []string) int {
 	for _, w := range words {
@@ -103,7 +103,7 @@ func bare(segment string) string {
 	return strings.Join(kept, "-")
 }
 
-// hasLine tells whether one of the lines of a text is w.
+// hasLine reports whether one of the lines of a text is w.
 func hasLine(lines, w string) bool {
 	for line := range strings.SplitSeq(lines, "\n") {
 		if line == w {
@@ -113,7 +113,7 @@ func hasLine(lines, w string) bool {
 	return false
 }
 
-// hasWord tells whether w is in a text with no letter or digit beside it.
+// hasWord reports whether w is in a text with no letter or digit beside it.
 func hasWord(text, w string) bool {
 	for from := 0; ; {
 		at := strings.Index(text[from:], w)

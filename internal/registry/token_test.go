@@ -52,7 +52,7 @@ func TestARegistryIsShownATokenAndAnotherWhenItRefuses(t *testing.T) {
 		asked   int32
 		refused string
 	}{
-		"no source":               {nil, "it wants a sign-in", 1, ""},
+		"no source":               {nil, "it requires a sign-in", 1, ""},
 		"the right one":           {&tokens{all: []string{"good"}}, "", 1, ""},
 		"one that was renewed":    {&tokens{all: []string{"old", "good"}}, "", 2, "old"},
 		"two that are refused":    {&tokens{all: []string{"old", "older"}}, "it does not accept the token that was sent", 2, "old"},

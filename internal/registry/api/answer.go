@@ -14,8 +14,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// officialMeta is where the registry speaks of a version (registry API v0.1); no
-// other members may be in it.
+// officialMeta is the key of the registry's own data about a version (registry API
+// v0.1); no other members may be in it.
 const officialMeta = "io.modelcontextprotocol.registry/official"
 
 type serverResponse struct {
@@ -92,8 +92,8 @@ type badRequest struct{ text string }
 
 func (e *badRequest) Error() string { return e.text }
 
-// refuse answers with the status that an error calls for. What is the caller's
-// fault is told; what is ours is logged.
+// refuse answers with the status that an error calls for. Faults of the
+// request are in the response; faults of the server are logged.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var faults *serverjson.Faults
 	var bad *badRequest
@@ -122,7 +122,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, catalog.ErrReadOnly):
 		fail(w, http.StatusNotImplemented, catalog.ErrReadOnly.Error())
 	case errors.Is(r.Context().Err(), context.Canceled):
-		// Nobody reads the answer; the status is for the log (nginx's 499).
+		// The client has gone; the status is for the log (nginx's 499).
 		w.WriteHeader(499)
 	case errors.Is(err, audit.ErrNotStored):
 		w.Header().Set("Retry-After", "60")

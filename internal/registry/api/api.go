@@ -3,9 +3,9 @@
 // source. It serves the document that describes itself, and the metadata by
 // which clients find out how to sign in.
 //
-// Who may do what is decided on the route that was matched, never on how a path
-// reads: every route is registered with what it takes to call it, and a path
-// that matches none needs a token all the same. Paths that could be read in two
+// Access is decided on the route that was matched, never on the text of a path:
+// every route is registered with the action that it requires, and a path that
+// matches none requires a token too. Paths that could be read in two
 // ways are refused before anything is routed (see checkPath).
 package api
 
@@ -26,7 +26,7 @@ import (
 // Options are what a Handler works with.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Access is who may do what; nil lets everybody do everything (anonymous).
+	// Access holds the rules of access; nil allows everything (anonymous).
 	Access *Access
 	Log    *slog.Logger
 	// Audit stores one record for each write and each refusal of one.
@@ -75,7 +75,7 @@ func New(opt Options) http.Handler {
 	if opt.Web != nil {
 		opt.Web(h.mux)
 	}
-	// Everything else needs what reading needs before it is said not to exist.
+	// Every other path requires the authorization of reading before its 404.
 	h.mux.Handle("/", h.protect(ActionRead, notFound))
 	return h
 }
@@ -91,8 +91,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	// The mux notes the route on the request it is given; whoever measures us
-	// looks there.
+	// The mux sets the route on the request that it is given; the metrics read it
+	// from the caller's.
 	inner := r.WithContext(ctx)
 	h.mux.ServeHTTP(w, inner)
 	r.Pattern = inner.Pattern
@@ -102,7 +102,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	fail(w, http.StatusNotFound, "there is no such page")
 }
 
-// methodNotAllowed says which methods a path has (RFC 9110 section 15.5.6).
+// methodNotAllowed lists the methods of a path (RFC 9110 section 15.5.6).
 func methodNotAllowed(methods []string) http.HandlerFunc {
 	if slices.Contains(methods, http.MethodGet) {
 		methods = append(methods, http.MethodHead)
@@ -120,8 +120,8 @@ func (h *handler) protect(action Action, next http.HandlerFunc) http.Handler {
 		if action == ActionRead {
 			return next
 		}
-		// Nobody is asked for a token, so a web page elsewhere must not write
-		// with the help of a browser that can reach us.
+		// Without tokens, a web page of another origin must not write through a
+		// browser that can reach this server.
 		protection := http.NewCrossOriginProtection()
 		protection.SetDenyHandler(http.HandlerFunc(h.crossOrigin))
 		return protection.Handler(next)
@@ -145,7 +145,7 @@ func (h *handler) protect(action Action, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// known tells whether a request's caller was found to be somebody.
+// known reports whether a request's caller has an identity.
 type known bool
 
 type knownKey struct{}
@@ -156,7 +156,7 @@ var (
 	errCrossOrigin = errors.New("a web page of another origin may not write")
 )
 
-// authorize asks who is calling, and the rules whether they may.
+// authorize validates the caller's token and applies the rules.
 func (h *handler) authorize(action Action, next http.HandlerFunc) http.Handler {
 	return auth.Require(h.Access.Validator, h.Access.Resource, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if caller, ok := r.Context().Value(knownKey{}).(*known); ok {

@@ -14,7 +14,7 @@ import (
 
 // Conditional requests (RFC 9110 section 13). All our entity tags are weak: the
 // documents of an answer are fetched after the state that its tag names, and may
-// be newer. So If-None-Match, which compares weakly, knows an answer by its tag,
+// be newer. So If-None-Match, which compares weakly, recognizes a response by its tag,
 // and If-Match, which compares strongly (section 13.1.1), holds for no tag but
 // for "*" alone.
 
@@ -43,7 +43,7 @@ func (h *handler) changed(w http.ResponseWriter, r *http.Request, reg catalog.Re
 	header.Set("ETag", etag)
 	header.Set("Cache-Control", "private, no-cache")
 	header.Set("Vary", "Authorization")
-	// Whoever has its tag has had this answer, so there is one. If-Match comes
+	// A client that has the tag has had this response, so there is one. If-Match comes
 	// first (section 13.2.2), and so has to wait for the answer.
 	if len(r.Header.Values("If-Match")) == 0 && names(r.Header.Values("If-None-Match"), etag) {
 		w.WriteHeader(http.StatusNotModified)
@@ -116,12 +116,12 @@ func mayChange(r *http.Request, reg catalog.Registry) error {
 	return nil
 }
 
-// anything tells whether a field is "*".
+// anything reports whether a field is "*".
 func anything(values []string) bool {
 	return len(values) == 1 && strings.TrimSpace(values[0]) == "*"
 }
 
-// names tells whether a field has the weak tag in its list, by weak comparison
+// names reports whether a field has the weak tag in its list, by weak comparison
 // (section 8.8.3.2).
 func names(values []string, etag string) bool {
 	for _, line := range values {

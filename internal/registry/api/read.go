@@ -12,7 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 )
 
-// Bounds on what a list may be asked for (registry API v0.1).
+// Bounds on the parameters of a list (registry API v0.1).
 const (
 	defaultLimit = 30
 	maxLimit     = 100
@@ -92,7 +92,7 @@ func (h *handler) version(w http.ResponseWriter, r *http.Request) {
 }
 
 // reading returns the state that the versions of a server are read from, and
-// whether the deleted ones are asked for; false when it has answered.
+// whether deleted ones are included; false when it has responded.
 func (h *handler) reading(w http.ResponseWriter, r *http.Request) (state catalog.Reader, deleted, ok bool) {
 	reg, err := h.registry(r)
 	var query url.Values
@@ -110,8 +110,8 @@ func (h *handler) reading(w http.ResponseWriter, r *http.Request) (state catalog
 	return state, deleted, ok
 }
 
-// parameters are the query's; one that is known and there twice is refused, for
-// which of the two should count?
+// parameters are the query's; a known one that is repeated is rejected, because
+// readers disagree on which counts.
 func parameters(u *url.URL, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -154,12 +154,12 @@ func parseQuery(u *url.URL) (catalog.Query, error) {
 		if q.UpdatedSince, err = time.Parse(time.RFC3339, text); err != nil {
 			return q, &badRequest{"updated_since must be a time as RFC 3339 writes it, such as 2026-01-02T15:04:05Z"}
 		}
-		// The year 1 is a time as well: its list, too, ends where it began, or who
-		// goes on from there would miss what came while it was read.
+		// The year 1 is a time as well: its list, too, ends at its horizon, or a
+		// client that continues from it would miss changes.
 		if q.UpdatedSince.IsZero() {
 			q.UpdatedSince = q.UpdatedSince.Add(time.Nanosecond)
 		}
-		// Whoever follows changes must learn of deletions (registry API v0.1).
+		// A client that follows changes must receive deletions (registry API v0.1).
 		if said && !deleted {
 			return q, &badRequest{"updated_since lists what was deleted too; leave include_deleted=false out"}
 		}

@@ -27,9 +27,8 @@ type Rule struct {
 	Claims     map[string][]string
 }
 
-// Allow decides. When the answer is no for want of a scope, the scope is named.
-// A path that belongs to no registry (registry "") may be read by whoever may
-// read any.
+// Allow decides. When only a scope is missing, it is returned. A path that belongs
+// to no registry (registry "") may be read by a caller that may read any.
 func (rules Rules) Allow(id *auth.Identity, action Action, registry string) (missingScope string, ok bool) {
 	for _, rule := range rules {
 		if !slices.Contains(rule.Actions, action) || registry != "" && len(rule.Registries) > 0 && !slices.Contains(rule.Registries, registry) {

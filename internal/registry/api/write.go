@@ -81,7 +81,7 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		// The path does not say what is written; the record must.
+		// The path does not have the server; the record must.
 		r.SetPathValue("server", doc.Name)
 		r.SetPathValue("version", doc.Version)
 		if len(r.Header.Values("If-Match")) > 0 {
@@ -89,7 +89,7 @@ func (h *handler) publish(w http.ResponseWriter, r *http.Request) {
 		}
 		s, err := reg.Publish(r.Context(), doc)
 		if errors.Is(err, store.ErrExists) && anything(r.Header.Values("If-None-Match")) {
-			err = errMatch // which is how it has asked to be told
+			err = errMatch // as the request's condition demands
 		}
 		return respond(s), err
 	})
@@ -152,8 +152,8 @@ func (h *handler) serverStatus(w http.ResponseWriter, r *http.Request) {
 
 // parseStatus reads {status, statusMessage}.
 func parseStatus(body []byte) (status, message string, err error) {
-	// Read as strictly as a document: of a member that is there twice nobody
-	// knows which counts, and half a character would be stored as another one.
+	// Read as strictly as a document: readers disagree on which of two members of
+	// a name counts, and half a character would be stored as another one.
 	members, err := serverjson.Members(body)
 	if err != nil {
 		return "", "", &badRequest{`the body must be an object such as {"status":"deprecated","statusMessage":"why"}: ` + err.Error()}

@@ -90,7 +90,7 @@ func (l *Log) Reopen() error {
 	return nil
 }
 
-// endsWithinLine tells whether the last line of a file has no end: a process that
+// endsWithinLine reports whether the last line of a file has no end: a process that
 // was writing it was killed, or the disk was full.
 func endsWithinLine(f *os.File) (bool, error) {
 	info, err := f.Stat()

@@ -53,10 +53,9 @@ type Query struct {
 	Words []string
 	// Version is "latest", one version, or "" for all.
 	Version string
-	// UpdatedSince, if not zero, selects what was changed later. Whoever asks with
-	// the latest UpdatedAt of the list before misses nothing: what might have an
-	// earlier change beside it that cannot be seen yet is left for the next time,
-	// and so is what changes while the pages of a list are read.
+	// UpdatedSince, if not zero, selects later changes. A client that passes the
+	// latest UpdatedAt of its previous list misses nothing: changes beyond the
+	// horizon, and those made while the pages are read, are in the next list.
 	UpdatedSince   time.Time
 	IncludeDeleted bool
 
@@ -88,8 +87,8 @@ type Reader interface {
 type Registry interface {
 	Reader
 	Name() string
-	// Now returns a Reader of the state of this moment, which asks the database
-	// for documents only.
+	// Now returns a Reader of the state of this moment, which reads
+	// documents only from the database.
 	Now(ctx context.Context) (Reader, error)
 
 	// Publish adds a version: store.ErrExists, ErrReadOnly.

@@ -163,7 +163,7 @@ func (s scored) compare(t scored) int {
 	return cmp.Or(cmp.Compare(t.score, s.score), order(s.entry, t.entry))
 }
 
-// selects tells whether an entry meets the conditions of a query except its words.
+// selects reports whether an entry meets the conditions of a query except its words.
 func (q Query) selects(e *entry) bool {
 	switch {
 	case e.Status == registry.Deleted && !q.IncludeDeleted,

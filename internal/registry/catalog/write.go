@@ -81,7 +81,7 @@ func (r *registryView) SetStatus(ctx context.Context, name, version, status, mes
 	return out, nil
 }
 
-// writable tells whether publications of a server go into this registry, and
+// writable reports whether publications of a server go into this registry, and
 // would be seen there.
 func (r *registryView) writable(ctx context.Context, name string) error {
 	if r.Managed == "" {

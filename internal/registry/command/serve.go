@@ -60,7 +60,7 @@ standard output.`,
 	return cmd
 }
 
-// checkAddress: what net.Listen would say of it helps nobody.
+// checkAddress returns a clearer error than net.Listen.
 func checkAddress(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {

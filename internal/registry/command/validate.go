@@ -40,7 +40,7 @@ opened.`,
 	return cmd
 }
 
-// summary says what a valid configuration means.
+// summary describes a valid configuration.
 func summary(path string, cfg *config.Config) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is valid.\n", path)

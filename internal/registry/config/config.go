@@ -21,7 +21,7 @@ type Config struct {
 	Audit      Audit      `yaml:"audit"`
 }
 
-// Auth says who may call at all (specification section 2.1).
+// Auth is how callers are authenticated (specification section 2.1).
 type Auth struct {
 	Mode  string `yaml:"mode"` // oauth (default) or anonymous
 	OAuth *OAuth `yaml:"oauth"`
@@ -39,7 +39,7 @@ type OAuth struct {
 	Leeway *Duration `yaml:"leeway"`
 }
 
-// Provider is an identity provider; package auth says what its fields mean.
+// Provider is an identity provider; package auth documents its fields.
 type Provider struct {
 	Name             string `yaml:"name"`
 	IssuerURL        string `yaml:"issuerUrl"`
@@ -53,7 +53,7 @@ type Provider struct {
 	AllowPrivateIP   bool   `yaml:"allowPrivateIP"`
 }
 
-// Authz says who may do what. Without it a valid token may read, and writing
+// Authz holds the rules of access. Without it a valid token may read, and writing
 // needs the scope mcp-registry:write. With it, what no rule allows is refused.
 type Authz struct {
 	Rules []Rule `yaml:"rules"`
@@ -169,8 +169,8 @@ type Registry struct {
 type Web struct {
 	// Disabled serves no page.
 	Disabled bool `yaml:"disabled"`
-	// Login is how a browser signs in, in oauth mode; without it the page says
-	// that signing in is not set up.
+	// Login is how a browser signs in, in oauth mode; without it the page
+	// shows that signing in is not set up.
 	Login *WebLogin `yaml:"login"`
 }
 

@@ -21,7 +21,7 @@ import (
 const maxFile = 1 << 20
 
 // Load reads and validates the file at path; stateDir is where the database goes
-// unless the file says. Paths in the file are relative to it. The error holds all
+// unless the file names another. Paths in the file are relative to it. The error holds all
 // faults, those of the text with their line.
 func Load(path, stateDir string) (*Config, error) {
 	f, err := os.Open(path)

@@ -13,8 +13,7 @@ const (
 	ActionWrite = "write"
 )
 
-// Scopes that the registry advertises, and asks for where no authz section says
-// otherwise.
+// Scopes that the registry advertises, and requires without an authz section.
 const (
 	ScopeRead  = "mcp-registry:read"
 	ScopeWrite = "mcp-registry:write"
@@ -64,7 +63,7 @@ func (c *Config) Resource() (*auth.Resource, error) {
 	})
 }
 
-// scopes are those that the configuration can ask for.
+// scopes are those that the configuration can require.
 func (c *Config) scopes() []string {
 	if c.Authz == nil {
 		return []string{ScopeRead, ScopeWrite}

@@ -21,15 +21,15 @@ import (
 type Command struct {
 	Line  string
 	Notes []string
-	// Reason says why there is no Line.
+	// Reason is why there is no Line.
 	Reason string
 }
 
 // runnable are the registry types that thv can run, as package source has it.
 var runnable = [...]string{"npm", "pypi", "oci", "go"}
 
-// Chosen is what thv runs of an entry without being told: the first package that
-// it can, because that can be isolated, or else the first remote.
+// Chosen is what thv runs of an entry without flags: the first package of a type
+// that it runs, because that can be isolated, or else the first remote.
 func Chosen(e *registry.Entry) (*registry.Package, *registry.Remote) {
 	for i := range e.Packages {
 		if slices.Contains(runnable[:], e.Packages[i].RegistryType) {
@@ -51,7 +51,7 @@ type line struct {
 
 // For makes the line that runs an entry by its name (with @version for
 // one that is not the latest). What is required is in it, with angle brackets
-// where a person puts a value; secrets are not, since thv asks for them unseen.
+// where a person puts a value; secrets are not, since thv prompts for them.
 func For(e *registry.Entry, name string) Command {
 	var l line
 	p, m := Chosen(e)
@@ -60,7 +60,7 @@ func For(e *registry.Entry, name string) Command {
 		l.usePackage(p)
 	case m != nil:
 		if open := openVariables(m.URL, m.Variables); len(open) > 0 {
-			// thv wants the whole URL then.
+			// thv needs the whole URL then.
 			name = fillIn(m.URL, m.Variables)
 			l.note("Its address depends on " + strings.Join(open, " and ") + ": put it in the place of the angle brackets.")
 		}
@@ -166,7 +166,7 @@ func needed(in registry.Input) (value string, required, isSecret bool) {
 	return fillIn(in.Value, in.Variables), required && len(open) > 0, isSecret
 }
 
-// hint stands for a value that only the person knows.
+// hint is the placeholder of a value that a person gives.
 func hint(in registry.Input) string {
 	switch {
 	case len(in.Choices) > 0:
@@ -265,7 +265,7 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*$
 
 // quote makes one word of a POSIX shell of text. ok is false when the text holds
 // what is not safe to paste whatever the quotes: a terminal acts on control
-// characters before a shell sees them, and nobody sees invisible ones.
+// characters before a shell does, and invisible ones are not noticed.
 func quote(text string) (word string, ok bool) {
 	if !Legible(text) {
 		return "", false
@@ -291,8 +291,8 @@ func Quote(words []string) (string, bool) {
 	return text, len(text) <= maxLine
 }
 
-// usePermissions adds the flags without which thv refuses what an entry asks
-// for: it makes no mount and joins no network on a registry's word.
+// usePermissions adds the flags without which thv rejects what an entry requests:
+// thv mounts no folder and joins no network because of an entry alone.
 func (l *line) usePermissions(raw json.RawMessage) {
 	var p struct {
 		Read, Write []string
@@ -331,12 +331,12 @@ func (l *line) network(name string) {
 		return
 	}
 	l.flags = append(l.flags, "--network", name)
-	l.note("It wants to join the network " + name + ", beyond its own. Leave it if you do not want that.")
+	l.note("It joins the network " + name + ", beyond its own. Remove the flag to prevent that.")
 }
 
 func (l *line) privileged() {
 	l.flags = append(l.flags, "--permission-profile", "<file>")
-	l.note(`It wants a privileged container. If you trust it with your machine, give a file that holds {"privileged": true}.`)
+	l.note(`It needs a privileged container. If you trust it with your machine, give a file that holds {"privileged": true}.`)
 }
 
 // useRuntime reads the flags of docker run that an entry gives for its image:

@@ -36,7 +36,7 @@ func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
 		"arguments that are complete": {npm(`, "packageArguments": [{"type": "positional", "value": "serve"}]`), `thv run io.example/x`, ""},
 		"a flag that is required":     {npm(`, "packageArguments": [{"type": "named", "name": "--yes", "isRequired": true}, {"type": "named", "name": "--to=", "valueHint": "place", "isRequired": true}]`), `thv run io.example/x -- --yes '--to=<place>'`, ""},
 		"folders":                     {oci("") + hints(`{"read": ["/data"], "write": ["/home/jo:/work"]}`), `thv run io.example/x -v '<folder>:/data:ro' -v '<folder>:/work'`, "a folder that you choose"},
-		"another network":             {oci("") + hints(`{"network": {"mode": "host"}}`), `thv run io.example/x --network host`, "Leave it if you do not want that"},
+		"another network":             {oci("") + hints(`{"network": {"mode": "host"}}`), `thv run io.example/x --network host`, "Remove the flag to prevent that"},
 		"its own network":             {oci("") + hints(`{"network": {"mode": "bridge"}}`), `thv run io.example/x`, ""},
 		"a privileged container":      {oci("") + hints(`{"privileged": true}`), `thv run io.example/x --permission-profile '<file>'`, "privileged"},
 		"a mount by docker's flag":    {oci(`, "runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=bind,src={src},dst=/work"}]`), `thv run io.example/x -v '<folder>:/work'`, "a folder"},

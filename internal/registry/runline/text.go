@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// How much of a stranger's text is shown, in characters.
+// How much text of an entry is shown, in characters.
 const (
 	maxLabel  = 200
 	maxTitle  = 100 // as server.json has it
@@ -19,7 +19,7 @@ const (
 // covers what is above and below, and cannot be broken at the end of a line.
 const maxMarks = 4
 
-// Clean makes a stranger's text safe to show in a line: no control characters,
+// Clean makes text of others safe to show in a line: no control characters,
 // nothing invisible or that turns the direction of writing, and no more than
 // most characters.
 func Clean(text string, most int) string {
@@ -44,7 +44,7 @@ func Clean(text string, most int) string {
 	return strings.TrimSpace(text)
 }
 
-// Steers tells characters that change how others are shown or read.
+// Steers reports characters that change how others are shown or read.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Other_Default_Ignorable_Code_Point) ||
 		r == unicode.ReplacementChar || r == blankPattern
@@ -53,7 +53,7 @@ func Steers(r rune) bool {
 // blankPattern is a letter that looks like a space: BRAILLE PATTERN BLANK.
 const blankPattern = '\u2800'
 
-// Legible tells a text that is shown as it is, none of it unseen or piled up.
+// Legible reports a text that is shown as it is, none of it invisible or stacked.
 func Legible(text string) bool {
 	marks := 0
 	return !strings.ContainsFunc(text, func(r rune) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// readiness tells whether requests would be answered.
+// readiness reports whether requests would be answered.
 type readiness struct {
 	store    store.Store
 	catalog  *catalog.Catalog
@@ -62,7 +62,7 @@ func (s *readiness) reason(ctx context.Context) string {
 	return ""
 }
 
-// internalHandler serves what operators ask, on a port of its own without
+// internalHandler serves health, version and metrics, on a port of its own without
 // authentication.
 func internalHandler(s *readiness, m *metrics) http.Handler {
 	mux := http.NewServeMux()

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// metrics are what /metrics tells, under thv_registry_.
+// metrics are those of /metrics, under thv_registry_.
 type metrics struct {
 	registry  *prometheus.Registry
 	requests  *prometheus.CounterVec
@@ -62,8 +62,8 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// observeRequest: a method that we do not know is counted as other, so that a
-// caller cannot make label values without end.
+// observeRequest counts an unknown method as other, so that a caller cannot make
+// unbounded label values.
 func (m *metrics) observeRequest(route, method, code string, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -87,8 +87,8 @@ func (m *metrics) observeSync(name string, outcome string, took time.Duration) {
 	m.syncTimes.WithLabelValues(name).Observe(took.Seconds())
 }
 
-// watchSources adds the state of synchronization, read from the database when it
-// is asked for: any replica tells it.
+// watchSources adds the state of synchronization, read from the database at each
+// scrape: all replicas have the same.
 func (m *metrics) watchSources(st store.Store, sources []config.Source) {
 	var names []string
 	for _, s := range sources {
@@ -132,7 +132,7 @@ func (c *sourceCollector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	states, err := c.store.Syncs(ctx, c.names)
 	if err != nil {
-		return // the database is down, which /readiness says
+		return // the database is down, which /readiness reports
 	}
 	for _, s := range states {
 		last := 0.0

@@ -119,7 +119,7 @@ func (c *checker) each(pointer string, o map[string]any, key string, visit func(
 	}
 }
 
-// text is a member that is a text of at most max characters; need says that it
+// text is a member that is a text of at most max characters; need means that it
 // cannot be left out or empty.
 func (c *checker) text(pointer string, o map[string]any, key string, need bool, max int) string {
 	v, there := o[key]

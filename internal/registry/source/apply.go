@@ -102,8 +102,8 @@ func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int)
 	return out, len(names)
 }
 
-// timeOf is a time in the store's terms, which fills in those that are missing;
-// what is said to be in the future is now.
+// timeOf is a time as the store keeps it, which fills in missing ones; a time in
+// the future becomes now.
 func timeOf(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

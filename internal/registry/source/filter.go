@@ -9,7 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-// match tells whether text fits a pattern, in which * stands for any text,
+// match reports whether text fits a pattern, in which * stands for any text,
 // slashes included.
 func match(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
@@ -35,7 +35,7 @@ func match(pattern, text string) bool {
 	}
 }
 
-// selects tells whether a filter lets an entry through: no exclusion fits, and
+// selects reports whether a filter lets an entry through: no exclusion fits, and
 // an inclusion fits where there are any. A server without tags fails every
 // inclusion by tags.
 func selects(f config.Filter, e *Entry) bool {

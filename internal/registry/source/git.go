@@ -196,7 +196,7 @@ func (r *repository) missing() error {
 	return errors.New("it has no default branch; set branch, tag or commit")
 }
 
-// inWords says what an error of the git library means.
+// inWords explains an error of the git library.
 func inWords(err error) error {
 	for known, text := range map[error]string{
 		git.ErrRepositoryNotExists:          "there is no git repository",

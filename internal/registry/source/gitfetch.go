@@ -202,7 +202,7 @@ func download(ctx context.Context, session gitSession, refs *packp.AdvRefs, want
 	return nil
 }
 
-// offered tells whether want may be asked for by itself.
+// offered reports whether want may be asked for by itself.
 func offered(refs *packp.AdvRefs, want plumbing.Hash) bool {
 	for _, c := range []capability.Capability{capability.AllowReachableSHA1InWant, "allow-any-sha1-in-want"} {
 		if refs.Capabilities.Supports(c) {

@@ -31,8 +31,8 @@ const (
 // Source is a place that lists servers.
 type Source interface {
 	// Fetch returns all that the source lists. previous is the Digest of the
-	// fetch that was applied last, or "": where it still holds, the answer says
-	// so and has no entries. An error names the source's location and never holds
+	// fetch that was applied last, or "": where it still holds, the result is
+	// Unchanged and has no entries. An error names the source's location and never holds
 	// a credential.
 	Fetch(ctx context.Context, previous string) (Fetched, error)
 }
@@ -54,8 +54,8 @@ type Entry struct {
 	// Status is active, deprecated or deleted.
 	Status        string
 	StatusMessage string
-	// The times are zero where the source does not say. When it was updated is not
-	// asked: to those who copy us, it is when we learned of it.
+	// The times are zero where the source has none. The time of an update is not
+	// taken over: for copies of this registry it is the time of its own change.
 	PublishedAt, StatusChangedAt time.Time
 }
 

@@ -36,8 +36,8 @@ type Options struct {
 	// Retry is how soon a failure is tried again, at first; 0 is 5 s. It doubles
 	// with each failure, up to the source's interval.
 	Retry time.Duration
-	// Observe is told of every attempt that was not interrupted, for metrics; it
-	// must not block.
+	// Observe is called for every attempt that was not interrupted, for metrics.
+	// It must not block.
 	Observe func(source, outcome string, took time.Duration)
 
 	wrap func(Source) Source // for tests

@@ -87,7 +87,7 @@ func (t trace) same(u trace) bool {
 const maxLinks = 40
 
 // follow watches the directory of path and of every link on the way to the file,
-// and tells what stands there now.
+// and returns the file's present state.
 func follow(w *fsnotify.Watcher, path string) (trace, error) {
 	for at, n := path, 0; n < maxLinks; n++ {
 		if err := w.Add(filepath.Dir(at)); err != nil && n == 0 {
@@ -104,7 +104,7 @@ func follow(w *fsnotify.Watcher, path string) (trace, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return trace{}, nil //nolint:nilerr // there is no file now; the next fetch says why
+		return trace{}, nil //nolint:nilerr // there is no file now; the next fetch reports why
 	}
 	return trace{info}, nil
 }

@@ -113,7 +113,7 @@ func location(raw string) string {
 	return u.String()
 }
 
-// onThisMachine tells whether a URL was configured to be one of this machine,
+// onThisMachine reports whether a URL was configured to be one of this machine,
 // which permits it.
 func onThisMachine(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())

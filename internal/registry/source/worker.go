@@ -22,7 +22,7 @@ const (
 	phaseFailed   = "failed"
 )
 
-// parting bounds what is said to the store when a lease is given up.
+// parting bounds the last calls to the store when a lease is released.
 const parting = 5 * time.Second
 
 // worker keeps one source in step.
@@ -59,7 +59,7 @@ func (w *worker) run(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			if text := words(err); text != trouble {
 				trouble = text
-				w.Log.Warn("the database cannot say whose a source is", "source", w.name, "error", text)
+				w.Log.Warn("the lease of a source cannot be taken", "source", w.name, "error", text)
 			}
 		}
 		pause(ctx, jitter(w.Lease/3))
@@ -111,7 +111,7 @@ func (w *worker) lead(ctx context.Context, asked time.Time) {
 		var lost bool
 		if state, lost = w.synchronize(leading, state); lost {
 			if told {
-				w.hurry() // it is still wanted
+				w.hurry() // it is still due
 			}
 			return
 		}
@@ -156,9 +156,8 @@ func (w *worker) watch(ctx context.Context) {
 	}
 }
 
-// firstWait is for what the store says of earlier times. Files are looked at, for
-// that costs little; what did not succeed last is tried; and what a changed
-// configuration makes of a source is wanted now.
+// firstWait follows the recorded state. A file is read, which costs little; a
+// failed source is tried; a source with a changed configuration is due now.
 func (w *worker) firstWait(state store.Sync) time.Duration {
 	if w.cfg.File != nil || state.Phase != phaseComplete || w.previous(state) == "" {
 		return 0

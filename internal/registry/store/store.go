@@ -1,5 +1,5 @@
-// Package store is what the registry server asks of a database. Two packages do
-// it, sqlite and postgres, and one suite, storetest, holds both to it.
+// Package store is the registry server's interface to a database. Two packages
+// implement it, sqlite and postgres; one suite, storetest, tests both.
 //
 // The unit is a version of a server, kept under the source that it comes from: a
 // managed registry's own entries are a source like any other. A source has a
@@ -10,7 +10,7 @@
 //
 // A change has a time as well, which the store gives it: later than that of every
 // change before it, of whatever source and by whichever process, and given so
-// that nobody sees a change before all those of earlier times.
+// that no reader sees a change before all those of earlier times.
 //
 // Nothing is ever taken out: what a publisher deletes, and what a source no
 // longer lists, stays with the status deleted, so that those who copy the
@@ -19,8 +19,8 @@
 // Texts are UTF-8 without NUL, source, name and version of 1 to 800 bytes; what
 // else is given is refused. Documents are bytes, kept as they are.
 //
-// A store knows no rules of the registry: not which version is the latest, not
-// which source wins a name, not what a document may say.
+// A store has no rules of the registry: which version is the latest, which source
+// shows a name, what a document may contain.
 package store
 
 import (
@@ -37,8 +37,8 @@ var (
 	ErrNotFound = errors.New("there is no such version")
 	// ErrLeaseLost: another process synchronizes the source now.
 	ErrLeaseLost = errors.New("the lease on the source is lost")
-	// ErrUnavailable: the database cannot be asked now; nothing was changed, or,
-	// when a commit's answer was lost, it is not known whether.
+	// ErrUnavailable: the database cannot be used now; nothing was changed, or,
+	// when the response to a commit was lost, it is not known whether.
 	ErrUnavailable = errors.New("the database cannot be reached")
 	// ErrFull, an ErrUnavailable: the disk of the database is full. Nothing was
 	// changed.
@@ -88,7 +88,7 @@ type Revision struct {
 	At time.Time
 }
 
-// Sync is how the synchronization of a source goes.
+// Sync is the state of synchronization of a source.
 type Sync struct {
 	Source string
 	// Phase is "" (never tried), syncing, complete or failed.
@@ -104,7 +104,7 @@ type Sync struct {
 	// Malformed counts the entries of the last success that could not be used,
 	// and Others those that were not servers (skills, plugins).
 	Malformed, Others int
-	// LeftOut says why, for the first of the malformed entries.
+	// LeftOut has the reasons of the first of the malformed entries.
 	LeftOut string
 	// Digest identifies what the last success fetched, and how it was filtered,
 	// so that the same need not be applied again. Opaque here.
@@ -133,9 +133,9 @@ type Stats struct{ Added, Changed, Deleted, Unchanged int }
 // that ends, ends the call with its error. A function given to a method must not
 // call the store.
 type Store interface {
-	// Revisions tells how far each source has come, in the order asked, all at one
-	// moment: what any of them has changed up to the latest At of the answer is in
-	// the revisions that it names. A source not known yet is made.
+	// Revisions returns the revision of each source, in the order given, all of one
+	// moment: every change up to the latest At of the result is in these
+	// revisions. A source not known yet is made.
 	Revisions(ctx context.Context, sources []string) ([]Revision, error)
 
 	// Changes calls each for every version of the source whose last change is
@@ -151,8 +151,8 @@ type Store interface {
 	// The ID is the store's to give.
 	Insert(ctx context.Context, v Version) (Version, error)
 
-	// Add adds versions to a source, all together or none, and says of each what
-	// became of it. One that is there, deleted or not, stays as it is, unless
+	// Add adds versions to a source, all together or none, and returns the outcome
+	// of each. One that is there, deleted or not, stays as it is, unless
 	// replace is set and its document is another: then it takes the document and
 	// the search text that are given, and nothing else. A version that is given
 	// twice is an error.
@@ -183,7 +183,7 @@ type Store interface {
 	// Release gives a lease up; one not held is no error.
 	Release(ctx context.Context, source, owner string) error
 
-	// Syncs tells how the synchronization of each source goes, in the order asked.
+	// Syncs returns the state of synchronization of each source, in the order given.
 	Syncs(ctx context.Context, sources []string) ([]Sync, error)
 	// SetSync records it. owner must hold the lease, else ErrLeaseLost.
 	SetSync(ctx context.Context, owner string, state Sync) error

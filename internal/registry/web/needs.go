@@ -14,7 +14,7 @@ type way struct {
 	Kind, Identifier string
 	Version          string
 	Transport        string
-	Chosen           bool // what thv takes without being told
+	Chosen           bool // what thv takes without flags
 	Needs            []need
 	MoreNeeds        int
 	Permissions      []string
@@ -73,7 +73,7 @@ func ways(e *registry.Entry) []way {
 			w.add("Part of the address", name, m.Variables[name])
 		}
 		if len(m.Hints.OAuth) > 0 {
-			w.Permissions = append(w.Permissions, "It wants you to sign in with OAuth.")
+			w.Permissions = append(w.Permissions, "It requires you to sign in with OAuth.")
 		}
 		out = append(out, w)
 	}

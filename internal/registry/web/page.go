@@ -76,7 +76,7 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, status int, name str
 	_, _ = w.Write(b.Bytes()) // the caller went away
 }
 
-// problem is a page that says what is wrong, and leads to where one can go on.
+// problem is a page that names a fault, with a link to continue at.
 type problem struct{ Message, Link, LinkText string }
 
 func (s *Site) fail(w http.ResponseWriter, r *http.Request, status int, title, message string) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// profile is a permission profile, as far as a page tells of it.
+// profile is the part of a permission profile that a page shows.
 type profile struct {
 	Read       []string `json:"read"`
 	Write      []string `json:"write"`
@@ -21,7 +21,7 @@ type profile struct {
 	} `json:"network"`
 }
 
-// permissions says in sentences what a server asks for.
+// permissions describes in sentences what a server requests.
 func permissions(raw json.RawMessage) []string {
 	if len(raw) == 0 {
 		return []string{"Its entry asks for nothing in particular: thv gives it network access, and none of your folders."}

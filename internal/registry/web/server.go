@@ -24,7 +24,7 @@ type serverPage struct {
 	Icon                     string
 	SetRegistry, SignIn      string // commands
 	Run                      runline.Command
-	Unreadable               bool // the document says nothing to us
+	Unreadable               bool // the document cannot be read
 	Ways                     []way
 	Versions                 []versionItem
 	MoreVersions, MoreTools  int
@@ -58,7 +58,7 @@ type versionItem struct {
 // maxVersions are listed; the API has them all.
 const maxVersions = 100
 
-// server shows a server, in its latest version or the one asked for.
+// server shows a server, in its latest version or the requested one.
 func (s *Site) server(w http.ResponseWriter, r *http.Request, v visitor) {
 	reg, name := s.find(v, r.PathValue("registry")), r.PathValue("name")
 	if reg == nil {

@@ -22,7 +22,7 @@ func clean(text string, most int) string { return runline.Clean(text, most) }
 // link is a URL that may be followed from a page.
 type link struct{ URL, Text string }
 
-// linkTo makes a link of a stranger's URL, if it leads to a web page: anything
+// linkTo makes a link of an entry's URL, if it leads to a web page: anything
 // but http and https could run something (javascript:, data:) or open another
 // program.
 func linkTo(raw string) *link {

@@ -8,7 +8,7 @@
 // never a token. There is no session on the server: any replica opens the
 // cookies of any other, since they share the key.
 //
-// What a page shows was written by strangers. It reaches HTML through
+// What a page shows was written by others. It reaches HTML through
 // html/template alone, without characters that steer (control, bidirectional);
 // links lead to http and https only; a command is quoted for a shell, and is not
 // shown at all where that would not make it safe to paste.
@@ -44,7 +44,7 @@ type Options struct {
 	Host string
 	// ResourceURL is what access tokens must be for (RFC 8707); needed with Login.
 	ResourceURL string
-	// Login is how a visitor signs in; nil shows everything to everybody, unless
+	// Login is how a visitor signs in; nil shows everything to every visitor, unless
 	// LoginMissing.
 	Login *Login
 	// LoginMissing is oauth mode without a login for browsers: no page shows
@@ -54,7 +54,7 @@ type Options struct {
 	Challenge string
 	// Validate judges the access token of a sign-in, as the API judges tokens.
 	Validate func(ctx context.Context, token string) (*auth.Identity, error)
-	// MayRead tells whether an identity may read a registry.
+	// MayRead reports whether an identity may read a registry.
 	MayRead func(id *auth.Identity, registry string) bool
 	// KeepClaims are the claims that MayRead looks at.
 	KeepClaims []string
@@ -154,7 +154,7 @@ func (s *Site) openLogin() error {
 	return nil
 }
 
-// Routes are all that the page answers; every other path is somebody else's.
+// Routes are all that the page answers; every other path belongs to other handlers.
 func (s *Site) Routes() []Route {
 	routes := []Route{
 		{"GET /{$}", s.private(s.home)},
@@ -189,8 +189,8 @@ type visitor struct {
 	id *auth.Identity // nil in anonymous mode
 }
 
-// private shows a page to whoever may see pages at all, in oauth mode to those
-// who have signed in.
+// private shows a page to visitors who may see pages, in oauth mode to those who
+// have signed in.
 func (s *Site) private(page func(http.ResponseWriter, *http.Request, visitor)) http.Handler {
 	return s.guarded(func(w http.ResponseWriter, r *http.Request) {
 		if s.LoginMissing {
@@ -214,7 +214,7 @@ func (s *Site) private(page func(http.ResponseWriter, *http.Request, visitor)) h
 }
 
 // policy is the content security policy of every answer: nothing from elsewhere,
-// nothing inline, in nobody's frame.
+// nothing inline, in no frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // guarded puts the headers on that every page has.
@@ -240,7 +240,7 @@ func (s *Site) secure(h http.Header, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// trustworthy tells what a browser takes for a safe connection (W3C Secure
+// trustworthy reports what a browser considers a safe connection (W3C Secure
 // Contexts, section 3.1). To others it does not apply an opener policy, and
 // complains of one.
 func (s *Site) trustworthy(r *http.Request) bool {
@@ -257,7 +257,7 @@ func (s *Site) trustworthy(r *http.Request) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// secureRequest tells whether a request came by HTTPS, to us or to what is in
+// secureRequest reports whether a request came by HTTPS, to us or to what is in
 // front of us.
 func secureRequest(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")

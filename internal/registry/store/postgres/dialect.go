@@ -61,7 +61,7 @@ func faultOf(code string) sqlstore.Fault {
 	return sqlstore.Other
 }
 
-// permanent tells whether there is no point in waiting for the database: it has
+// permanent reports whether there is no point in waiting for the database: it has
 // answered, and refuses.
 func permanent(err error) bool {
 	var server *pgconn.PgError

@@ -28,7 +28,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Options say which database to use, and how.
+// Options name a database.
 type Options struct {
 	// URL is a postgres:// URL or key=value words, as libpq takes them; the PG*
 	// environment variables fill in what it leaves out.

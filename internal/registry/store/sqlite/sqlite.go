@@ -111,7 +111,7 @@ func prepare(path string) (string, error) {
 	return path, nil
 }
 
-// sameFile tells whether the file at path is still the one it is now. SQLite goes
+// sameFile reports whether the file at path is still the one it is now. SQLite goes
 // on with a file that was deleted or replaced: what is written to it then would
 // be acknowledged, and gone with the process.
 func sameFile(path string) (func() error, error) {
@@ -131,8 +131,8 @@ func sameFile(path string) (func() error, error) {
 	}, nil
 }
 
-// lockWait is how long SQLite itself waits for another process before it says
-// that it is busy. It does not look at contexts; sqlstore does, and asks again.
+// lockWait is how long SQLite itself waits for another process before it returns
+// SQLITE_BUSY. It does not observe contexts; sqlstore does, and tries again.
 const lockWait = 200 * time.Millisecond
 
 // busyWait bounds how long Open waits for other processes that write.

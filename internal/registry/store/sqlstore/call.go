@@ -31,9 +31,8 @@ type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }
 
-// do runs f until it succeeds or there is no point in trying again, and says
-// what its error means to the caller. Whatever f does must be whole or undone
-// when it fails.
+// do runs f until it succeeds or there is no point in trying again, and returns its
+// error in terms of package store. f must leave nothing behind when it fails.
 func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -96,7 +95,7 @@ func unavailable(what string, cause error) error {
 	return fmt.Errorf("%s: %w: %v", what, store.ErrUnavailable, OneLine(cause))
 }
 
-// OneLine is what an error says, which may be several lines, in one.
+// OneLine is the text of an error in one line.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // pause waits for a random time up to d, or until the context ends.

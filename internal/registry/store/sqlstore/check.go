@@ -30,7 +30,7 @@ func checkKey(what, text string) error {
 	return checkText(what, text)
 }
 
-// storable tells whether texts can be keys: what cannot is not there.
+// storable reports whether texts can be keys: what cannot is not there.
 func storable(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return checkKey("key", key) != nil })
 }
@@ -67,7 +67,7 @@ func checkSync(state *store.Sync) error {
 	return errors.Join(checkKey("source", state.Source), checkText("phase", state.Phase), checkText("digest", state.Digest))
 }
 
-// clean makes text for people storable; it may hold what a stranger sent.
+// clean makes text for people storable; part of it may come from another server.
 func clean(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }

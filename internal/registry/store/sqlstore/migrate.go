@@ -15,7 +15,7 @@ import (
 // of our own, for a database that is shared with other programs.
 const migrationTable = "registry_migration"
 
-// Migrate brings the database to the version that this program knows: it applies
+// Migrate brings the database to the version of this program: it applies
 // the migrations that are missing, forward only. A database that is further
 // already is left alone: store.ErrNewer.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, migrations fs.FS, options ...goose.ProviderOption) error {

@@ -144,7 +144,7 @@ func (s *Store) heads(ctx context.Context, tx *sql.Tx, id, since int64, give fun
 	})
 }
 
-// maxIDs is how many documents one statement asks for.
+// maxIDs is how many documents one statement reads.
 const maxIDs = 512
 
 // Documents implements store.Store.

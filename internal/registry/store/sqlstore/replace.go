@@ -153,7 +153,7 @@ func (e *existing) same(r row) bool {
 		bytes.Equal(e.digest, r.digest)
 }
 
-// keepTimes keeps the stored times where the caller does not say others.
+// keepTimes keeps the stored times where the caller gives none.
 func keepTimes(h *store.Head, was *existing) {
 	if h.PublishedAt.IsZero() {
 		h.PublishedAt = was.PublishedAt

@@ -1,11 +1,11 @@
 // Package sqlstore is the one implementation of store.Store, over database/sql.
-// Packages sqlite and postgres open a database, say how it differs ([Dialect])
-// and hand it to [New].
+// Packages sqlite and postgres open a database, describe it by a [Dialect], and
+// pass it to [New].
 //
 // The rule that everything rests on: a transaction that writes versions locks
 // its source first and stamps what it writes with the next revision of that
-// source. So revisions become visible in their order, and a reader that knows a
-// revision has seen everything up to it. The last thing that it does is to take
+// source. So revisions become visible in their order, and a reader that has a
+// revision has every change up to it. The last thing that it does is to take
 // the one clock of the database, for the time of the change (see advance): so
 // times too become visible in their order, across all sources.
 //
@@ -26,7 +26,7 @@ import (
 // Dialect is how a database differs from the other.
 type Dialect struct {
 	// Placeholder of the n-th argument of a long statement, from 1. Short ones
-	// use $1, which both know.
+	// use $1, which both support.
 	Placeholder func(n int) string
 	// ForUpdate follows a SELECT in a writing transaction that locks its rows; ""
 	// where such a transaction is alone anyway.
@@ -35,19 +35,19 @@ type Dialect struct {
 	Now string
 	// Greatest is the function that gives the greatest of its arguments.
 	Greatest string
-	// Fault says what an error of the driver means.
+	// Fault classifies an error of the driver.
 	Fault func(error) Fault
-	// Ready, if any, is asked before each call: its error is why the database is
-	// unavailable though it would answer.
+	// Ready, if any, is called before each call: its error is why the database is
+	// unavailable though it responds.
 	Ready func() error
 }
 
-// Fault is what an error of a driver means for what was asked.
+// Fault is the class of an error of a driver.
 type Fault int
 
 // Faults.
 const (
-	// Other is wrong whoever asks, and however often.
+	// Other fails however often it is tried.
 	Other Fault = iota
 	// Conflict is with another transaction, which won; the next try may.
 	Conflict
