@@ -279,6 +279,8 @@ func quote(text string) (word string, ok bool) {
 // maxLine bounds a command, in bytes.
 const maxLine = 4 << 10
 
+// Quote makes a command line of words, each quoted for a POSIX shell. ok is false
+// when a word or the line is not safe to paste.
 func Quote(words []string) (string, bool) {
 	quoted := make([]string, len(words))
 	for i, w := range words {
