@@ -154,6 +154,9 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 		switch st.State {
 		case workload.Stopped:
 		case workload.Running:
+			for _, caution := range st.Cautions {
+				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: caution})
+			}
 			if st.Exposed != "" {
 				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
 			}

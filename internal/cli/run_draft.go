@@ -61,17 +61,17 @@ func (o *runOptions) draft(ctx context.Context, app *App, p *progress) (*draft, 
 	if err := d.applyEnv(ctx, app, own.env, found.Inputs); err != nil {
 		return nil, err
 	}
-	whose := "the registry"
-	if own.permissions != nil {
-		whose = "the permission profile"
-	}
-	d.notices = append(d.notices, s.Unenforced(whose)...)
 	if err := workload.Validate(soFar(*s)); err != nil {
 		return nil, asUsage(err)
 	}
 	if err := o.choosePort(ctx, app, s); err != nil {
 		return nil, err
 	}
+	origin := "the registry"
+	if own.permissions != nil {
+		origin = "the permission profile"
+	}
+	d.notices = append(d.notices, s.Cautions(origin)...)
 	if s.Remote != nil {
 		err = o.settleRemote(ctx, s, p)
 	} else {

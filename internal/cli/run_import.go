@@ -53,13 +53,13 @@ func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*dr
 	if err := workload.Validate(soFar(*spec)); err != nil {
 		return nil, usage("--from-config %s: %w", o.fromConfig, err)
 	}
-	d.notices = append(d.notices, spec.Unenforced("the permission profile")...)
 	if spec.Name != from {
 		spec.Proxy.Port = 0 // another workload, with a port of its own
 	}
 	if err := o.choosePort(ctx, app, spec); err != nil {
 		return nil, err
 	}
+	d.notices = append(d.notices, spec.Cautions("the permission profile")...)
 	if spec.Remote == nil {
 		if err := importImage(ctx, app, spec, p); err != nil {
 			return nil, err

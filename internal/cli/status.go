@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,6 +103,9 @@ func showStatus(app *App, st fullStatus) error {
 		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})
 	}
 	rows = append(rows, st.rows()...)
+	for _, caution := range st.Cautions {
+		rows = append(rows, [2]string{"Caution", caution})
+	}
 	for i, row := range rows {
 		if row[1] == "" {
 			continue
@@ -135,6 +139,8 @@ type fullStatus struct {
 	Container      *workload.Container `json:"container,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
+
+	rules []workload.NetworkRule
 }
 
 func (st *fullStatus) setUp(spec *workload.Spec) {
@@ -143,7 +149,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	st.TargetHost, st.TargetPort, st.TargetPath = spec.TargetHost, spec.TargetPort, spec.TargetPath
 	st.Proxy = &spec.Proxy
 	if spec.Remote == nil {
-		st.Container, st.Network = &spec.Container, spec.NetworkName()
+		st.Container, st.Network, st.rules = &spec.Container, spec.NetworkName(), spec.NetworkRules()
 	}
 }
 
@@ -182,7 +188,9 @@ func (st *fullStatus) rows() [][2]string {
 			each("Published port", []string{fmt.Sprintf("%s to %d in the container", host, p.Container)})
 		}
 		each("Network", []string{st.Network})
-		each("Permissions", []string{permissions(c.Permissions)})
+		if !reflect.ValueOf(c.Permissions).IsZero() {
+			each("Permissions", []string{permissions(c.Permissions, st.rules)})
+		}
 	}
 	if p := st.Proxy; p != nil {
 		if p.Host != "127.0.0.1" {
@@ -204,7 +212,7 @@ func (st *fullStatus) rows() [][2]string {
 }
 
 // permissions is a permission profile in one line. Its paths are among the volumes.
-func permissions(p workload.Permissions) string {
+func permissions(p workload.Permissions, rules []workload.NetworkRule) string {
 	var parts []string
 	if p.Name != "" {
 		parts = append(parts, p.Name)
@@ -212,25 +220,11 @@ func permissions(p workload.Permissions) string {
 	if p.Privileged {
 		parts = append(parts, "privileged")
 	}
-	if n := p.Network; n != nil && n.Outbound != nil {
-		switch out := n.Outbound; {
-		case out.InsecureAllowAll:
-			parts = append(parts, "connects to any address")
-		case len(out.AllowHost) == 0 && len(out.AllowPort) == 0:
-			parts = append(parts, "connects to nothing")
-		default:
-			what := "any host"
-			if len(out.AllowHost) > 0 {
-				what = strings.Join(out.AllowHost, " ")
-			}
-			if len(out.AllowPort) > 0 {
-				what += " on ports " + strings.Trim(fmt.Sprint(out.AllowPort), "[]")
-			}
-			parts = append(parts, "connects to "+what)
+	for _, rule := range rules {
+		if !rule.Enforced {
+			rule.Text += " (requested, not enforced)"
 		}
-	}
-	if n := p.Network; n != nil && n.Inbound != nil && len(n.Inbound.AllowHost) > 0 {
-		parts = append(parts, "reached as "+strings.Join(n.Inbound.AllowHost, " "))
+		parts = append(parts, rule.Text)
 	}
 	return strings.Join(parts, "; ")
 }

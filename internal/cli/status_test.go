@@ -45,10 +45,11 @@ Volume:          /h at /c, read-only
 Published port:  9000 to 9001 in the container
                  a free port to 9002 in the container
 Network:         mine
-Permissions:     file.json; privileged; connects to a.example on ports 443
+Permissions:     file.json; privileged; connects to a.example on ports 443 (requested, not enforced)
 Endpoint prefix: /p
 Session TTL:     1h30m0s
 Stateless:       yes
+Caution:         a limit of its permission profile is requested, not enforced: "connects to a.example on ports 443"; the server can connect to whatever the network mine reaches
 `
 	if diff := cmp.Diff(want, setUp); diff != "" {
 		t.Error(diff)

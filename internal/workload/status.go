@@ -44,6 +44,8 @@ type Status struct {
 	// Exposed is an address at which programs on this machine reach the server
 	// past its gateway, as far as that has been seen.
 	Exposed string `json:"exposed,omitempty"`
+	// Cautions are those of the Spec: what a person must know of its safety.
+	Cautions []string `json:"cautions,omitempty"`
 	// PID is the owner's process id while there is an owner.
 	PID int `json:"pid,omitempty"`
 	// Nonce is the owner's; it proves that who answers holds the lock.
