@@ -65,7 +65,7 @@ func runBuild(ctx context.Context, app *App, o *buildOptions) error {
 	}
 	p := newProgress(app.Err)
 	defer p.done()
-	result, err := app.build(ctx, engine, r, p)
+	result, err := app.build(ctx, engine, r, p.event)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func runBuild(ctx context.Context, app *App, o *buildOptions) error {
 	return nil
 }
 
-func (a *App) build(ctx context.Context, engine container.Engine, r build.Request, p *progress) (build.Result, error) {
+func (a *App) build(ctx context.Context, engine container.Engine, r build.Request, progress func(workload.Event)) (build.Result, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
 		return build.Result{}, err
@@ -91,13 +91,13 @@ func (a *App) build(ctx context.Context, engine container.Engine, r build.Reques
 	}
 	b := build.New(build.Config{
 		Engine: engine, StateDir: dirs.State, Env: a.Env,
-		Log: func(e build.Event) { p.event(workload.Event{Stage: "image", Message: e.Message}) },
+		Log: func(e build.Event) { progress(workload.Event{Stage: "image", Message: e.Message}) },
 	})
 	return b.Build(ctx, r)
 }
 
 // buildPackage makes the image of a Spec's package.
-func buildPackage(ctx context.Context, app *App, engine container.Engine, s *workload.Spec, p *progress) error {
+func buildPackage(ctx context.Context, app *App, engine container.Engine, s *workload.Spec, progress func(workload.Event)) error {
 	pkg := s.Package
 	r := build.Request{
 		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,
@@ -114,7 +114,7 @@ func buildPackage(ctx context.Context, app *App, engine container.Engine, s *wor
 		}
 		r.Name, r.Version, r.Dir = "", "", pkg.Name
 	}
-	result, err := app.build(ctx, engine, r, p)
+	result, err := app.build(ctx, engine, r, progress)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,6 +81,9 @@ what is wrong. The exit code is 1 when something is.`,
 func (a *App) examine(ctx context.Context) []check {
 	checks := a.examineEngine(ctx)
 	checks = append(checks, a.examineDirs()...)
+	if _, err := a.Dirs(); err != nil {
+		return checks // whatever else is looked at is kept there
+	}
 	checks = append(checks, a.examineWorkloads(ctx)...)
 	return append(checks, a.examineRegistry(ctx))
 }
@@ -114,18 +119,18 @@ func (a *App) examineEngine(ctx context.Context) []check {
 func (a *App) examineDirs() []check {
 	dirs, err := a.Dirs()
 	if err != nil {
-		return []check{{Name: "directories", Found: err.Error(), Advice: "set HOME"}}
+		return []check{{Name: "directories", Found: err.Error()}}
 	}
 	var checks []check
 	for _, d := range []struct{ name, path string }{{"configuration", dirs.Config}, {"state", dirs.State}, {"sockets", dirs.Runtime}} {
 		c := check{Name: d.name + " directory", OK: true, Found: d.path}
 		if err := os.MkdirAll(d.path, 0o700); err != nil {
 			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you"
-		} else if f, err := os.CreateTemp(d.path, ".doctor"); err != nil {
-			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you, and see whether the disk is full"
+		} else if err := tryWrite(d.path); errors.Is(err, syscall.ENOSPC) {
+			c.OK, c.Found, c.Advice = false, err.Error(), "free space on that disk"
+		} else if err != nil {
+			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you"
 		} else {
-			f.Close()
-			os.Remove(f.Name())
 			if info, err := os.Stat(d.path); err == nil && info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
 				c.Advice = "others can look into it: chmod 700 " + d.path
 			}
@@ -136,6 +141,18 @@ func (a *App) examineDirs() []check {
 		checks = append(checks, check{Name: "configuration", Found: err.Error(), Advice: "correct the file"})
 	}
 	return checks
+}
+
+// tryWrite writes a file in dir and removes it again. Creating one is not enough: that
+// works on a full disk.
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // examineWorkloads names those that are not as they should be, and the stopped ones
@@ -149,30 +166,59 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 	if err != nil {
 		return []check{{Name: "workloads", Found: err.Error()}}
 	}
-	checks := []check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}
+	checks := append([]check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}, a.examineStrays(ctx, m)...)
 	for _, st := range all {
-		switch st.State {
-		case workload.Stopped:
-		case workload.Running:
-			for _, caution := range st.Cautions {
-				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: caution})
-			}
-			if st.Exposed != "" {
-				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
-			}
-		default:
-			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)})
+		checks = append(checks, examineWorkload(ctx, st)...)
+	}
+	return checks
+}
+
+// examineWorkload has one check for each thing that is wrong with a workload. When its
+// port is taken, that is the cause of whatever else it reports.
+func examineWorkload(ctx context.Context, st *workload.Status) []check {
+	name := "  " + st.Name
+	switch st.State {
+	case workload.Running:
+		var checks []check
+		for _, caution := range st.Cautions {
+			checks = append(checks, check{Name: name, OK: true, Found: "running", Advice: caution})
 		}
-		if st.State != workload.Stopped && st.State != workload.Failed {
-			continue
+		if st.Exposed != "" {
+			checks = append(checks, check{Name: name, OK: true, Found: "running", Advice: exposure(st)})
 		}
+		return checks
+	case workload.Stopped, workload.Failed:
 		var lc net.ListenConfig
 		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
 		if err != nil {
-			checks = append(checks, check{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"})
-			continue
+			return []check{{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"}}
 		}
 		l.Close()
+		if st.State == workload.Stopped {
+			return nil
+		}
+	}
+	return []check{{Name: name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)}}
+}
+
+// examineStrays names gateways and containers that run and have no state. One whose
+// files were deleted a moment ago restores them by itself.
+func (a *App) examineStrays(ctx context.Context, m *workload.Manager) []check {
+	engine, err := a.Engine(ctx)
+	if err != nil {
+		engine = nil // examineEngine reports it
+	}
+	strays, err := m.Strays(ctx, engine)
+	var checks []check
+	if err != nil {
+		checks = append(checks, check{Name: "containers", Found: err.Error()})
+	}
+	for _, s := range strays {
+		found := fmt.Sprintf("process %d is its gateway, and its files in the state directory are gone", s.PID)
+		if s.Container != "" {
+			found = fmt.Sprintf("the container %s has no gateway", s.Container)
+		}
+		checks = append(checks, check{Name: "  " + s.Name, Found: found, Advice: "end it with `thv stop " + s.Name + "`"})
 	}
 	return checks
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func newStop(app *App) *cobra.Command {
-	s := &selection{}
+	s := &selection{strays: true}
 	cmd := &cobra.Command{
 		Use:   "stop" + selected,
 		Short: "Stop workloads",
@@ -67,7 +67,7 @@ stopping by itself.
 }
 
 func newRm(app *App) *cobra.Command {
-	s := &selection{}
+	s := &selection{strays: true}
 	cmd := &cobra.Command{
 		Use:   "rm" + selected,
 		Short: "Stop and remove workloads",

@@ -8,9 +8,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +95,57 @@ func waitForState(t *testing.T, app *App, name string, want workload.State) {
 			t.Fatalf("%s is %s (%s), want %s", name, st.State, st.Reason, want)
 		}
 	}
+}
+
+func statusOf(t *testing.T, app *App, name string) (st workload.Status) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(must(t, app, "status", name, "-o", "json")), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// waitForRun waits until the workload is there and running.
+func waitForRun(t *testing.T, app *App, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
+		if stdout, _, _ := thv(t, app, "status", name, "-o", "json"); strings.Contains(stdout, `"state": "running"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never runs", name)
+		}
+	}
+}
+
+// remote is a server at a URL that can be down: what is before it answers 503 then.
+type remote struct {
+	url  string
+	down atomic.Bool
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	r := &remote{}
+	target, err := url.Parse(strings.TrimSuffix(remoteServer(t, nil), "/mcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.down.Load() {
+			http.Error(w, "down for a test", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	r.url = front.URL + "/mcp"
+	return r
 }
 
 // slowCalls is a remote server whose calls wait to be let go.
@@ -224,6 +279,9 @@ func TestTheAdviceFitsTheState(t *testing.T) {
 	advised := func(state, want string) {
 		t.Helper()
 		for _, args := range [][]string{{"mcp", "tools", "one"}, {"start", "one"}, {"run", url, "--name", "one"}} {
+			if state == "starting" && args[0] == "start" {
+				continue // it waits for the other start
+			}
 			stdout, stderr, code := thv(t, app, args...)
 			if code != exitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
 				t.Errorf("%s, %v: exit code %d, %q, %q", state, args, code, stdout, stderr)
@@ -258,5 +316,66 @@ func TestTheAdviceFitsTheState(t *testing.T) {
 		if _, stderr, code := thv(t, app, args...); code != exitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
 			t.Errorf("stopped, %v: exit code %d, %q", args, code, stderr)
 		}
+	}
+}
+
+func TestConcurrentStartsOfOneWorkloadAllSucceed(t *testing.T) {
+	app := livingApp(t)
+	url := must(t, app, "run", remoteServer(t, nil), "--name", "one")
+	must(t, app, "stop", "one")
+	type result struct {
+		stdout, stderr string
+		err            error
+	}
+	results := make(chan result)
+	for range 4 {
+		go func() {
+			var stdout, stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "start", "one")
+			cmd.Env = append(os.Environ(), asProgram+"=1")
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			results <- result{stdout.String(), stderr.String(), err}
+		}()
+	}
+	for range 4 {
+		if r := <-results; r.err != nil || r.stdout != url {
+			t.Errorf("start: %v, %q, %q", r.err, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestARemoteServerThatIsDownIsRetriedAfterAStart(t *testing.T) {
+	app := livingApp(t)
+	server := newRemote(t)
+	url := must(t, app, "run", server.url, "--name", "one")
+	server.down.Store(true)
+	for _, args := range [][]string{{"restart", "one"}, {"stop", "one"}, {"start", "one"}} {
+		stdout, stderr, code := thv(t, app, args...)
+		if code != exitOK || args[0] != "stop" && (stdout != url || !strings.Contains(stderr, "one is degraded")) {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if st := statusOf(t, app, "one"); st.State != workload.Degraded || !strings.Contains(st.Reason, "down for a test") {
+		t.Errorf("it is %s (%s)", st.State, st.Reason)
+	}
+	if _, stderr, code := thv(t, app, "run", server.url, "--name", "two", "--transport", "streamable-http"); code != exitFailure || !strings.Contains(stderr, "did not answer") {
+		t.Errorf("a first run: exit code %d, %q", code, stderr)
+	}
+	server.down.Store(false)
+	waitForState(t, app, "one", workload.Running)
+	must(t, app, "mcp", "call", "one", "echo", "--arg", "text=hi")
+}
+
+func TestAChosenPortIsForgottenByRm(t *testing.T) {
+	app := livingApp(t)
+	server := remoteServer(t, nil)
+	port := strconv.Itoa(unusedPort())
+	if got := must(t, app, "run", server, "--name", "one", "--proxy-port", port); got != "http://127.0.0.1:"+port+"/mcp\n" {
+		t.Errorf("run prints %q", got)
+	}
+	must(t, app, "rm", "one")
+	if got := must(t, app, "run", server, "--name", "one"); strings.Contains(got, port) {
+		t.Errorf("run after rm prints %q", got)
 	}
 }

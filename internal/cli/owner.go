@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/owner"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // EnvStartTimeout names the environment variable that says how long a server may
@@ -47,6 +49,13 @@ func (a *App) ownerConfig(name string) (owner.Config, error) {
 		return owner.Config{}, err
 	}
 	cfg := owner.Config{Name: name, Store: store, Engine: a.Engine, Secrets: secrets.Get}
+	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error {
+		engine, err := a.Engine(ctx)
+		if err != nil {
+			return err
+		}
+		return buildPackage(ctx, a, engine, spec, progress)
+	}
 	level := slog.LevelInfo
 	if spec, err := store.Get(name); err == nil && spec.Debug || a.Debug {
 		level = slog.LevelDebug

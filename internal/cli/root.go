@@ -18,7 +18,7 @@ import (
 
 // Main runs the command line and returns the exit code.
 func Main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	app := NewApp()
@@ -40,6 +40,16 @@ func Main(args []string) int {
 		fmt.Fprintln(app.Err, sentence(err))
 	}
 	return exitCode(err)
+}
+
+// endSignals end a command as Ctrl-C does. SIGHUP is what a terminal that is closed
+// sends; a program that was started with nohup ignores it, and keeps doing so.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // Root is the command `thv` with all its subcommands.

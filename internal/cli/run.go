@@ -66,7 +66,7 @@ The server is one of:
   the URL of a remote server         https://example.com/mcp
 
 Everything after -- goes to the server. The URL stays the same when the workload
-is stopped, started, removed and run again.
+is stopped, started, removed and run again; rm forgets a port chosen with --proxy-port.
 
 Variables come from --env-file, then --env-file-dir, then -e; the later wins. A
 value whose name or form looks like a secret's is kept in a file that only you
@@ -267,6 +267,9 @@ func (a *App) sayState(st *workload.Status) {
 	who := ""
 	if st.Server != "" {
 		who = ": " + plaintext.Line(st.Server)
+	}
+	if st.State == workload.Degraded {
+		who += ": " + plaintext.Line(st.Reason)
 	}
 	fmt.Fprintf(a.Err, "%s is %s%s\n", st.Name, st.State, who)
 }

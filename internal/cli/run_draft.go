@@ -114,7 +114,9 @@ func mayRun(ctx context.Context, app *App, name, group string) error {
 	if owner != nil {
 		return fmt.Errorf("%w: %q runs, though its configuration is lost; `thv restart %s` restores it, `thv rm %s` removes it", workload.ErrExists, name, name, name)
 	}
-	return nil
+	// A gateway of that name that lost its state would keep the workload's port.
+	_, err = store.EndStrayOwners(ctx, name)
+	return err
 }
 
 // values are the parsed values of flags.
@@ -305,14 +307,14 @@ func (o *runOptions) refuseMisplaced(s *workload.Spec) error {
 }
 
 // choosePort settles the proxy's port: flag, registry, or the name's own, which is a
-// free one when it is chosen. It is remembered, so that the URL never changes.
+// free one when it is first derived and remembered then, so that the URL never changes.
 func (o *runOptions) choosePort(ctx context.Context, app *App, s *workload.Spec) error {
 	store, err := app.Store()
 	if err != nil {
 		return err
 	}
 	if s.Proxy.Port != 0 {
-		return store.RememberPort(s.Name, s.Proxy.Port)
+		return nil
 	}
 	s.Proxy.Port, err = store.Port(s.Name, func(port int) bool {
 		var lc net.ListenConfig

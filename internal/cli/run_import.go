@@ -76,7 +76,7 @@ func importImage(ctx context.Context, app *App, spec *workload.Spec, p *progress
 		return err
 	}
 	if spec.Package != nil {
-		return buildPackage(ctx, app, engine, spec, p)
+		return buildPackage(ctx, app, engine, spec, p.event)
 	}
 	_, err = presentImage(ctx, engine, spec.Image, p)
 	return err

@@ -53,7 +53,7 @@ func (o *runOptions) settleImage(ctx context.Context, app *App, s *workload.Spec
 		return err
 	}
 	if s.Package != nil {
-		if err := buildPackage(ctx, app, engine, s, p); err != nil {
+		if err := buildPackage(ctx, app, engine, s, p.event); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,8 @@ type selection struct {
 	names []string
 	all   bool
 	group string
+	// strays has --all include gateways without state, which list does not show.
+	strays bool
 }
 
 // flags adds --all and --group, and takes the names.
@@ -75,7 +78,17 @@ func (s *selection) resolve(ctx context.Context, app *App) (m *workload.Manager,
 			names = append(names, st.Name)
 		}
 	}
-	return m, names, nil
+	if s.all && s.strays {
+		strays, err := m.Strays(ctx, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, stray := range strays {
+			names = append(names, stray.Name)
+		}
+	}
+	slices.Sort(names)
+	return m, slices.Compact(names), nil
 }
 
 // each does one thing to each name and goes on when one fails. Faults are shown

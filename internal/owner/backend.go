@@ -31,7 +31,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		words = append(words, o.cfg.Console)
 	}
 	o.site = &site{
-		spec: o.spec, store: o.cfg.Store, engine: engine, secrets: o.cfg.Secrets,
+		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, build: o.cfg.Build, ref: o.spec.Image, engine: engine, secrets: o.cfg.Secrets,
 		stderr: io.MultiWriter(words...), log: o.log,
 		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
 	}

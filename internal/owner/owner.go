@@ -29,6 +29,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -53,6 +54,9 @@ type Config struct {
 	Console      io.Writer
 	StartTimeout time.Duration // 0 is DefaultStartTimeout
 	PingEvery    time.Duration // 0 is DefaultPingEvery
+	// Build makes the image of the Spec's package and notes its name in the Spec. It is
+	// called when the engine has lost the image; nil is an error then.
+	Build func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
 	// Foreground ends the workload when its server ends, instead of raising it
 	// again.
 	Foreground bool
@@ -67,8 +71,11 @@ type owner struct {
 	cfg  Config
 	spec *workload.Spec
 	log  *slog.Logger
-	last tail // the server's last words
+	last tail // of the server's output
 	site *site
+	hold *workload.Ownership
+	// again: the workload ran before.
+	again bool
 	// reach is the way to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 
@@ -117,6 +124,8 @@ func Main(ctx context.Context, cfg Config) error {
 	}
 	err := run(ctx, cfg)
 	switch {
+	case errors.Is(err, workload.ErrAlreadyRunning):
+		cfg.Notices(workload.Notice{Taken: true})
 	case err != nil:
 		cfg.Log.Error("workload failed", "workload", cfg.Name, "error", err)
 		cfg.Notices(workload.Notice{Failed: err.Error()})
@@ -146,7 +155,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	if err := workload.Validate(spec); err != nil {
 		return err
 	}
-	o := &owner{cfg: cfg, spec: spec, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
+	o := &owner{cfg: cfg, spec: spec, hold: hold, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -158,16 +167,29 @@ func run(ctx context.Context, cfg Config) (err error) {
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
-	go func() { _ = control.Serve(hold.Socket) }() // ends with Close
-	defer control.Close()
+	// It serves until the workload has been taken down.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := hold.Serve(serving, control, o.log); err != nil {
+			o.set(workload.Stopping, "")
+			stop(err)
+		}
+	}()
+	defer func() { endServing(); <-served }()
 	detached := o.watchStarter(cfg.Starter, stop)
 
+	o.again = cfg.Store.Last(cfg.Name).State != ""
 	// Noted before anything runs: if we are killed, this is what remains, and
 	// it means that nobody said how it ended.
 	if err := cfg.Store.SetLast(cfg.Name, workload.Running, ""); err != nil {
 		return fmt.Errorf("note that workload %q starts: %w", cfg.Name, err)
 	}
 	defer func() {
+		if !hold.Held() {
+			return // another owner's note may be there
+		}
 		state, reason := workload.Stopped, ""
 		if err != nil {
 			state, reason = workload.Failed, err.Error()
@@ -179,9 +201,10 @@ func run(ctx context.Context, cfg Config) (err error) {
 	}()
 
 	err = o.serve(ctx, detached)
-	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopped):
 		return nil
-	} else if errors.Is(cause, errStarterGone) {
+	case errors.Is(cause, errStarterGone), errors.Is(cause, workload.ErrLost):
 		return cause
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -294,21 +317,43 @@ func (o *owner) explain(err error) error {
 	return err
 }
 
+// listen opens the gateway's port. An owner of the same workload that lost its state,
+// and so its hold, is ended when it is in the way.
 func (o *owner) listen(ctx context.Context) (net.Listener, error) {
 	address := net.JoinHostPort(o.spec.Proxy.Host, strconv.Itoa(o.spec.Proxy.Port))
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		holder := portHolder(o.spec.Proxy.Port)
-		if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
-			holder = "workload " + strconv.Quote(w)
+		ended, strayErr := o.cfg.Store.EndStrayOwners(ctx, o.spec.Name)
+		switch {
+		case strayErr != nil:
+			return nil, strayErr
+		case ended > 0:
+			o.log.Warn("ended a gateway of this workload that had lost its state")
+			l, err = lc.Listen(ctx, "tcp", address)
 		}
-		return nil, fmt.Errorf("port %d is in use by %s; free it, or run the workload anew with another --proxy-port", o.spec.Proxy.Port, holder)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, o.portTaken()
+	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return l, nil
+}
+
+// portTaken is the error of a port that another program has.
+func (o *owner) portTaken() error {
+	holder, end := "another program", "end that program"
+	if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
+		holder, end = fmt.Sprintf("workload %q", w), "stop that with `thv stop "+w+"`"
+	} else if pid, name := process.Listener(o.spec.Proxy.Port); pid != 0 {
+		holder, end = fmt.Sprintf("process %d (%s)", pid, name), "end that process"
+	}
+	if o.again {
+		return fmt.Errorf("port %d is in use by %s; %s, and then `thv start %s`", o.spec.Proxy.Port, holder, end, o.spec.Name)
+	}
+	return fmt.Errorf("port %d is in use by %s; %s, or choose another --proxy-port", o.spec.Proxy.Port, holder, end)
 }
 
 // workloadAt names another workload of this store that has the port, if one
@@ -377,7 +422,7 @@ func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File)
 			debug.FreeOSMemory()
 		}
 		_ = enc.Encode(n) // the starter may be gone; stdin tells
-		if n.Ready || n.Failed != "" || n.Stopped {
+		if n.Ready || n.Failed != "" || n.Stopped || n.Taken {
 			open = false
 			stdout.Close()
 		}

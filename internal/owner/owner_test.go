@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -251,7 +252,7 @@ func TestATakenPortNamesItsHolder(t *testing.T) {
 	r := start(t, newRemoteServer(t).URL, func(_ *Config, s *workload.Spec) { s.Proxy.Port = port })
 	err = r.end(t)
 	want := fmt.Sprintf("port %d is in use by", port)
-	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "owner.test") && strings.Contains(portHolder(port), "(") {
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "owner.test") && runtime.GOOS == "linux" {
 		t.Errorf("got %v", err)
 	}
 }

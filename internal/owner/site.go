@@ -26,11 +26,16 @@ import (
 type site struct {
 	spec    *workload.Spec
 	store   *workload.Store
+	held    func() bool // whether the workload is still this process's
 	engine  container.Engine
 	secrets func(ref string) (string, error)
 	stderr  io.Writer // the server's log
 	notify  func(workload.Event)
 	log     *slog.Logger
+	build   func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
+	// ref is the image's reference, the Spec's unless it was built again. Only the
+	// watch, which raises containers one after another, uses it.
+	ref string
 
 	mu   sync.Mutex
 	line *guest.Line // nil while there is no container
@@ -55,6 +60,9 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if !s.held() {
+		return workload.ErrLost // the containers may be another owner's
+	}
 	if err := s.removeLeftovers(ctx); err != nil {
 		return err
 	}
@@ -72,7 +80,7 @@ func (s *site) raise(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.spec.Image})
+	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.ref})
 	guestTar, err := program.Tar(image.Arch)
 	if err != nil {
 		return err
@@ -148,23 +156,47 @@ func (s *site) removeLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// image finds the image, pulling it if the engine has lost it.
+// image finds the image. One that the engine has lost is built again, or pulled.
 func (s *site) image(ctx context.Context) (container.Image, error) {
-	image, err := s.engine.Image(ctx, s.spec.Image)
+	image, err := s.engine.Image(ctx, s.ref)
 	if !errors.Is(err, container.ErrNotFound) {
 		return image, err
 	}
-	if p := s.spec.Package; p != nil {
-		return image, fmt.Errorf("the image built from %s://%s is no longer on this engine; remove the workload with `thv rm %s` and run it again", p.Scheme, p.Name, s.spec.Name)
+	if s.spec.Package != nil {
+		err = s.rebuild(ctx)
+	} else {
+		err = s.pull(ctx)
 	}
-	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.spec.Image})
-	err = s.engine.Pull(ctx, s.spec.Image, func(p container.Progress) {
-		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
-	})
 	if err != nil {
 		return image, err
 	}
-	return s.engine.Image(ctx, s.spec.Image)
+	return s.engine.Image(ctx, s.ref)
+}
+
+// rebuild makes the image of a package again. It may get another name, if what it is
+// made from has changed, and the stored Spec follows.
+func (s *site) rebuild(ctx context.Context) error {
+	spec, pkg := *s.spec, *s.spec.Package
+	spec.Package = &pkg
+	if s.build == nil {
+		return fmt.Errorf("the image built from %s://%s is no longer on this engine; remove the workload with `thv rm %s` and run it again", pkg.Scheme, pkg.Name, spec.Name)
+	}
+	s.notify(workload.Event{Stage: "image", Message: fmt.Sprintf("building %s://%s again, because the engine has lost its image", pkg.Scheme, pkg.Name)})
+	if err := s.build(ctx, &spec, s.notify); err != nil {
+		return fmt.Errorf("the image %s is no longer on this engine: %w", s.ref, err)
+	}
+	if spec.Image != s.ref {
+		s.ref = spec.Image
+		return s.store.Put(&spec)
+	}
+	return nil
+}
+
+func (s *site) pull(ctx context.Context) error {
+	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.ref})
+	return s.engine.Pull(ctx, s.ref, func(p container.Progress) {
+		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
+	})
 }
 
 // config is the container's configuration and the server's command line.

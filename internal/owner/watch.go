@@ -71,8 +71,25 @@ func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
 
 // first raises the server and waits for its first answer. A server that has
 // ended cannot answer any more; one that refuses the connection may still be
-// starting.
+// starting. A remote server that was reached in an earlier life may be down for a
+// while: that is no error, and keep goes on trying.
 func (w *watch) first(ctx context.Context) error {
+	err := w.tryFirst(ctx)
+	if err == nil || ctx.Err() != nil || !w.owner.again || w.owner.site != nil || w.owner.cfg.Foreground {
+		return err
+	}
+	w.owner.log.Warn("the server does not answer yet", "error", err)
+	w.owner.set(workload.Degraded, err.Error())
+	return nil
+}
+
+func (w *watch) tryFirst(ctx context.Context) error {
+	if s := w.owner.site; s != nil {
+		// What an image takes to be pulled or built is not the server's time.
+		if _, err := s.image(ctx); err != nil {
+			return err
+		}
+	}
 	late := fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint())
 	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout, late)
 	defer cancel()
@@ -166,7 +183,12 @@ func (w *watch) keep(ctx context.Context) error {
 			w.conn.Close()
 		}
 	}()
-	w.mark(false) // what was said while the server started is old
+	w.mark(false) // what was reported while the server started is old
+	if w.conn == nil {
+		w.mark(true)
+		w.recover(ctx)
+		w.mark(false)
+	}
 	for ctx.Err() == nil {
 		reason := w.lost(ctx)
 		if ctx.Err() != nil {
@@ -340,9 +362,14 @@ func (w *watch) pause(ctx context.Context, wait time.Duration, tried time.Time) 
 
 // again raises the container if that is what is missing, and connects.
 func (w *watch) again(ctx context.Context) error {
+	s := w.owner.site
+	if s != nil && !s.alive() {
+		if _, err := s.image(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.owner.cfg.StartTimeout)
 	defer cancel()
-	s := w.owner.site
 	if s == nil {
 		return w.open(ctx)
 	}

@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -79,8 +81,10 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 	return m.store.Create(spec)
 }
 
-// Start starts a stored workload and returns when its server has answered.
-// ErrAlreadyRunning when it has an owner, ErrStoppedEarly when a stop has come since.
+// Start starts a stored workload and returns when its server has answered, or, for a
+// remote server that ran before, when it is being retried. ErrAlreadyRunning when it is
+// running, ErrStoppedEarly when a stop has come since. A start that finds another one
+// under way waits for that.
 func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if err := m.store.wantStart(name); err != nil {
 		return nil, err
@@ -88,31 +92,93 @@ func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) 
 	return m.Launch(ctx, name, progress)
 }
 
-// Launch is Start for who has just created the workload: a stop since then has come
-// after this start began.
+// Launch is Start for the caller that has just created the workload: a stop since then
+// has come after this start began.
 func (m *Manager) Launch(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if _, err := m.store.Get(name); err != nil {
-		return nil, err
-	}
 	owner, err := m.store.Owner(name)
 	if err != nil {
 		return nil, err
 	}
-	if owner != nil {
-		return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+	if err := m.hasSpec(name, owner); err != nil {
+		return nil, err
 	}
-	return m.start(ctx, name, progress)
+	if owner == nil {
+		return m.start(ctx, name, progress)
+	}
+	if st, err := m.Status(ctx, name); err == nil && (st.State == Starting || st.State == Unresponsive) {
+		return m.join(ctx, name)
+	}
+	return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+}
+
+// hasSpec is an error that says what to do when a workload's Spec cannot be read.
+func (m *Manager) hasSpec(name string, owner *Owner) error {
+	_, err := m.store.Get(name)
+	switch {
+	case !errors.Is(err, ErrNotFound):
+		return err
+	case owner != nil:
+		return fmt.Errorf("the configuration of workload %q is lost, and its gateway still has it; `thv restart %s` restores it", name, name)
+	case m.exists(name):
+		return fmt.Errorf("the configuration of workload %q is lost; remove it with `thv rm %s`", name, name)
+	}
+	return err
 }
 
 func (m *Manager) start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if err := m.spawn(ctx, name, heard(progress)); err != nil {
+	err := m.spawn(ctx, name, callable(progress))
+	switch {
+	case errors.Is(err, ErrAlreadyRunning):
+		return m.join(ctx, name) // another start was quicker
+	case err != nil:
 		return nil, err
 	}
 	return m.Status(ctx, name)
 }
 
-// heard is a progress function that may be called.
-func heard(progress func(Event)) func(Event) {
+// join waits for a start by another process. ErrAlreadyRunning when its owner does not
+// answer.
+func (m *Manager) join(ctx context.Context, name string) (*Status, error) {
+	var silent time.Time // since when its owner has not answered
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		switch st.State {
+		case Running, Degraded:
+			return st, nil
+		case Starting:
+			silent = time.Time{}
+		case Unresponsive: // one that has just begun has no socket
+			if silent.IsZero() {
+				silent = time.Now()
+			}
+			if time.Since(silent) > controlTimeout {
+				return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+			}
+		default:
+			return nil, fmt.Errorf("workload %q was being started by another process, and is %s%s", name, st.State, because(st.Reason))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// callable is progress, or a function that does nothing in place of nil.
+func callable(progress func(Event)) func(Event) {
 	if progress == nil {
 		return func(Event) {}
 	}
@@ -138,20 +204,20 @@ func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)
 	return m.start(ctx, name, progress)
 }
 
+// restoreSpec stores the Spec that a running owner has, when it is lost from disk.
 func (m *Manager) restoreSpec(ctx context.Context, name string) error {
-	_, err := m.store.Get(name)
-	if !errors.Is(err, ErrNotFound) {
+	owner, err := m.store.Owner(name)
+	if err != nil {
 		return err
 	}
-	owner, ownerErr := m.store.Owner(name)
-	if ownerErr != nil || owner == nil {
-		return err
+	if owner != nil {
+		if _, err := m.store.Get(name); errors.Is(err, ErrNotFound) {
+			if spec, err := owner.Spec(ctx); err == nil {
+				return m.store.Put(spec)
+			}
+		}
 	}
-	spec, specErr := owner.Spec(ctx)
-	if specErr != nil {
-		return err
-	}
-	return m.store.Put(spec)
+	return m.hasSpec(name, nil)
 }
 
 func (m *Manager) exists(name string) bool {
@@ -186,7 +252,7 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	}
 	st.Created = m.store.Created(name)
 	if owner != nil {
-		st.State, st.PID = Unresponsive, owner.PID
+		st.State, st.PID = Unresponsive, cmp.Or(owner.PID, m.store.holder(name))
 		st.Reason = "its gateway holds the workload but does not answer; `thv stop " + name + "` ends it"
 		return st, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -54,6 +55,7 @@ func testOwner(name string) int {
 		say(Notice{Failed: err.Error()})
 		return 1
 	}
+	hold.every = 50 * time.Millisecond
 	defer hold.Release()
 	spec, err := store.Get(name)
 	if err != nil {
@@ -71,7 +73,16 @@ func testOwner(name string) int {
 	store.SetLast(name, Running, "")
 	stop := make(chan struct{}, 1)
 	status := func() *Status { st := spec.Status(); st.State = Running; st.Server = l.Addr().String(); return st }
-	go http.Serve(hold.Socket, ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} }))
+	ctx, end := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server := &http.Server{Handler: ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} })}
+		if err := hold.Serve(ctx, server, slog.New(slog.DiscardHandler)); err != nil {
+			stop <- struct{}{}
+		}
+	}()
+	defer func() { end(); <-served }()
 	say(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
 	say(Notice{Ready: true})
 	<-stop

@@ -30,8 +30,10 @@ type Notice struct {
 	Progress *Event `json:"progress,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
 	Failed   string `json:"failed,omitempty"`
-	// Stopped: the owner was told to end before it was ready, and has.
+	// Stopped: the owner received a stop before it was ready, and has ended.
 	Stopped bool `json:"stopped,omitempty"`
+	// Taken: another owner has the workload.
+	Taken bool `json:"taken,omitempty"`
 }
 
 // spawn starts the owner of a stored workload as a process of its own and waits
@@ -91,6 +93,8 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 	switch {
 	case errors.Is(err, ErrStoppedEarly):
 		return fmt.Errorf("workload %q was %w", name, err)
+	case errors.Is(err, ErrAlreadyRunning):
+		return fmt.Errorf("workload %q is %w", name, err)
 	case errors.Is(err, errSilent):
 		// The log itself may be removed before anybody can look at it.
 		words := tailOf(m.store.ProxyLog(name), 5)
@@ -120,6 +124,8 @@ func readNotices(r io.Reader, progress func(Event)) error {
 			return errors.New(n.Failed)
 		case n.Stopped:
 			return ErrStoppedEarly
+		case n.Taken:
+			return ErrAlreadyRunning
 		case n.Progress != nil:
 			progress(*n.Progress)
 		}

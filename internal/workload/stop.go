@@ -17,6 +17,9 @@ const stopTimeout = 30 * time.Second
 // not end with the command's context: a clean-up is not left half done.
 const sweepTimeout = 30 * time.Second
 
+// killTime bounds the end of a process that was killed.
+const killTime = 5 * time.Second
+
 // pace is how long a Manager waits at a stop.
 type pace struct {
 	quiet time.Duration // before a person is told that it takes a while
@@ -67,26 +70,26 @@ func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) e
 	if err != nil {
 		return err
 	}
-	spec, specErr := m.store.Get(name)
-	if owner == nil {
-		if specErr != nil && !m.exists(name) {
-			return specErr
-		}
-		if err := m.sweep(ctx, name, spec); err != nil {
-			return err
-		}
-		// A workload that failed is stopped from now on: that was asked for.
-		if m.store.Last(name).State != Stopped {
-			return m.store.SetLast(name, Stopped, "")
-		}
-		return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
-	}
-	progress = heard(progress)
-	defer m.tellLater(progress, Event{
+	progress = callable(progress)
+	defer m.notifyLater(progress, Event{
 		Stage:   "stop",
 		Message: fmt.Sprintf("waiting for %s to stop (calls have 10 s to end, then the server 10 s)", name),
 	})()
-	if specErr != nil {
+	ended := 0
+	if owner == nil {
+		if ended, err = m.store.EndStrayOwners(ctx, name); err != nil {
+			return err
+		}
+		// One that was not found may have restored its files just then.
+		if owner, err = m.listeningOwner(ctx, name); err != nil {
+			return err
+		}
+	}
+	if owner == nil {
+		return m.sweepStopped(ctx, name, ended)
+	}
+	spec, err := m.store.Get(name)
+	if err != nil {
 		// Lost from disk; its owner still has it. Without it we look for a
 		// container, which is never wrong.
 		spec, _ = owner.Spec(ctx)
@@ -101,7 +104,34 @@ func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) e
 	if err := m.sweep(ctx, name, spec); err != nil {
 		return err
 	}
-	return m.store.SetLast(name, Stopped, reason)
+	if err := m.store.SetLast(name, Stopped, reason); err != nil {
+		return err
+	}
+	return m.store.stillServed(ctx, spec)
+}
+
+// sweepStopped makes sure that nothing of a workload runs that has no owner: no
+// container, no gateway at its URL. ended is how many owners without state were ended.
+func (m *Manager) sweepStopped(ctx context.Context, name string, ended int) error {
+	spec, specErr := m.store.Get(name)
+	if specErr != nil && !m.exists(name) {
+		removed, err := m.sweepUnknown(ctx, name)
+		if err == nil && ended+removed == 0 {
+			return specErr
+		}
+		return err
+	}
+	if err := m.sweep(ctx, name, spec); err != nil {
+		return err
+	}
+	if err := m.store.stillServed(ctx, spec); err != nil {
+		return err
+	}
+	// A workload that failed is stopped from now on: that was requested.
+	if ended > 0 || m.store.Last(name).State != Stopped {
+		return m.store.SetLast(name, Stopped, "")
+	}
+	return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
 }
 
 // listeningOwner is who holds the workload. One that has only just taken hold, or lets
@@ -117,6 +147,7 @@ func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, erro
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
+			owner.PID = m.store.holder(name)
 			return owner, nil
 		}
 	}
@@ -147,15 +178,15 @@ func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason st
 	if err := m.store.kill(owner); err != nil {
 		return "", err
 	}
-	if !m.released(context.WithoutCancel(ctx), name, owner, 5*time.Second) {
+	if !m.released(context.WithoutCancel(ctx), name, owner, killTime) {
 		return "", fmt.Errorf("workload %q: process %d still holds it after being killed", name, owner.PID)
 	}
 	return reason, nil
 }
 
-// tellLater tells e when a moment has passed, unless the returned function is
+// notifyLater tells e when a moment has passed, unless the returned function is
 // called before. After that, nothing is told any more.
-func (m *Manager) tellLater(tell func(Event), e Event) (enough func()) {
+func (m *Manager) notifyLater(tell func(Event), e Event) (enough func()) {
 	over, silent := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(silent)
@@ -208,6 +239,25 @@ func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
 	return RemoveContainers(ctx, engine, m.store, name)
 }
 
+// sweepUnknown removes the containers of a workload that is not stored, and returns
+// how many there were. It may have been a remote one, so no engine is needed.
+func (m *Manager) sweepUnknown(ctx context.Context, name string) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
+	defer cancel()
+	engine, err := m.engine(ctx)
+	if errors.Is(err, container.ErrUnavailable) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for containers of workload %q: %w", name, err)
+	}
+	found, err := Containers(ctx, engine, m.store, name)
+	if err != nil {
+		return 0, err
+	}
+	return len(found), RemoveContainers(ctx, engine, m.store, name)
+}
+
 // RemoveContainers removes every container of a workload of this store. The
 // caller knows that no owner uses them.
 func RemoveContainers(ctx context.Context, engine container.Engine, store *Store, name string) error {
@@ -230,11 +280,6 @@ func Containers(ctx context.Context, engine container.Engine, store *Store, name
 // Remove stops a workload and deletes it. ErrNotFound when there is none. When
 // ctx ends while it stops, it is not deleted. progress is as for Stop.
 func (m *Manager) Remove(ctx context.Context, name string, progress func(Event)) error {
-	if owner, err := m.store.Owner(name); err != nil {
-		return err
-	} else if owner == nil && !m.exists(name) {
-		return fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
 	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
 		return unfinished(err, "it is not removed")
 	}

@@ -141,13 +141,25 @@ func TestATakenPortIsPassedOverOnceAndThenNeverMoves(t *testing.T) {
 	}
 }
 
-func TestAChosenPortIsRemembered(t *testing.T) {
-	s := testStore(t)
-	if err := s.RememberPort("a", 12345); err != nil {
+func TestAChosenPortIsGivenToNoOtherAndForgottenWithItsWorkload(t *testing.T) {
+	derived, err := testStore(t).Port("b", anyPort)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if p, _ := s.Port("a", anyPort); p != 12345 {
-		t.Errorf("got port %d", p)
+	s := testStore(t)
+	spec := remoteSpec("a")
+	spec.Proxy.Port = derived // by chance
+	if err := s.Create(spec); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Port("b", anyPort); err != nil || p == derived {
+		t.Errorf("another workload got the chosen port %d (%v)", p, err)
+	}
+	if err := s.Delete("a"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Port("a", anyPort); err != nil || p == derived {
+		t.Errorf("the chosen port %d is remembered (%v)", p, err)
 	}
 }
 
