@@ -212,6 +212,7 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
 		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},
 		"internal/workload": {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
+		"internal/runflag":  {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/container", "internal/owner"},
 		"internal/secret":   {"internal/workload", "internal/gateway", "internal/container"},
 		// One validator for whoever needs one: it knows none of them.
 		"internal/auth":        {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},

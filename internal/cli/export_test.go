@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -34,7 +35,7 @@ func stored(t *testing.T, a *App, group string, names ...string) {
 func names(t *testing.T, text string) (all []string) {
 	t.Helper()
 	var specs []workload.Spec
-	if err := workload.DecodeStrict([]byte(text), &specs); err != nil {
+	if err := runflag.DecodeStrict([]byte(text), &specs); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
 	for _, s := range specs {

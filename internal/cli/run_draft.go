@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -145,7 +146,7 @@ func (o *runOptions) parse() (*values, error) {
 	v.env, err = o.environment()
 	note(err)
 	for _, value := range o.volumes {
-		m, err := workload.ParseMount(value, cwd)
+		m, err := runflag.ParseMount(value, cwd)
 		if err != nil {
 			note(err)
 			continue
@@ -153,21 +154,21 @@ func (o *runOptions) parse() (*values, error) {
 		v.mounts = append(v.mounts, m)
 	}
 	for _, value := range o.ports {
-		port, err := workload.ParsePort(value)
+		port, err := runflag.ParsePort(value)
 		if err != nil {
 			note(err)
 			continue
 		}
 		v.ports = append(v.ports, port)
 	}
-	v.labels, err = workload.ParseLabels(o.labels)
+	v.labels, err = runflag.ParseLabels(o.labels)
 	note(err)
 	if o.profile != "" {
-		permissions, mounts, err := workload.LoadPermissions(o.profile, cwd)
+		permissions, mounts, err := runflag.LoadPermissions(o.profile, cwd)
 		note(err)
 		permissions.Read, permissions.Write = nil, nil // they are mounts now
 		v.permissions = &permissions
-		v.mounts = workload.MergeMounts(mounts, v.mounts)
+		v.mounts = runflag.MergeMounts(mounts, v.mounts)
 	}
 	if o.caCert != "" {
 		if _, err := os.Stat(o.caCert); err != nil {
@@ -197,12 +198,12 @@ func (o *runOptions) environment() (map[string]string, error) {
 		}
 	}
 	if o.envFile != "" {
-		add(workload.LoadEnvFile(o.envFile))
+		add(runflag.LoadEnvFile(o.envFile))
 	}
 	if o.envFileDir != "" {
-		add(workload.LoadEnvDir(o.envFileDir))
+		add(runflag.LoadEnvDir(o.envFileDir))
 	}
-	add(workload.ParseEnv(o.env, os.LookupEnv))
+	add(runflag.ParseEnv(o.env, os.LookupEnv))
 	return all, errors.Join(errs...)
 }
 
@@ -238,13 +239,13 @@ func (o *runOptions) apply(s *workload.Spec, own *values) error {
 	}
 	c := &s.Container
 	c.Labels, c.Network, c.Publish = own.labels, o.network, own.ports
-	c.Mounts = workload.MergeMounts(c.Mounts, own.mounts)
+	c.Mounts = runflag.MergeMounts(c.Mounts, own.mounts)
 	if own.permissions != nil {
 		c.Permissions = *own.permissions
 	} else if reflect.ValueOf(c.Permissions).IsZero() {
 		// A profile without a network section grants none; no profile at all
 		// is the profile network.
-		c.Permissions, _ = workload.BuiltinPermissions("network")
+		c.Permissions, _ = runflag.BuiltinPermissions("network")
 	}
 	if p := s.Package; p != nil {
 		p.RuntimeImage = o.runtimeImage

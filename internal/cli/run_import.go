@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -21,7 +22,7 @@ const maxExport = 4 << 20
 // importSpec reads an exported configuration: ours, or one that ToolHive
 // exported, as far as this version can honour it.
 func (o *runOptions) importSpec(ctx context.Context, app *App, p *progress) (*draft, error) {
-	content, err := workload.ReadFile(o.fromConfig, maxExport)
+	content, err := runflag.ReadFile(o.fromConfig, maxExport)
 	if err != nil {
 		return nil, usage("--from-config: %w", err)
 	}
@@ -96,7 +97,7 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 		return nil, nil, fmt.Errorf("its schema is %q; this version of thv reads %q", *probe.Schema, workload.Schema)
 	}
 	var spec workload.Spec
-	if err := workload.DecodeStrict(content, &spec); err != nil {
+	if err := runflag.DecodeStrict(content, &spec); err != nil {
 		return nil, nil, err
 	}
 	if probe.Schema == nil {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -114,7 +115,7 @@ func isEmptyJSON(raw json.RawMessage) bool {
 
 func decodeToolHive(content []byte) (*workload.Spec, []string, error) {
 	var t toolHive
-	if err := workload.DecodeStrict(content, &t); err != nil {
+	if err := runflag.DecodeStrict(content, &t); err != nil {
 		return nil, nil, err
 	}
 	if t.SchemaVersion != "v0.1.0" {
@@ -203,7 +204,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		delete(s.Env, m[1])
 	}
 	for _, v := range t.Volumes {
-		m, err := workload.ParseMount(v, cwd)
+		m, err := runflag.ParseMount(v, cwd)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -211,20 +212,20 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		s.Container.Mounts = append(s.Container.Mounts, m)
 	}
 	for _, v := range t.Publish {
-		p, err := workload.ParsePort(v)
+		p, err := runflag.ParsePort(v)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		s.Container.Publish = append(s.Container.Publish, p)
 	}
-	s.Container.Permissions, _ = workload.BuiltinPermissions("network")
+	s.Container.Permissions, _ = runflag.BuiltinPermissions("network")
 	if t.PermissionProfile != nil {
-		mounts, err := t.PermissionProfile.Mounts(cwd)
+		mounts, err := runflag.ProfileMounts(*t.PermissionProfile, cwd)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		s.Container.Mounts = workload.MergeMounts(mounts, s.Container.Mounts)
+		s.Container.Mounts = runflag.MergeMounts(mounts, s.Container.Mounts)
 		s.Container.Permissions = *t.PermissionProfile
 		s.Container.Permissions.Read, s.Container.Permissions.Write = nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -16,7 +17,7 @@ func (r *Resolution) usePermissions(req Request, raw json.RawMessage) error {
 		return nil
 	}
 	var p workload.Permissions
-	if err := workload.DecodeStrict(raw, &p); err != nil {
+	if err := runflag.DecodeStrict(raw, &p); err != nil {
 		return fmt.Errorf("its permissions: %w", err)
 	}
 	const own = "if you want it, give a --permission-profile FILE that says so"

@@ -1,4 +1,4 @@
-package workload
+package runflag
 
 import (
 	"bufio"
@@ -8,22 +8,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
-
-// envName: what every shell and program accepts (POSIX.1-2017, Base
-// Definitions 8.1, and lower case, which programs use too).
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-func validEnvName(name string) error {
-	if !envName.MatchString(name) {
-		return fmt.Errorf("environment variable %q: a name has letters, digits and underscores and does not begin with a digit", name)
-	}
-	return nil
-}
 
 // ParseEnv reads values of -e, each KEY=VALUE; the last of one name wins. KEY
 // alone takes the value from the caller's own environment, as docker does. All
@@ -33,7 +23,7 @@ func ParseEnv(values []string, lookup func(string) (string, bool)) (map[string]s
 	var errs []error
 	for _, v := range values {
 		name, value, given := strings.Cut(v, "=")
-		if err := validEnvName(name); err != nil {
+		if err := workload.ValidEnvName(name); err != nil {
 			errs = append(errs, fmt.Errorf("-e: %w; write -e KEY=VALUE", err))
 			continue
 		}
@@ -44,7 +34,7 @@ func ParseEnv(values []string, lookup func(string) (string, bool)) (map[string]s
 				continue
 			}
 		}
-		if err := validEnvValue(value); err != nil {
+		if err := workload.ValidEnvValue(value); err != nil {
 			errs = append(errs, fmt.Errorf("-e %s: %w", name, err))
 			continue
 		}
@@ -53,22 +43,8 @@ func ParseEnv(values []string, lookup func(string) (string, bool)) (map[string]s
 	return env, errors.Join(errs...)
 }
 
-func validEnvValue(v string) error {
-	if strings.ContainsRune(v, 0) {
-		return errors.New("a value cannot hold a NUL byte")
-	}
-	if len(v) > maxEnvValue {
-		return fmt.Errorf("a value cannot be longer than %d bytes", maxEnvValue)
-	}
-	return nil
-}
-
-// Bounds of env files, in bytes. The kernel's own limit of one variable is 128
-// KiB (execve(2), MAX_ARG_STRLEN).
-const (
-	maxEnvFile  = 1 << 20
-	maxEnvValue = 128<<10 - 256
-)
+// maxEnvFile bounds an env file, in bytes.
+const maxEnvFile = 1 << 20
 
 // ParseEnvFile reads an env file: a line is KEY=VALUE, blank, or a comment that
 // begins with #. "export " before a key is dropped. One pair of single or double
@@ -97,14 +73,14 @@ func ParseEnvFile(content []byte) (map[string]string, error) {
 			errs = append(errs, fmt.Errorf("line %d: it is not KEY=VALUE", n))
 			continue
 		}
-		if err := validEnvName(name); err != nil {
+		if err := workload.ValidEnvName(name); err != nil {
 			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
 			continue
 		}
 		if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
 			value = value[1 : len(value)-1]
 		}
-		if err := validEnvValue(value); err != nil {
+		if err := workload.ValidEnvValue(value); err != nil {
 			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
 			continue
 		}

@@ -1,9 +1,11 @@
-package workload
+package runflag
 
 import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // maxProfile bounds a permission profile's file, in bytes.
@@ -12,40 +14,40 @@ const maxProfile = 1 << 20
 // LoadPermissions reads a value of --permission-profile: none (alias stdio),
 // network, or the path of a JSON file. Its mounts are returned apart, checked
 // like those of -v; relative host paths are taken from cwd.
-func LoadPermissions(value, cwd string) (Permissions, []Mount, error) {
+func LoadPermissions(value, cwd string) (workload.Permissions, []workload.Mount, error) {
 	if p, ok := BuiltinPermissions(value); ok {
 		return p, nil, nil
 	}
 	content, err := ReadFile(value, maxProfile)
 	if err != nil {
-		return Permissions{}, nil, fmt.Errorf("permission profile %q is neither none, network nor a file that can be read: %w", value, err)
+		return workload.Permissions{}, nil, fmt.Errorf("permission profile %q is neither none, network nor a file that can be read: %w", value, err)
 	}
-	var p Permissions
+	var p workload.Permissions
 	if err := DecodeStrict(content, &p); err != nil {
-		return Permissions{}, nil, fmt.Errorf("permission profile %s: %w", value, err)
+		return workload.Permissions{}, nil, fmt.Errorf("permission profile %s: %w", value, err)
 	}
-	mounts, err := p.Mounts(cwd)
+	mounts, err := ProfileMounts(p, cwd)
 	if err != nil {
-		return Permissions{}, nil, fmt.Errorf("permission profile %s: %w", value, err)
+		return workload.Permissions{}, nil, fmt.Errorf("permission profile %s: %w", value, err)
 	}
 	return p, mounts, nil
 }
 
 // BuiltinPermissions are the profiles that have a name.
-func BuiltinPermissions(name string) (Permissions, bool) {
+func BuiltinPermissions(name string) (workload.Permissions, bool) {
 	switch name {
 	case "none", "stdio":
-		return Permissions{Name: "none", Network: &Network{Outbound: &Outbound{}}}, true
+		return workload.Permissions{Name: "none", Network: &workload.Network{Outbound: &workload.Outbound{}}}, true
 	case "network":
-		return Permissions{Name: "network", Network: &Network{Outbound: &Outbound{InsecureAllowAll: true}}}, true
+		return workload.Permissions{Name: "network", Network: &workload.Network{Outbound: &workload.Outbound{InsecureAllowAll: true}}}, true
 	}
-	return Permissions{}, false
+	return workload.Permissions{}, false
 }
 
-// Mounts are the profile's mounts: each entry is a path, the same on both
+// ProfileMounts are the mounts of a profile: each entry is a path, the same on both
 // sides, or host:container. One that is in both lists is writable.
-func (p *Permissions) Mounts(cwd string) ([]Mount, error) {
-	var mounts []Mount
+func ProfileMounts(p workload.Permissions, cwd string) ([]workload.Mount, error) {
+	var mounts []workload.Mount
 	var errs []error
 	at := map[string]bool{}
 	for i, list := range [][]string{p.Write, p.Read} {

@@ -1,25 +1,27 @@
-package workload
+package runflag
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // ParsePort reads a value of -p: hostPort:containerPort, or containerPort alone
 // for any free port of the host. Ports are published on the loopback address.
-func ParsePort(value string) (Port, error) {
+func ParsePort(value string) (workload.Port, error) {
 	host, inside, both := strings.Cut(value, ":")
 	if !both {
 		host, inside = "0", value
 	}
-	p := Port{}
+	p := workload.Port{}
 	var err error
 	if p.Host, err = number(host, 0); err == nil {
 		p.Container, err = number(inside, 1)
 	}
 	if err != nil {
-		return Port{}, fmt.Errorf("-p %s: %w; write hostPort:containerPort", value, err)
+		return workload.Port{}, fmt.Errorf("-p %s: %w; write hostPort:containerPort", value, err)
 	}
 	return p, nil
 }

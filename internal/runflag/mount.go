@@ -1,4 +1,4 @@
-package workload
+package runflag
 
 import (
 	"errors"
@@ -9,26 +9,28 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // ParseMount reads a value of -v, host-path:container-path[:options]. The options,
 // separated by commas, are ro, rw, and z or Z (SELinux labels). A relative host
 // path is taken from cwd, and ~/ from the home directory; it must exist. On
 // Windows the host path may have a drive.
-func ParseMount(value, cwd string) (Mount, error) {
+func ParseMount(value, cwd string) (workload.Mount, error) {
 	m, err := parseMount(value, cwd, runtime.GOOS == "windows")
 	if err != nil {
-		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
+		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
 	if _, err := os.Stat(m.Host); err != nil {
-		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
+		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
 	return m, nil
 }
 
-func parseMount(value, cwd string, windows bool) (Mount, error) {
+func parseMount(value, cwd string, windows bool) (workload.Mount, error) {
 	if strings.ContainsRune(value, 0) {
-		return Mount{}, errors.New("a path cannot hold a NUL byte")
+		return workload.Mount{}, errors.New("a path cannot hold a NUL byte")
 	}
 	rest, drive := value, ""
 	if windows && len(value) > 2 && value[1] == ':' && (value[2] == '\\' || value[2] == '/') {
@@ -36,13 +38,13 @@ func parseMount(value, cwd string, windows bool) (Mount, error) {
 	}
 	parts := strings.Split(rest, ":")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return Mount{}, errors.New("write host-path:container-path or host-path:container-path:ro")
+		return workload.Mount{}, errors.New("write host-path:container-path or host-path:container-path:ro")
 	}
-	m := Mount{Host: drive + parts[0], Container: parts[1]}
+	m := workload.Mount{Host: drive + parts[0], Container: parts[1]}
 	if home, ok := strings.CutPrefix(m.Host, "~/"); ok {
 		dir, err := os.UserHomeDir()
 		if err != nil {
-			return Mount{}, err
+			return workload.Mount{}, err
 		}
 		m.Host = filepath.Join(dir, home)
 	}
@@ -53,8 +55,8 @@ func parseMount(value, cwd string, windows bool) (Mount, error) {
 	if path.IsAbs(m.Container) {
 		m.Container = path.Clean(m.Container)
 	}
-	if err := validMountTarget(m.Container); err != nil {
-		return Mount{}, err
+	if err := workload.ValidMountTarget(m.Container); err != nil {
+		return workload.Mount{}, err
 	}
 	if len(parts) == 3 {
 		for option := range strings.SplitSeq(parts[2], ",") {
@@ -66,35 +68,19 @@ func parseMount(value, cwd string, windows bool) (Mount, error) {
 			case "z", "Z":
 				m.Relabel = option
 			default:
-				return Mount{}, fmt.Errorf("the option %q is not known; use ro, rw, z or Z", option)
+				return workload.Mount{}, fmt.Errorf("the option %q is not known; use ro, rw, z or Z", option)
 			}
 		}
 	}
 	return m, nil
 }
 
-// validMountTarget says why a path in the container cannot be mounted over, if
-// so.
-func validMountTarget(target string) error {
-	switch {
-	case !path.IsAbs(target):
-		return fmt.Errorf("the container path %q is not absolute", target)
-	case path.Clean(target) != target:
-		return fmt.Errorf("the container path %q is not in its shortest form, %s", target, path.Clean(target))
-	case target == "/":
-		return errors.New("the container's root cannot be mounted over")
-	case target == "/.thv" || strings.HasPrefix(target, "/.thv/"):
-		return errors.New("/.thv in the container is ours")
-	}
-	return nil
-}
-
 // MergeMounts puts the person's mounts over the profile's: at one container path
 // the person's counts.
-func MergeMounts(profile, own []Mount) []Mount {
+func MergeMounts(profile, own []workload.Mount) []workload.Mount {
 	merged := slices.Clone(own)
 	for _, m := range profile {
-		if !slices.ContainsFunc(own, func(o Mount) bool { return o.Container == m.Container }) {
+		if !slices.ContainsFunc(own, func(o workload.Mount) bool { return o.Container == m.Container }) {
 			merged = append(merged, m)
 		}
 	}
