@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 )
 
 // Errors that callers decide on. Implementations wrap them.
@@ -56,8 +55,6 @@ type Engine interface {
 	Start(ctx context.Context, id string) error
 	// Wait returns the exit status when the container is no longer running.
 	Wait(ctx context.Context, id string) (ExitStatus, error)
-	// Stop asks the container to end and kills it after grace.
-	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Remove deletes a container, killing it if it runs, with its anonymous
 	// volumes. Removing one that is gone is no error.
 	Remove(ctx context.Context, id string) error
@@ -90,14 +87,11 @@ const (
 // Image is what Toolhaven needs to know of a local image.
 type Image struct {
 	ID           string // sha256:...
-	Ref          string
-	RepoDigests  []string
 	OS, Arch     string
 	Entrypoint   []string
 	Cmd          []string
 	Env          []string
 	User         string
-	WorkingDir   string
 	Labels       map[string]string
 	ExposedPorts []int // TCP, ascending
 }
@@ -115,7 +109,6 @@ type Build struct {
 	Context    io.Reader // tar with a Dockerfile at its root
 	Tags       []string
 	Labels     map[string]string
-	BuildArgs  map[string]string
 	NetworkOff bool              // build steps have no network
 	Log        func(line string) // the builder's output; may be nil
 }
@@ -173,14 +166,10 @@ type ExitStatus struct {
 // Container is one that exists.
 type Container struct {
 	ID, Name  string
-	Image     string // reference as created
-	ImageID   string
 	State     string // created, running, exited, ...
 	Labels    map[string]string
-	Created   time.Time
-	Exit      ExitStatus // meaningful when exited
-	IP        string     // first address, "" when none
-	HostPorts []Port     // as published
+	IP        string // first address, "" when none
+	HostPorts []Port // as published
 }
 
 // Streams are a container's standard streams. Closing them detaches; the

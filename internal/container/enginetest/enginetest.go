@@ -73,7 +73,6 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 	t.Run("a published port is on the loopback address", s.publish)
 	t.Run("containers cannot reach each other", s.isolated)
 	t.Run("without a network there is no way out", s.noNetwork)
-	t.Run("stop asks, then kills", s.stop)
 	t.Run("removing twice is no error", s.removeTwice)
 	t.Run("what is no image is not loaded", s.loadsNothing)
 	t.Run("build", s.build)
