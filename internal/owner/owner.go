@@ -142,7 +142,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer hold.Release()
 	// In this order: a removal takes the Spec away before the note.
-	if cfg.Store.StopAsked(cfg.Name) {
+	if cfg.Store.StopNoted(cfg.Name) {
 		return nil
 	}
 	spec, err := cfg.Store.Get(cfg.Name)

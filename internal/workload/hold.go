@@ -48,7 +48,7 @@ type Ownership struct {
 	inode  os.FileInfo // of the socket
 }
 
-// ownerInfo is written by the holder of the lock beside it. It is believed only
+// ownerInfo is written by the holder of the lock beside it. It is valid only
 // while the lock is held.
 type ownerInfo struct {
 	Nonce  string `json:"nonce"`
@@ -83,7 +83,7 @@ func (o *Ownership) take(ctx context.Context) error {
 		return err
 	}
 	// A process that looks for an owner holds a shared lock for an instant, so one
-	// refusal is not the last word.
+	// refusal is not final.
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	lock := flock.New(path)

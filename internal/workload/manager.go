@@ -15,7 +15,7 @@ import (
 const (
 	// LabelWorkload holds the workload's name.
 	LabelWorkload = "dev.toolhaven.workload"
-	// LabelStore tells stores on one engine apart; see [Store.ID].
+	// LabelStore holds the [Store.ID], which distinguishes stores on one engine.
 	LabelStore = "dev.toolhaven.store"
 	// LabelGroup holds the workload's group.
 	LabelGroup = "dev.toolhaven.group"
@@ -34,8 +34,8 @@ type ManagerConfig struct {
 	Forget func(name string) error
 }
 
-// Manager carries out the commands on workloads. It remembers nothing: every
-// answer is made from locks, owners, and the engine at the time of asking.
+// Manager carries out the commands on workloads. It keeps no state: every result
+// comes from locks, owners, and the engine at the time of the call.
 type Manager struct {
 	store  *Store
 	engine func(ctx context.Context) (container.Engine, error)
@@ -62,8 +62,7 @@ type Event struct {
 	Total   int64  `json:"total,omitempty"`   // bytes; 0 when unknown
 }
 
-// NoteStage is the Stage of an Event that is no step: something to know when all
-// is over.
+// NoteStage is the Stage of an Event that is no step: a remark that stays visible.
 const NoteStage = "note"
 
 // Create stores a workload without starting it.
@@ -86,7 +85,7 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 // running, ErrStoppedEarly when a stop has come since. A start that finds another one
 // under way waits for that.
 func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if err := m.store.wantStart(name); err != nil {
+	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
 	return m.Launch(ctx, name, progress)
@@ -111,7 +110,7 @@ func (m *Manager) Launch(ctx context.Context, name string, progress func(Event))
 	return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
 }
 
-// hasSpec is an error that says what to do when a workload's Spec cannot be read.
+// hasSpec is an error with what to do when a workload's Spec cannot be read.
 func (m *Manager) hasSpec(name string, owner *Owner) error {
 	_, err := m.store.Get(name)
 	switch {
@@ -186,13 +185,13 @@ func callable(progress func(Event)) func(Event) {
 }
 
 // Restart stops a workload if it runs and starts it again. A Spec that was lost
-// from disk while the workload ran is taken back from its owner. When ctx ends
-// while it stops, it is not started again; nor when somebody else stops it.
+// from disk while the workload ran is taken back from its owner. The workload is not
+// started again when ctx ends, or another command stops it, meanwhile.
 func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := m.store.wantStart(name); err != nil {
+	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
 	if err := m.stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
@@ -225,7 +224,7 @@ func (m *Manager) exists(name string) bool {
 	return err == nil && slices.Contains(names, name)
 }
 
-// Status tells what is true of one workload now. ErrNotFound when there is none.
+// Status is what is true of one workload now. ErrNotFound when there is none.
 func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	owner, err := m.store.Owner(name)
 	if err != nil {
@@ -237,7 +236,7 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 		} else if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The owner may have ended between the two questions.
+		// The owner may have ended between the two requests.
 		if owner, err = m.store.Owner(name); err != nil {
 			return nil, err
 		}
@@ -263,14 +262,15 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	case "":
 		st.State = Stopped
 	case Running, Starting:
-		st.State, st.Reason = Failed, "its gateway ended without a word (killed, or the machine went down); start it with `thv start "+name+"`"
+		st.State, st.Reason = Failed, "its gateway exited without reporting an error (it was killed, or the machine went down); start it with `thv start "+name+"`"
 	default:
 		st.State, st.Reason = last.State, last.Reason
 	}
 	return st, nil
 }
 
-// Status is what a Spec alone says of its workload: everything but the state.
+// Status is the part of a workload's status that follows from its Spec: everything but
+// the state.
 func (s *Spec) Status() *Status {
 	return &Status{
 		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
@@ -280,7 +280,7 @@ func (s *Spec) Status() *Status {
 	}
 }
 
-// List tells what is true of every workload now, sorted by name.
+// List is the status of every workload now, sorted by name.
 func (m *Manager) List(ctx context.Context) ([]*Status, error) {
 	names, err := m.store.Names()
 	if err != nil {

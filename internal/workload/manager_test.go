@@ -267,7 +267,7 @@ func TestALostSpecHidesNobody(t *testing.T) {
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	m, s := testManager(t)
-	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended without a word"} {
+	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "exited without reporting an error"} {
 		t.Setenv("TEST_OWNER", mode)
 		_, err := run(t.Context(), m, "a")
 		if err == nil || !contains(err.Error(), want) {

@@ -102,8 +102,8 @@ func (s *Store) owned() ([]string, error) {
 }
 
 // holder is the process that holds the lock, by the kernel's list of locks; 0 when it
-// is not known. It finds an owner without a control socket, and takes longer than
-// asking the socket.
+// is not listed there. It finds an owner without a control socket, and takes longer than
+// a request to the socket.
 func (s *Store) holder(name string) int {
 	path := s.lockPath(name)
 	for _, l := range process.LocksIn(s.runDir()) {

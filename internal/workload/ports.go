@@ -16,7 +16,7 @@ const (
 
 // Port is the workload's port: derived from its name, and remembered for good,
 // so that a URL survives restart, upgrade, and rm followed by run. Two names
-// never share a port. A name that has none yet, and so no known URL, gets the next one
+// never share a port. A name that has none yet, and so no URL that a client has, gets the next one
 // that is free on the machine now. A remembered port may be taken by another program;
 // the start of the workload fails then, and its URL does not change.
 //

@@ -129,7 +129,7 @@ func TestAStopWaitsForAnOwnerThatHasOnlyJustTakenHold(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- m.Stop(t.Context(), "a", nil) }()
-	for deadline := time.Now().Add(time.Minute); !s.StopAsked("a"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !s.StopNoted("a"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the stop left no note")
 		}

@@ -18,7 +18,7 @@ import (
 // namePattern: a name is a directory, a container's name and a label.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// ValidName says what is wrong with a workload's or group's name, if anything.
+// ValidName is an error when a workload or group cannot have that name.
 func ValidName(name string) error {
 	if !namePattern.MatchString(name) || strings.Contains(name, "..") {
 		return fmt.Errorf("name %q: use 1 to 63 lower-case letters, digits, dots, dashes and underscores, beginning with a letter or digit", name)
@@ -92,8 +92,8 @@ func (s *Spec) validateRemote() error {
 	return errors.Join(errs...)
 }
 
-// ownSecrets refuses references to the secrets of other workloads: a
-// configuration that somebody sends must not lead them to a server of theirs.
+// ownSecrets refuses references to the secrets of other workloads: an imported
+// configuration must not send those to its own server.
 func (s *Spec) ownSecrets(refs map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
