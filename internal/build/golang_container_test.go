@@ -127,7 +127,7 @@ func TestWithoutGoADirectoryIsCompiledInAContainer(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotCompileInAContainerIsSaid(t *testing.T) {
+func TestACompilerErrorInAContainerIsReported(t *testing.T) {
 	wrong := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "main.go": "package main\n\nfunc main() { undefinedName() }\n"})
 	library := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n"})
 	nothing := tree(t, map[string]string{"main.go": "package main\n"})

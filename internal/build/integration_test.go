@@ -170,7 +170,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestAPackageThatDoesNotExistIsSaidInOneSentence(t *testing.T) {
+func TestAPackageThatDoesNotExistIsOneSentence(t *testing.T) {
 	b := builder(t, t.TempDir())
 	for _, arg := range []string{
 		"go://github.com/modelcontextprotocol/go-sdk/examples/server/nothing-here@v1.8.0",

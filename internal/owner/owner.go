@@ -4,8 +4,8 @@
 // running workload, started by workload.Manager or, for `run -f`, in the
 // command's own process.
 //
-// Its life is one function, [Main], read from top to bottom: own, listen, raise,
-// wait for the server's first answer, say so, watch, take down.
+// Its life is one function, [Main], read from top to bottom: own, listen, start,
+// wait for the server's first response, report it, watch, tear down.
 package owner
 
 import (
@@ -33,10 +33,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// DefaultStartTimeout is how long a server may take to its first answer.
+// DefaultStartTimeout is how long a server may take to its first response.
 const DefaultStartTimeout = 60 * time.Second
 
-// DefaultPingEvery is how often a server is asked whether it is still there.
+// DefaultPingEvery is the interval between pings of a server.
 const DefaultPingEvery = 30 * time.Second
 
 // Config is what an owner works with.
@@ -57,7 +57,7 @@ type Config struct {
 	// Build makes the image of the Spec's package and notes its name in the Spec. It is
 	// called when the engine has lost the image; nil is an error then.
 	Build func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
-	// Foreground ends the workload when its server ends, instead of raising it
+	// Foreground ends the workload when its server ends, instead of starting it
 	// again.
 	Foreground bool
 	// Log receives the gateway's log; nil is the workload's proxy log, at
@@ -68,31 +68,32 @@ type Config struct {
 
 // owner is the state of a running Main.
 type owner struct {
-	cfg  Config
-	spec *workload.Spec
-	log  *slog.Logger
-	last tail // of the server's output
-	site *site
-	hold *workload.Ownership
+	cfg      Config
+	spec     *workload.Spec
+	log      *slog.Logger
+	last     tail // of the server's output
+	instance *instance
+	hold     *workload.Ownership
 	// again: the workload ran before.
 	again bool
-	// reach is the way to an HTTP server; nil for stdio, whose end is seen at once.
+	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 
 	mu       sync.Mutex
 	state    workload.State
 	reason   string
-	server   exchange.Backend // nil until there is a way to the server
+	server   exchange.Backend // nil until there is a backend
 	exposed  string
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
 }
 
-// Main runs the workload until ctx ends or a stop is asked for. It reports
-// readiness through cfg.Notices and returns nil after a stop that was asked for,
-// which is a notice too when it was not ready yet; otherwise what went wrong, with the server's last output when that is where
-// the cause is. In either case nothing of the workload runs any more.
+// Main runs the workload until ctx ends or a stop is requested. It reports
+// readiness through cfg.Notices. It returns nil after a requested stop, which is a
+// notice too when the workload was not ready yet, and otherwise what went wrong, with
+// the server's last output when the cause is there. In either case nothing of the
+// workload runs any more.
 func Main(ctx context.Context, cfg Config) error {
 	if cfg.StartTimeout == 0 {
 		cfg.StartTimeout = DefaultStartTimeout
@@ -115,12 +116,12 @@ func Main(ctx context.Context, cfg Config) error {
 		defer file.Close()
 		cfg.Log = slog.New(slog.NewJSONHandler(file, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	}
-	tell, ready := cfg.Notices, false
+	report, ready := cfg.Notices, false
 	cfg.Notices = func(n workload.Notice) {
 		if n.Ready {
-			ready = true // told by run itself
+			ready = true
 		}
-		tell(n)
+		report(n)
 	}
 	err := run(ctx, cfg)
 	switch {
@@ -181,8 +182,8 @@ func run(ctx context.Context, cfg Config) (err error) {
 	detached := o.watchStarter(cfg.Starter, stop)
 
 	o.again = cfg.Store.Last(cfg.Name).State != ""
-	// Noted before anything runs: if we are killed, this is what remains, and
-	// it means that nobody said how it ended.
+	// Noted before anything runs: if this process is killed, the note remains, and
+	// means that the end was not reported.
 	if err := cfg.Store.SetLast(cfg.Name, workload.Running, ""); err != nil {
 		return fmt.Errorf("note that workload %q starts: %w", cfg.Name, err)
 	}
@@ -194,7 +195,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 		if err != nil {
 			state, reason = workload.Failed, err.Error()
 		}
-		// On a full disk there is nothing more to do than to say so.
+		// A full disk: the log is all that is left.
 		if noteErr := cfg.Store.SetLast(cfg.Name, state, reason); noteErr != nil {
 			o.log.Error("cannot note how the workload ended", "error", noteErr)
 		}
@@ -208,20 +209,20 @@ func run(ctx context.Context, cfg Config) (err error) {
 		return cause
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // a signal: asked for
+		return nil // a signal is a requested stop
 	}
 	return err
 }
 
-// Why a workload was told to end.
+// Why a workload ends before its server does.
 var (
 	errStopped     = errors.New("stopped")
 	errStarterGone = errors.New("interrupted while starting")
 )
 
-// watchStarter stops the workload when whoever started it goes away before it
-// was ready. The returned function tells that it is ready and waits until the
-// starter has seen that.
+// watchStarter stops the workload when the process that started it goes away before it
+// was ready. The returned function reports that it is ready and waits until the
+// starter has received that.
 func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func()) {
 	if starter == nil {
 		return func() { o.cfg.Notices(workload.Notice{Ready: true}) }
@@ -229,8 +230,8 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		word, _ := io.ReadAll(io.LimitReader(starter, 64))
-		if string(word) != workload.Detach {
+		text, _ := io.ReadAll(io.LimitReader(starter, 64))
+		if string(text) != workload.Detach {
 			stop(errStarterGone)
 		}
 	}()
@@ -240,7 +241,7 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 	}
 }
 
-// serve listens, raises the server and keeps it until ctx ends.
+// serve listens, starts the server and keeps it until ctx ends.
 func (o *owner) serve(ctx context.Context, ready func()) error {
 	listener, err := o.listen(ctx)
 	if err != nil {
@@ -257,7 +258,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	defer o.raze()
+	defer o.tearDown()
 	cfg, err := o.gatewayConfig(backend)
 	if err != nil {
 		return err
@@ -285,7 +286,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return o.explain(err)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // it answered just when it was told to stop
+		return err // it responded just when a stop came
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -295,7 +296,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	watching := make(chan struct{})
 	var ended error
 	go func() { ended = watch.keep(watchCtx); close(watching) }()
-	// The watch ends first: it must raise nothing while the rest is taken down.
+	// The watch ends first: it must start nothing while the rest is taken down.
 	defer func() { endWatch(); <-watching }()
 	select {
 	case <-watching:
@@ -310,9 +311,9 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 // explain adds the server's last output to an error of starting it. All of that
 // output has come in only when the container is gone.
 func (o *owner) explain(err error) error {
-	o.raze()
-	if words := o.last.lines(15); words != "" {
-		return fmt.Errorf("%w; its last output:%s", err, words)
+	o.tearDown()
+	if output := o.last.lines(15); output != "" {
+		return fmt.Errorf("%w; its last output:%s", err, output)
 	}
 	return err
 }
@@ -386,7 +387,7 @@ func (o *owner) set(state workload.State, reason string) {
 	}
 }
 
-// status is what the control socket answers.
+// status is the response of the control socket.
 func (o *owner) status() *workload.Status {
 	st := o.spec.Status()
 	st.Created = o.cfg.Store.Created(o.spec.Name)
@@ -405,7 +406,7 @@ func (o *owner) status() *workload.Status {
 }
 
 // Detached runs Main for a process started by workload.Manager: notices go to
-// stdout as lines of JSON, stdin tells whether the starter is still there.
+// stdout as lines of JSON, and the end of stdin means that the starter has gone.
 func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File) error {
 	var mu sync.Mutex
 	enc := json.NewEncoder(stdout)
@@ -421,7 +422,7 @@ func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File)
 			// Starting took memory that serving does not need.
 			debug.FreeOSMemory()
 		}
-		_ = enc.Encode(n) // the starter may be gone; stdin tells
+		_ = enc.Encode(n) // fails when the starter is gone, which stdin shows
 		if n.Ready || n.Failed != "" || n.Stopped || n.Taken {
 			open = false
 			stdout.Close()

@@ -323,7 +323,7 @@ func TestTwoOwnersNeverHoldOneWorkload(t *testing.T) {
 	}
 }
 
-func TestTheTailKeepsTheLastWordsAndNoControlCharacters(t *testing.T) {
+func TestTheTailKeepsTheLastLinesWithoutControlCharacters(t *testing.T) {
 	var w tail
 	for i := range 1000 {
 		fmt.Fprintf(&w, "line %d \x1b[31mred\x1b]0;t\x07\x1b[\x01\n", i)

@@ -234,7 +234,7 @@ func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.recover(ctx) }()
 	waitFor(t, "tried twice", func() bool {
-		say(o.reach.answered)
+		notify(o.reach.answered)
 		return b.opens.Load() >= 2
 	})
 	if took := time.Since(began); took < lookGap {
@@ -270,7 +270,7 @@ func TestTheWatchsOwnAttemptIsNoCallThatReachesTheServer(t *testing.T) {
 	w := newWatch(o, b)
 	w.minWait, w.maxWait = time.Hour, time.Hour
 	w.mark(true)
-	say(o.reach.answered) // the first attempt comes of a call
+	notify(o.reach.answered) // the first attempt comes of a call
 	ctx, cancel := context.WithTimeout(t.Context(), 5*lookGap/2)
 	defer cancel()
 	w.recover(ctx)
@@ -357,12 +357,12 @@ type deadProcess struct{ guest.Process }
 
 func (deadProcess) Wait() error { return errors.New("exit status 3") }
 
-func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
+func TestAServerThatEndedIsNotReportedAsSilent(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)
 	silent := errors.New("the server does not answer: connection refused")
-	s := &site{http: deadProcess{}, line: line(t)}
-	w := newWatch(&owner{site: s}, nil)
+	s := &instance{http: deadProcess{}, line: line(t)}
+	w := newWatch(&owner{instance: s}, nil)
 	if got, want := w.verdict(t.Context(), ended, silent), "the server ended: exit status 3"; got != want {
 		t.Errorf("of one that ended: %q, want %q", got, want)
 	}
@@ -376,10 +376,10 @@ func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
 
 func TestAServerThatEndedInALivingContainerIsNotAlive(t *testing.T) {
 	l := line(t)
-	s := &site{line: l, http: deadProcess{}, gone: endOf(l, deadProcess{})}
+	s := &instance{line: l, http: deadProcess{}, gone: endOf(l, deadProcess{})}
 	<-s.ended()
 	if s.alive() {
-		t.Error("it is said to be alive, so nothing raises it again")
+		t.Error("alive reports true, so nothing starts it again")
 	}
 }
 

@@ -55,8 +55,8 @@ func because(message string) string {
 // runnable are the registry types that have a way to run here.
 var runnable = [...]string{"npm", "pypi", "oci", "go"}
 
-// choosePackage is the first package that can be run, and that speaks the
-// transport if one is asked for. None that speaks it: the first all the same,
+// choosePackage is the first package that can be run, and that has the transport if
+// one is requested. If none has it, it is the first all the same,
 // since the server may learn it by an argument.
 func choosePackage(packages []registry.Package, transport workload.Transport) *registry.Package {
 	var first *registry.Package

@@ -84,7 +84,7 @@ func join(name, value string) []string {
 	return []string{name, value}
 }
 
-// wantsValue tells a named argument that takes a value from a bare flag.
+// wantsValue distinguishes a named argument that takes a value from a bare flag.
 func wantsValue(a registry.Argument) bool {
 	return a.ValueHint != "" || a.Placeholder != "" || a.Format != "" || len(a.Choices) > 0
 }

@@ -84,7 +84,7 @@ func TestArgumentsOfAPackage(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatOnlyThePersonKnowsAreAskedFor(t *testing.T) {
+func TestArgumentsThatAreMissingArePrompted(t *testing.T) {
 	members := `"packages": [{"registryType": "npm", "identifier": "b", ` + stdio + `, "packageArguments": [
 		{"type": "positional", "value": "serve"}, {"type": "named", "name": "--key", "isRequired": true, "valueHint": "key"},
 		{"type": "named", "name": "--url", "value": "https://{host}/x", "variables": {"host": {"isRequired": true}}}, {"type": "positional", "valueHint": "dir", "isRequired": true}]}]`

@@ -234,7 +234,7 @@ func waitState(t *testing.T, m *Manager, name string, want State) {
 	}
 }
 
-func TestALostSpecHidesNobody(t *testing.T) {
+func TestALostSpecHidesNoWorkload(t *testing.T) {
 	for name, lose := range map[string]func(s *Store) error{
 		"the Spec":      func(s *Store) error { return os.Remove(s.specPath("a")) },
 		"the directory": func(s *Store) error { return os.RemoveAll(s.Dir("a")) },
@@ -279,7 +279,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAStartThatWasStoppedSaysSo(t *testing.T) {
+func TestAStartThatWasStopped(t *testing.T) {
 	m, s := testManager(t)
 	t.Setenv("TEST_OWNER", "stopped")
 	if err := s.Create(remoteSpec("a")); err != nil {
@@ -291,7 +291,7 @@ func TestAStartThatWasStoppedSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedStartTellsTheOwner(t *testing.T) {
+func TestAnInterruptedStartEndsTheOwner(t *testing.T) {
 	m, s := testManager(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	t.Setenv("TEST_OWNER", "slow")

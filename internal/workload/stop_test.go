@@ -74,7 +74,7 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatDoesNotEndIsKilledAndThePersonIsTold(t *testing.T) {
+func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	m, s, _, _ := lingering(t)
 	m.pace.stop = 50 * time.Millisecond
 	m.pace.quiet = time.Hour

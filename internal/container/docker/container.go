@@ -86,9 +86,9 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.wrap(e.removeNetwork(ctx, own), "remove network %q of container %s", own, short(id))
 }
 
-// remove asks the engine to delete a container. Podman refuses ("container state
+// remove deletes a container. Podman refuses ("container state
 // improper") when it ends between Podman's look at it and its signal to it, and is
-// asked again then.
+// called again then.
 func (e *Engine) remove(ctx context.Context, id string) error {
 	for attempt := 1; ; attempt++ {
 		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -103,7 +103,7 @@ func (e *Engine) remove(ctx context.Context, id string) error {
 	}
 }
 
-// gone waits until a container that somebody else is removing is gone.
+// gone waits until a container that another client is removing is gone.
 func (e *Engine) gone(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, removalWait)
 	defer cancel()

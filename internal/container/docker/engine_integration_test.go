@@ -118,7 +118,7 @@ func TestProcessesThatRaceMakeOneNetwork(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhoAnswers(t *testing.T) {
+func TestProbeNamesTheEngine(t *testing.T) {
 	for _, a := range Probe(t.Context(), os.Getenv) {
 		if a.Err == nil && a.Info.Version != "" && a.Info.Socket == a.Address {
 			return

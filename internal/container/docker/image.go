@@ -77,7 +77,7 @@ func progressOf(m jsonstream.Message) container.Progress {
 	return p
 }
 
-// pullError tells a missing image from a registry that refuses; engines report
+// pullError distinguishes a missing image from a registry that refuses; engines report
 // much of both as plain text.
 func (e *Engine) pullError(err error, ref string, login login) error {
 	text := strings.ToLower(err.Error())

@@ -21,9 +21,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// site is the container a workload's server lives in. At most one container
-// exists at any time; when it goes away, raise makes another.
-type site struct {
+// instance is the container that a workload's server runs in. At most one container
+// exists at any time; when it goes away, start makes another.
+type instance struct {
 	spec    *workload.Spec
 	store   *workload.Store
 	held    func() bool // whether the workload is still this process's
@@ -34,7 +34,7 @@ type site struct {
 	log     *slog.Logger
 	build   func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
 	// ref is the image's reference, the Spec's unless it was built again. Only the
-	// watch, which raises containers one after another, uses it.
+	// watch, which starts containers one after another, uses it.
 	ref string
 
 	mu   sync.Mutex
@@ -45,17 +45,17 @@ type site struct {
 	http guest.Process
 	// gone is what ended returns while there is a container.
 	gone <-chan struct{}
-	// heard is closed when all standard error of the container has been logged.
-	heard chan struct{}
+	// logged is closed when all standard error of the container has been logged.
+	logged chan struct{}
 }
 
 // errNoContainer: the container is being made again.
 var errNoContainer = errors.New("the server's container is not running; it is being restarted")
 
-// raise makes the container, starts our guest in it and connects to it; for
+// start makes the container, starts our guest in it and connects to it; for
 // HTTP transports it starts the server too. The caller holds the workload, so
 // whatever container carries its labels is a leftover and is removed first.
-func (s *site) raise(ctx context.Context) (err error) {
+func (s *instance) start(ctx context.Context) (err error) {
 	image, err := s.image(ctx)
 	if err != nil {
 		return err
@@ -106,10 +106,10 @@ func (s *site) raise(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	heard := make(chan struct{})
+	logged := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(s.stderr, streams.Stderr) // ends with the container
-		close(heard)
+		close(logged)
 	}()
 	if err := s.engine.Start(ctx, id); err != nil {
 		_ = streams.Close()
@@ -130,15 +130,15 @@ func (s *site) raise(ctx context.Context) (err error) {
 		go func() { _, _ = io.Copy(s.stderr, server.Stdout()) }()
 	}
 	s.mu.Lock()
-	s.line, s.id, s.argv, s.http, s.gone, s.heard = line, id, argv, server, endOf(line, server), heard
+	s.line, s.id, s.argv, s.http, s.gone, s.logged = line, id, argv, server, endOf(line, server), logged
 	s.mu.Unlock()
 	return nil
 }
 
 // removeLeftovers removes containers of an earlier life. One that has ended and
 // that the engine cannot remove (it may hold on to its files for a while after a
-// restart) is in nobody's way: the next one has a name of its own.
-func (s *site) removeLeftovers(ctx context.Context) error {
+// restart) is no obstacle: the next one has a name of its own.
+func (s *instance) removeLeftovers(ctx context.Context) error {
 	removeErr := workload.RemoveContainers(ctx, s.engine, s.store, s.spec.Name)
 	if removeErr == nil {
 		return nil
@@ -157,7 +157,7 @@ func (s *site) removeLeftovers(ctx context.Context) error {
 }
 
 // image finds the image. One that the engine has lost is built again, or pulled.
-func (s *site) image(ctx context.Context) (container.Image, error) {
+func (s *instance) image(ctx context.Context) (container.Image, error) {
 	image, err := s.engine.Image(ctx, s.ref)
 	if !errors.Is(err, container.ErrNotFound) {
 		return image, err
@@ -175,7 +175,7 @@ func (s *site) image(ctx context.Context) (container.Image, error) {
 
 // rebuild makes the image of a package again. It may get another name, if what it is
 // made from has changed, and the stored Spec follows.
-func (s *site) rebuild(ctx context.Context) error {
+func (s *instance) rebuild(ctx context.Context) error {
 	spec, pkg := *s.spec, *s.spec.Package
 	spec.Package = &pkg
 	if s.build == nil {
@@ -192,7 +192,7 @@ func (s *site) rebuild(ctx context.Context) error {
 	return nil
 }
 
-func (s *site) pull(ctx context.Context) error {
+func (s *instance) pull(ctx context.Context) error {
 	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.ref})
 	return s.engine.Pull(ctx, s.ref, func(p container.Progress) {
 		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
@@ -200,7 +200,7 @@ func (s *site) pull(ctx context.Context) error {
 }
 
 // config is the container's configuration and the server's command line.
-func (s *site) config(image container.Image) (container.Config, []string, error) {
+func (s *instance) config(image container.Image) (container.Config, []string, error) {
 	var none container.Config
 	command := image.Cmd
 	if len(s.spec.Args) > 0 || len(image.Entrypoint) == 0 && len(image.Cmd) == 0 {
@@ -244,9 +244,9 @@ func (s *site) config(image container.Image) (container.Config, []string, error)
 	return cfg, argv, nil
 }
 
-// env is the server's environment beside the image's own. The well-known
+// env is the server's environment beside the image's own. The usual
 // variables of HTTP servers are set first, so that a person can override them.
-func (s *site) env() ([]string, error) {
+func (s *instance) env() ([]string, error) {
 	vars := map[string]string{"MCP_TRANSPORT": string(s.spec.Transport)}
 	if s.spec.Transport != workload.Stdio {
 		port := strconv.Itoa(s.spec.TargetPort)
@@ -269,7 +269,7 @@ func (s *site) env() ([]string, error) {
 }
 
 // current is the line into the container, if there is one that is alive.
-func (s *site) current() (*guest.Line, []string, error) {
+func (s *instance) current() (*guest.Line, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.line == nil {
@@ -284,7 +284,7 @@ func (s *site) current() (*guest.Line, []string, error) {
 }
 
 // spawn starts one more server process, for a stdio backend.
-func (s *site) spawn(ctx context.Context) (guest.Process, error) {
+func (s *instance) spawn(ctx context.Context) (guest.Process, error) {
 	line, argv, err := s.current()
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (s *site) spawn(ctx context.Context) (guest.Process, error) {
 }
 
 // dial reaches the server's port inside the container, for an HTTP backend.
-func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (s *instance) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	line, _, err := s.current()
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (s *site) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // ended is closed when the container, or its one HTTP server, has ended.
-func (s *site) ended() <-chan struct{} {
+func (s *instance) ended() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.line == nil {
@@ -326,8 +326,8 @@ func endOf(line *guest.Line, server guest.Process) <-chan struct{} {
 	return done
 }
 
-// why says how the container or its server ended, for a person.
-func (s *site) why(ctx context.Context) string {
+// why describes how the container or its server ended, for a person.
+func (s *instance) why(ctx context.Context) string {
 	s.mu.Lock()
 	id, server, line := s.id, s.http, s.line
 	s.mu.Unlock()
@@ -352,31 +352,30 @@ func (s *site) why(ctx context.Context) string {
 	return "the container engine no longer answers"
 }
 
-// raze ends the server and removes the container.
-func (s *site) raze(ctx context.Context) error {
+// tearDown ends the server and removes the container.
+func (s *instance) tearDown(ctx context.Context) error {
 	s.mu.Lock()
-	line, id, heard := s.line, s.id, s.heard
+	line, id, logged := s.line, s.id, s.logged
 	s.line, s.http, s.id = nil, nil, ""
 	s.mu.Unlock()
 	if line == nil {
 		return nil
 	}
-	_ = line.HangUp() // the guest ends the server as MCP asks, and then itself
+	_ = line.HangUp() // the guest ends the server as MCP requires, and then itself
 	defer line.Close()
 	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	_, _ = s.engine.Wait(wait, id) // Remove kills what is left
 	err := s.engine.Remove(ctx, id)
 	select {
-	case <-heard:
+	case <-logged:
 	case <-wait.Done():
 	}
 	return err
 }
 
-// alive tells whether the container, and its one HTTP server if it has one, is
-// there.
-func (s *site) alive() bool {
+// alive reports whether the container runs, and its one HTTP server if it has one.
+func (s *instance) alive() bool {
 	if _, _, err := s.current(); err != nil {
 		return false
 	}

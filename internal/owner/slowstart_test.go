@@ -9,7 +9,7 @@ import (
 )
 
 // Each row is what listens at a second of the start, and what may be said then.
-func TestWhatIsKnownOfAServerThatHasNotAnsweredIsSaidEarly(t *testing.T) {
+func TestASlowStartIsReportedEarly(t *testing.T) {
 	type row struct {
 		second int
 		ports  []int
@@ -53,7 +53,7 @@ func TestWhatIsKnownOfAServerThatHasNotAnsweredIsSaidEarly(t *testing.T) {
 			{59, []int{3001}, "no answer on the server's standard output yet; it listens on port 3001 (if it serves HTTP there: --transport streamable-http --target-port 3001)", ""},
 		}},
 	} {
-		p := &patience{transport: c.transport, target: 8080, whole: time.Minute}
+		p := &slowStart{transport: c.transport, target: 8080, whole: time.Minute}
 		start := time.Now()
 		for _, r := range c.rows {
 			known, gone := p.look(start.Add(time.Duration(r.second)*time.Second), r.ports)

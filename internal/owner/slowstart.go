@@ -10,15 +10,14 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// patience is with a server that has not answered yet. It tells what is known before
-// all of the time is over, and gives up on a server that listens somewhere else. One
-// that listens nowhere may be slow: npx and uvx servers can take most of a minute.
+// slowStart observes a server that has not responded yet. It reports what is known
+// before StartTimeout is over, and gives up on a server that listens on another port. A
+// server that listens nowhere may be slow: npx and uvx servers can take most of a minute.
 //
-// Each of its times is a share of what a start may take, so that who waits longer
-// for a slow server waits longer here too. Of 60 s: it looks every second, says what
-// it sees from 5 s on, and gives up when something has listened on one other port,
-// and nothing where it should, for 15 s.
-type patience struct {
+// Its times are shares of StartTimeout. Of 60 s: it looks every second, reports from 5 s
+// on, and gives up when something has listened on one other port, and nothing on the
+// right one, for 15 s.
+type slowStart struct {
 	transport workload.Transport
 	target    int // the port of a server over HTTP
 	whole     time.Duration
@@ -28,9 +27,9 @@ type patience struct {
 	since time.Time
 }
 
-// look is what may be said at a time when something listens on these ports, "" when it
-// is too early; gone is why there is no more to wait for.
-func (p *patience) look(now time.Time, ports []int) (known string, gone error) {
+// look returns what to report when something listens on these ports, "" when it is too
+// early; gone is why waiting on is pointless.
+func (p *slowStart) look(now time.Time, ports []int) (known string, gone error) {
 	if p.began.IsZero() {
 		p.began = now
 	}
@@ -58,21 +57,21 @@ func (p *patience) look(now time.Time, ports []int) (known string, gone error) {
 	return fmt.Sprintf("nothing listens on port %d yet%s", p.target, guest.Elsewhere(ports)), nil
 }
 
-// waitWith has patience with the server until ctx ends, which it does itself, by
-// giveUp, when there is no more to wait for.
-func (o *owner) waitWith(ctx context.Context, giveUp context.CancelCauseFunc) {
-	p := &patience{transport: o.spec.Transport, target: o.spec.TargetPort, whole: o.cfg.StartTimeout}
+// reportSlowStart reports on a server that has not responded yet until ctx ends, and
+// calls giveUp when waiting on is pointless.
+func (o *owner) reportSlowStart(ctx context.Context, giveUp context.CancelCauseFunc) {
+	p := &slowStart{transport: o.spec.Transport, target: o.spec.TargetPort, whole: o.cfg.StartTimeout}
 	tick := time.NewTicker(max(o.cfg.StartTimeout/60, time.Millisecond))
 	defer tick.Stop()
-	for said := ""; ; {
-		known, gone := p.look(time.Now(), o.site.ports(ctx))
+	for reported := ""; ; {
+		known, gone := p.look(time.Now(), o.instance.ports(ctx))
 		if gone != nil {
 			giveUp(gone)
 			return
 		}
-		if known != said && ctx.Err() == nil {
+		if known != reported && ctx.Err() == nil {
 			o.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: "server", Message: known}})
-			said = known
+			reported = known
 		}
 		select {
 		case <-ctx.Done():
@@ -83,15 +82,15 @@ func (o *owner) waitWith(ctx context.Context, giveUp context.CancelCauseFunc) {
 }
 
 // ports are those that something listens on in the container. On the host's network
-// there is no telling whose they are.
-func (s *site) ports(ctx context.Context) []int {
+// they cannot be attributed.
+func (s *instance) ports(ctx context.Context) []int {
 	line, _, err := s.current()
 	if err != nil || s.spec.NetworkName() == "host" {
 		return nil
 	}
 	ports, err := line.Ports(ctx)
 	if err != nil {
-		return nil // who waits finds out by itself that the container has ended
+		return nil // the caller sees that the container has ended
 	}
 	return ports
 }
