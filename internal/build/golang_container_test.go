@@ -67,12 +67,12 @@ func TestWithoutGoAPackageIsCompiledInAContainer(t *testing.T) {
 	if host := mustBuild(t, builder(t, t.TempDir()), ref(t, everything)); host.Image != first.Image || host.Built {
 		t.Errorf("the host's Go makes %+v, a container %+v", host, first)
 	}
-	// The second time asks nobody.
+	// The second time needs no proxy.
 	offline(t)
 	if again := mustBuild(t, withoutGo(t, state), r); again.Built || again.Image != first.Image {
 		t.Errorf("the second build: %+v", again)
 	}
-	// And GOPROXY=off is honoured where somebody would have to be asked.
+	// And GOPROXY=off is honoured where a proxy would be needed.
 	_, err = withoutGo(t, t.TempDir()).Build(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "GOPROXY=off") {
 		t.Errorf("with GOPROXY=off: %v", err)

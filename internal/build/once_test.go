@@ -10,7 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// slowEngine builds when it is told to, and may be asked by several at once.
+// slowEngine builds when it is released, and may be called concurrently.
 type slowEngine struct {
 	mu sync.Mutex
 	fakeEngine

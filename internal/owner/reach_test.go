@@ -24,7 +24,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// mortalServer is an MCP server whose port nobody listens on while it is dead.
+// mortalServer is an MCP server whose port is closed while it is dead.
 type mortalServer struct {
 	t     *testing.T
 	addr  string
@@ -74,7 +74,7 @@ func (m *mortalServer) live() {
 
 func (m *mortalServer) die() { m.alive.Close() }
 
-// seldom has the watch ask the server so rarely that only calls can tell it anything.
+// seldom has the watch ping the server so rarely that only calls can notify it.
 func seldom(c *Config, _ *workload.Spec) { c.PingEvery = time.Hour }
 
 // ofBothEras runs a test against a server of each era.
@@ -335,7 +335,7 @@ func TestABackendThatClosesLeavesNoIdleConnection(t *testing.T) {
 	waitFor(t, "closed", ended.Load)
 }
 
-// endingConn tells when it is closed.
+// endingConn reports when it is closed.
 type endingConn struct {
 	net.Conn
 	ended *atomic.Bool
@@ -383,7 +383,7 @@ func TestAServerThatEndedInALivingContainerIsNotAlive(t *testing.T) {
 	}
 }
 
-// line is a line to a guest that says nothing.
+// line is a line to a guest that is silent.
 func line(t *testing.T) *guest.Line {
 	t.Helper()
 	in, stdin := io.Pipe()

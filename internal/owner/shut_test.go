@@ -48,7 +48,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 	}
 }
 
-// inspected is an engine that knows one thing of a container: its address.
+// inspected is an engine that reports one property of a container: its address.
 type inspected struct {
 	container.Engine
 	ip  string
@@ -59,7 +59,7 @@ func (e inspected) Inspect(context.Context, string) (container.Container, error)
 	return container.Container{IP: e.ip}, e.err
 }
 
-// Where the network could not be shut, that is found out and told.
+// Where the network could not be shut, that is detected and reported.
 func TestAServerThatIsReachedPastTheGatewayIsFound(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

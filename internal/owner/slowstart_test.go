@@ -8,7 +8,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// Each row is what listens at a second of the start, and what may be said then.
+// Each row is what listens at a second of the start, and what is reported then.
 func TestASlowStartIsReportedEarly(t *testing.T) {
 	type row struct {
 		second int

@@ -12,7 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// A server at a URL is replaced by one of another name and era: status tells.
+// A server at a URL is replaced by one of another name and era: status shows it.
 func TestStatusShowsTheProtocolVersionsOfTheServer(t *testing.T) {
 	at := func(name string, stateless bool) http.Handler {
 		server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// described is an engine that says what it is.
+// described is an engine with this description.
 type described struct {
 	container.Engine
 	rootless bool
@@ -34,7 +34,7 @@ func TestAServerThatIsGivenAFolderIsItsOwner(t *testing.T) {
 		t.Skip("engines are elsewhere in a machine of their own")
 	}
 	dir, me := t.TempDir(), fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
-	if os.Getuid() == 0 { // root gives anybody's
+	if os.Getuid() == 0 { // root gives any user's
 		if me = "1234:5678"; os.Chown(dir, 1234, 5678) != nil {
 			t.Skip("this root may not give files away")
 		}

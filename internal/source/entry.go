@@ -95,7 +95,7 @@ func cannotRun(e *registry.Entry) error {
 		}
 	}
 	if len(types) == 0 {
-		return errors.New("the entry says neither how to run it nor where it runs")
+		return errors.New("the entry has neither a package to run nor a remote URL")
 	}
 	return fmt.Errorf("it comes as %s only, which thv cannot run; it runs npm, pypi, oci (container image) and Go packages, and remote servers", strings.Join(types, " and "))
 }

@@ -33,7 +33,7 @@ func (r *Resolution) useArguments(req Request, p *registry.Package) error {
 }
 
 // argument is what an argument comes to on the command line. What only the
-// person can say is in missing, for people to read.
+// person can supply is in missing, as text for people.
 func argument(a registry.Argument) (args, missing []string) {
 	value, open := expand(a.Value, declared(a.Variables))
 	if value == "" {

@@ -126,12 +126,12 @@ func (r *Resolution) useTransport(req Request, p *registry.Package) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return fmt.Errorf("the server is said to listen at %.200q, which is not an http URL", text)
+		return fmt.Errorf("by its entry the server listens at %.200q, which is not an http URL", text)
 	}
 	s.TargetPort = 80
 	if u.Port() != "" {
 		if s.TargetPort, err = strconv.Atoi(u.Port()); err != nil || s.TargetPort < 1 || s.TargetPort > 65535 {
-			return fmt.Errorf("the server is said to listen at %.200q, which has no port", text)
+			return fmt.Errorf("by its entry the server listens at %.200q, which has no port", text)
 		}
 	}
 	if s.Transport == declared && u.Path != "/" {

@@ -117,8 +117,8 @@ func TestAHoldThatAnotherProcessHasTakenIsLost(t *testing.T) {
 	}
 }
 
-// A gateway that is stopped by a signal cannot restore its files. Only the kernel knows
-// its lock then.
+// A gateway that is stopped by a signal cannot restore its files. Only the kernel's
+// records show its lock then.
 func TestAFrozenOwnerWithoutStateIsFoundAndEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system does not list the locks of other processes")

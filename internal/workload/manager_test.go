@@ -24,7 +24,7 @@ func contains(s, part string) bool { return strings.Contains(s, part) }
 
 // The test program run as `PROGRAM owner NAME` is an owner without a gateway:
 // it holds the lock, listens on the port and answers on the control socket.
-// What is tested here is who owns what, and what a Manager makes of it.
+// The tests here are about ownership, and what a Manager makes of it.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "owner" {
 		os.Exit(testOwner(os.Args[2]))

@@ -91,7 +91,7 @@ func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	}
 }
 
-// The engine here says whether it was asked in a context that lives.
+// The engine here reports whether it was called with a context that lives.
 func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
 	m, s := testManager(t)
 	spec := remoteSpec("a")

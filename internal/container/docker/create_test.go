@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// asked is what of a request to create a container matters.
+// asked is the part of a request to create a container that matters.
 type asked struct {
 	OpenStdin, StdinOnce, Tty bool
 	User                      string
