@@ -24,9 +24,7 @@ func LocksIn(dir string) []Lock {
 		if err != nil {
 			continue
 		}
-		for _, l := range locks(pid, func(path string) bool { return filepath.Dir(path) == dir }) {
-			found = append(found, l)
-		}
+		found = append(found, locks(pid, func(path string) bool { return filepath.Dir(path) == dir })...)
 	}
 	return found
 }

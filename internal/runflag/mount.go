@@ -3,6 +3,7 @@ package runflag
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,7 +23,14 @@ func ParseMount(value, cwd string) (workload.Mount, error) {
 	if err != nil {
 		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
-	if _, err := os.Stat(m.Host); err != nil {
+	_, err = os.Stat(m.Host)
+	if errors.Is(err, fs.ErrNotExist) {
+		if name, _, _ := strings.Cut(value, ":"); !strings.ContainsAny(name, `/\.`) {
+			return workload.Mount{}, fmt.Errorf("-v %s: there is no folder %s here, and named volumes are not supported; make the folder, or give the path of another", value, name)
+		}
+		return workload.Mount{}, fmt.Errorf("-v %s: %w; make it, or give another path", value, err)
+	}
+	if err != nil {
 		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
 	return m, nil

@@ -11,6 +11,12 @@ import (
 // ParsePort reads a value of -p: hostPort:containerPort, or containerPort alone
 // for any free port of the host. Ports are published on the loopback address.
 func ParsePort(value string) (workload.Port, error) {
+	switch _, protocol, given := strings.Cut(value, "/"); {
+	case given:
+		return workload.Port{}, fmt.Errorf("-p %s: only TCP ports can be published; write hostPort:containerPort without /%s", value, protocol)
+	case strings.Count(value, ":") > 1:
+		return workload.Port{}, fmt.Errorf("-p %s: ports are published on the loopback address, and no other can be chosen; write hostPort:containerPort", value)
+	}
 	host, inside, both := strings.Cut(value, ":")
 	if !both {
 		host, inside = "0", value

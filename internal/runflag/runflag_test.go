@@ -242,3 +242,24 @@ func FuzzParseMount(f *testing.F) {
 		}
 	})
 }
+
+func TestAFaultHasOneHint(t *testing.T) {
+	for _, c := range []struct{ flag, value, hint string }{
+		{"v", "data:/data", "named volumes are not supported"},
+		{"v", "./no-such:/data", "no such file or directory; make it"},
+		{"v", "/no/such:/data", "/no/such: no such file or directory; make it"},
+		{"p", "127.0.0.1:80:8080", "published on the loopback address"},
+		{"p", "53:53/udp", "only TCP ports"},
+		{"p", "80:web", `"web" is not a port`},
+	} {
+		var err error
+		if c.flag == "v" {
+			_, err = ParseMount(c.value, t.TempDir())
+		} else {
+			_, err = ParsePort(c.value)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.hint) || !strings.HasPrefix(err.Error(), "-"+c.flag+" "+c.value) || strings.Count(err.Error(), ";") > 1 {
+			t.Errorf("-%s %s: %v", c.flag, c.value, err)
+		}
+	}
+}
