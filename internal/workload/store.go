@@ -76,7 +76,9 @@ func (s *Store) Create(spec *Spec) error {
 	}
 	defer os.Remove(draft)
 	if _, err := os.Stat(s.specPath(spec.Name)); errors.Is(err, fs.ErrNotExist) {
-		os.Remove(s.stopPath(spec.Name)) // left by an earlier workload of that name
+		// Left by an earlier workload of that name.
+		os.Remove(s.stopPath(spec.Name))
+		os.Remove(s.lastPath(spec.Name))
 	}
 	err = os.Link(draft, s.specPath(spec.Name))
 	if errors.Is(err, fs.ErrExist) {

@@ -69,8 +69,14 @@ func TestADirectoryLeftByACrashIsTakenOver(t *testing.T) {
 	if err := os.MkdirAll(s.Dir("a"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.SetLast("a", Running, ""); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Create(remoteSpec("a")); err != nil {
 		t.Fatal(err)
+	}
+	if last := s.Last("a"); last.State != "" {
+		t.Errorf("a new workload has run before: %+v", last)
 	}
 }
 
