@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -362,4 +364,29 @@ func fileSize(t *testing.T, path string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// An owner whose lock another process has taken ends, and serves nothing any more.
+func TestAnOwnerThatLostItsWorkloadEnds(t *testing.T) {
+	r := start(t, newRemoteServer(t).URL, nil)
+	r.waitReady(t)
+	before := r.store.Last("r")
+	lock := filepath.Join(filepath.Dir(filepath.Dir(r.store.Dir("r"))), "run", "r.lock")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	other := flock.New(lock)
+	if ok, err := other.TryLock(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	defer other.Unlock()
+	if err := r.end(t); !errors.Is(err, workload.ErrLost) {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.spec.Proxy.Port)); err == nil {
+		t.Error("the port is still served")
+	}
+	if last := r.store.Last("r"); last != before {
+		t.Errorf("it wrote %+v over the note of the other owner", last)
+	}
 }
