@@ -7,10 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-func newConfig(app *App) *cobra.Command {
+func newConfig(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show and change the tool's own configuration",
@@ -31,7 +33,7 @@ func newConfig(app *App) *cobra.Command {
 				return err
 			}
 		}
-		return asUsage(settings.Change(dirs, key, value))
+		return base.AsUsage(settings.Change(dirs, key, value))
 	}
 	list := &cobra.Command{
 		Use: "list", Short: "Show every setting", Args: cobra.NoArgs, Example: "  thv config list",
@@ -47,12 +49,12 @@ func newConfig(app *App) *cobra.Command {
 				rows = append(rows, []string{k.Name, k.Value(cfg), k.Meaning})
 			}
 			if app.JSON {
-				return writeJSON(app.Out, shown)
+				return render.JSON(app.Out, shown)
 			}
-			return table(app.Out, []string{"SETTING", "VALUE", "MEANING"}, rows, nil)
+			return render.Table(app.Out, []string{"SETTING", "VALUE", "MEANING"}, rows, nil)
 		},
 	}
-	outputFlag(list, app)
+	base.OutputFlag(list, app)
 	get := &cobra.Command{
 		Use: "get SETTING", Short: "Show one setting", Args: cobra.ExactArgs(1), Example: "  thv config get registry",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -67,22 +69,22 @@ func newConfig(app *App) *cobra.Command {
 					continue
 				}
 				if app.JSON {
-					return writeJSON(app.Out, k.Value(cfg))
+					return render.JSON(app.Out, k.Value(cfg))
 				}
 				fmt.Fprintln(app.Out, k.Value(cfg))
 				return nil
 			}
-			return usage("there is no setting %q%s; see `thv config list`", args[0], didYouMean(args[0], names, ""))
+			return base.Usage("there is no setting %q%s; see `thv config list`", args[0], base.DidYouMean(args[0], names, ""))
 		},
 	}
-	outputFlag(get, app)
+	base.OutputFlag(get, app)
 	cmd.AddCommand(list,
 		get,
 		&cobra.Command{
 			Use: "set SETTING VALUE", Short: "Change one setting", Args: cobra.ExactArgs(2), Example: "  thv config set caCert /etc/ssl/company.pem",
 			RunE: func(_ *cobra.Command, args []string) error {
 				if args[1] == "" {
-					return usage("the value is empty; `thv config unset %s` removes it", args[0])
+					return base.Usage("the value is empty; `thv config unset %s` removes it", args[0])
 				}
 				return change(args[0], args[1])
 			},

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/container/docker"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
@@ -27,7 +29,7 @@ type check struct {
 	Tried []string `json:"tried,omitempty"`
 }
 
-func newDoctor(app *App) *cobra.Command {
+func newDoctor(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at everything thv needs, and say what is missing",
@@ -40,7 +42,7 @@ what is wrong. The exit code is 1 when something is.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
 			defer cancel()
-			checks := app.examine(ctx)
+			checks := examine(ctx, app)
 			wrong := 0
 			for _, c := range checks {
 				if !c.OK {
@@ -48,7 +50,7 @@ what is wrong. The exit code is 1 when something is.`,
 				}
 			}
 			if app.JSON {
-				if err := writeJSON(app.Out, checks); err != nil {
+				if err := render.JSON(app.Out, checks); err != nil {
 					return err
 				}
 			} else {
@@ -72,22 +74,22 @@ what is wrong. The exit code is 1 when something is.`,
 			return nil
 		},
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func (a *App) examine(ctx context.Context) []check {
-	checks := a.examineEngine(ctx)
-	checks = append(checks, a.examineDirs()...)
-	checks = append(checks, a.examineWorkloads(ctx)...)
-	return append(checks, a.examineRegistry(ctx))
+func examine(ctx context.Context, app *base.App) []check {
+	checks := examineEngine(ctx, app)
+	checks = append(checks, examineDirs(app)...)
+	checks = append(checks, examineWorkloads(ctx, app)...)
+	return append(checks, examineRegistry(ctx, app))
 }
 
-func (a *App) examineEngine(ctx context.Context) []check {
-	engine, err := a.Engine(ctx)
+func examineEngine(ctx context.Context, app *base.App) []check {
+	engine, err := app.Engine(ctx)
 	if err != nil {
 		c := check{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
-		for _, attempt := range docker.Probe(ctx, a.Env) {
+		for _, attempt := range docker.Probe(ctx, app.Env) {
 			if attempt.Err != nil {
 				c.Tried = append(c.Tried, fmt.Sprintf("%s (%s): %s", attempt.Address, attempt.Source, attempt.Explain()))
 			}
@@ -111,8 +113,8 @@ func (a *App) examineEngine(ctx context.Context) []check {
 	return checks
 }
 
-func (a *App) examineDirs() []check {
-	dirs, err := a.Dirs()
+func examineDirs(app *base.App) []check {
+	dirs, err := app.Dirs()
 	if err != nil {
 		return []check{{Name: "directories", Found: err.Error(), Advice: "set HOME"}}
 	}
@@ -132,7 +134,7 @@ func (a *App) examineDirs() []check {
 		}
 		checks = append(checks, c)
 	}
-	if _, err := a.Config(); err != nil {
+	if _, err := app.Config(); err != nil {
 		checks = append(checks, check{Name: "configuration", Found: err.Error(), Advice: "correct the file"})
 	}
 	return checks
@@ -140,8 +142,8 @@ func (a *App) examineDirs() []check {
 
 // examineWorkloads names those that are not as they should be, and the stopped ones
 // whose port somebody else has taken.
-func (a *App) examineWorkloads(ctx context.Context) []check {
-	m, err := a.Manager()
+func examineWorkloads(ctx context.Context, app *base.App) []check {
+	m, err := app.Manager()
 	if err != nil {
 		return []check{{Name: "workloads", Found: err.Error()}}
 	}
@@ -155,7 +157,7 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 		case workload.Stopped:
 		case workload.Running:
 			if st.Exposed != "" {
-				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
+				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: base.Exposure(st)})
 			}
 		default:
 			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)})
@@ -177,7 +179,7 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 // afterwards is what to do about a workload that is not as it should be. A remote
 // server's own log is with the server.
 func afterwards(st *workload.Status) string {
-	if lost(st) {
+	if base.Lost(st) {
 		return "" // the reason has said it
 	}
 	logs := "`thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"
@@ -190,8 +192,8 @@ func afterwards(st *workload.Status) string {
 	return "see " + logs
 }
 
-func (a *App) examineRegistry(ctx context.Context) check {
-	catalog, err := a.Catalog()
+func examineRegistry(ctx context.Context, app *base.App) check {
+	catalog, err := app.Catalog()
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
@@ -199,5 +201,5 @@ func (a *App) examineRegistry(ctx context.Context) check {
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
-	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), counted(len(entries), "server"))}
+	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), render.Counted(len(entries), "server"))}
 }

@@ -11,19 +11,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/settings"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // exportOptions are what `export` was given.
 type exportOptions struct {
-	selection
+	base.Selection
 	file  string // for one workload; "" is standard output
 	dir   string // one file each
 	force bool
 }
 
-func newExport(app *App) *cobra.Command {
+func newExport(app *base.App) *cobra.Command {
 	o := &exportOptions{}
 	cmd := &cobra.Command{
 		Use:   "export {NAME [FILE] | NAME... | --all | --group GROUP} [--output-dir DIR]",
@@ -47,19 +48,19 @@ and files written are shown: one object for one NAME, else an array.`,
   thv export --group work | jq -r '.[].image'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("output") && !app.JSON {
-				return usage("a configuration is written as JSON only; leave out --output")
+				return base.Usage("a configuration is written as JSON only; leave out --output")
 			}
 			return runExport(cmd, app, o)
 		},
 	}
-	o.flags(cmd)
+	o.Flags(cmd)
 	cmd.Flags().StringVarP(&o.dir, "output-dir", "d", "", "Write NAME.json for each workload into this directory")
 	cmd.Flags().BoolVar(&o.force, "force", false, "Replace files that are there already")
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	selected := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		o.file = ""
-		many := o.all || o.group != ""
+		many := o.All || o.Group != ""
 		if n := len(args); (n > 1 || n == 1 && many) && isFile(args[n-1]) && o.dir == "" {
 			args, o.file = args[:n-1], args[n-1]
 		}
@@ -82,12 +83,12 @@ func isFile(arg string) bool {
 	return strings.ContainsAny(arg, `/\`) || strings.HasSuffix(arg, ".json")
 }
 
-func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
+func runExport(cmd *cobra.Command, app *base.App, o *exportOptions) error {
 	store, err := app.Store()
 	if err != nil {
 		return err
 	}
-	_, names, err := o.resolve(cmd.Context(), app)
+	_, names, err := o.Resolve(cmd.Context(), app)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 	}
 	var specs []*workload.Spec
 	var files []written
-	err = app.each(cmd.Context(), names, func(name string) error {
+	err = app.Each(cmd.Context(), names, func(name string) error {
 		spec, err := store.Get(name)
 		if err != nil {
 			return err
@@ -118,9 +119,9 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 		return nil
 	})
 	if o.file != "" || o.dir != "" {
-		return show(app, o.one(), files, err)
+		return base.Show(app, o.One(), files, err)
 	}
-	return write(app, o.one(), specs, err)
+	return base.Write(app, o.One(), specs, err)
 }
 
 // write writes one configuration to a file.

@@ -3,31 +3,16 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// groupExists says that there is no such group, if so.
-func groupExists(app *App, name string) error {
-	store, err := app.Store()
-	if err != nil {
-		return err
-	}
-	groups, err := store.Groups()
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(groups, name) {
-		return fmt.Errorf("%w: %q%s", workload.ErrGroupNotFound, name, didYouMean(name, groups, ""))
-	}
-	return nil
-}
-
-func newGroup(app *App) *cobra.Command {
+func newGroup(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group",
 		Short: "Manage groups of workloads",
@@ -49,7 +34,7 @@ type groupShown struct {
 	Workloads []string `json:"workloads"`
 }
 
-func newGroupCreate(app *App) *cobra.Command {
+func newGroupCreate(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create NAME",
 		Short:   "Make a group",
@@ -58,7 +43,7 @@ func newGroupCreate(app *App) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := workload.ValidName(args[0]); err != nil {
-				return asUsage(err)
+				return base.AsUsage(err)
 			}
 			store, err := app.Store()
 			if err != nil {
@@ -68,14 +53,14 @@ func newGroupCreate(app *App) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(app.Err, "group %s created\n", args[0])
-			return show(app, true, []groupShown{{args[0], []string{}}}, nil)
+			return base.Show(app, true, []groupShown{{args[0], []string{}}}, nil)
 		},
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func newGroupList(app *App) *cobra.Command {
+func newGroupList(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -112,16 +97,16 @@ func newGroupList(app *App) *cobra.Command {
 				rows[i] = []string{name, strconv.Itoa(len(members))}
 			}
 			if app.JSON {
-				return writeJSON(app.Out, shown)
+				return render.JSON(app.Out, shown)
 			}
-			return table(app.Out, []string{"GROUP", "WORKLOADS"}, rows, nil)
+			return render.Table(app.Out, []string{"GROUP", "WORKLOADS"}, rows, nil)
 		},
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func newGroupRm(app *App) *cobra.Command {
+func newGroupRm(app *base.App) *cobra.Command {
 	var with bool
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
@@ -140,24 +125,24 @@ on standard error.`,
 			if err != nil {
 				return err
 			}
-			p := newProgress(app.Err)
-			defer p.done()
+			p := render.NewProgress(app.Err)
+			defer p.Done()
 			var removed []groupShown
-			err = app.each(cmd.Context(), args, func(group string) error {
-				if err := groupExists(app, group); err != nil { // "" would select those of none
+			err = app.Each(cmd.Context(), args, func(group string) error {
+				if err := base.GroupExists(app, group); err != nil { // "" would select those of none
 					return err
 				}
-				m, names, err := (&selection{group: group}).resolve(cmd.Context(), app)
+				m, names, err := (&base.Selection{Group: group}).Resolve(cmd.Context(), app)
 				if err != nil {
 					return err
 				}
 				if len(names) > 0 && !with {
-					return fmt.Errorf("group %q has %s; remove what is in it first, or add --with-workloads", group, counted(len(names), "workload"))
+					return fmt.Errorf("group %q has %s; remove what is in it first, or add --with-workloads", group, render.Counted(len(names), "workload"))
 				}
 				gone := []string{}
 				for _, name := range names {
-					err := m.Remove(cmd.Context(), name, p.event)
-					p.done()
+					err := m.Remove(cmd.Context(), name, p.Event)
+					p.Done()
 					if errors.Is(err, workload.ErrNotFound) {
 						continue
 					}
@@ -173,10 +158,10 @@ on standard error.`,
 				removed = append(removed, groupShown{group, gone})
 				return nil
 			})
-			return show(app, len(args) == 1, removed, err)
+			return base.Show(app, len(args) == 1, removed, err)
 		},
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	cmd.Flags().BoolVar(&with, "with-workloads", false, "Remove the group's workloads too")
 	return cmd
 }

@@ -1,87 +1,27 @@
-package cli
+package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// thvProcess is thv in a process of its own, which a test interrupts.
-type thvProcess struct {
-	cmd   *exec.Cmd
-	lines chan string // of standard error
-}
-
-func startProgram(t *testing.T, args ...string) *thvProcess {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &thvProcess{cmd: cmd, lines: make(chan string, 100)}
-	go func() {
-		defer close(p.lines)
-		for s := bufio.NewScanner(stderr); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	return p
-}
-
-// says waits for the next line on standard error.
-func (p *thvProcess) says(t *testing.T, part string) {
-	t.Helper()
-	select {
-	case line := <-p.lines:
-		if !strings.Contains(line, part) {
-			t.Errorf("it says %q, want %q", line, part)
-		}
-	case <-time.After(longEnough):
-		t.Fatalf("it never says %q", part)
-	}
-}
-
-// ends waits for the end; nothing more must be said until then.
-func (p *thvProcess) ends(t *testing.T, code int) {
-	t.Helper()
-	for line := range p.lines {
-		t.Errorf("it says too: %q", line)
-	}
-	_ = p.cmd.Wait() // the code is looked at
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("exit code %d, want %d", got, code)
-	}
-}
-
-func (p *thvProcess) interrupt(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // waitForState asks until the workload is in that state.
-func waitForState(t *testing.T, app *App, name string, want workload.State) {
+func waitForState(t *testing.T, app *base.App, name string, want workload.State) {
 	t.Helper()
 	var st workload.Status
-	for deadline := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
-		if err := json.Unmarshal([]byte(must(t, app, "status", name, "-o", "json")), &st); err != nil {
+	for deadline := time.Now().Add(clitest.LongEnough); ; time.Sleep(20 * time.Millisecond) {
+		if err := json.Unmarshal([]byte(clitest.Must(t, app, "status", name, "-o", "json")), &st); err != nil {
 			t.Fatal(err)
 		}
 		if st.State == want {
@@ -97,7 +37,7 @@ func waitForState(t *testing.T, app *App, name string, want workload.State) {
 func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
 	t.Helper()
 	came, gone := make(chan struct{}, 16), make(chan struct{})
-	url = remoteServer(t, func(r *http.Request) {
+	url = clitest.RemoteServer(t, func(r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte(`"tools/call"`)) {
@@ -112,42 +52,42 @@ func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
 }
 
 func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
-	app := livingApp(t)
+	app := clitest.LivingApp(t)
 	url, called, let := slowCalls(t)
-	must(t, app, "run", url, "--name", "one")
-	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	clitest.Must(t, app, "run", url, "--name", "one")
+	call := clitest.Start(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(longEnough):
+	case <-time.After(clitest.LongEnough):
 		t.Fatal("the server was never called")
 	}
-	rm := startProgram(t, "rm", "one")
-	rm.says(t, "waiting for one to stop (calls have 10 s to end")
-	rm.interrupt(t)
-	rm.says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
-	rm.ends(t, exitInterrupted)
+	rm := clitest.Start(t, "rm", "one")
+	rm.Says(t, "waiting for one to stop (calls have 10 s to end")
+	rm.Interrupt(t)
+	rm.Says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
+	rm.Ends(t, base.ExitInterrupted)
 	waitForState(t, app, "one", workload.Stopping)
 	let()
-	call.ends(t, exitOK)
+	call.Ends(t, base.ExitOK)
 	waitForState(t, app, "one", workload.Stopped)
 }
 
 func TestABadStartTimeoutIsSaidBeforeAnythingStarts(t *testing.T) {
-	app := livingApp(t)
-	url := remoteServer(t, nil)
-	must(t, app, "run", url, "--name", "one")
+	app := clitest.LivingApp(t)
+	url := clitest.RemoteServer(t, nil)
+	clitest.Must(t, app, "run", url, "--name", "one")
 	for _, value := range []string{"abc", "-1s", "0s", "90"} {
-		t.Setenv(EnvStartTimeout, value)
+		t.Setenv(base.EnvStartTimeout, value)
 		want := fmt.Sprintf("Error: THV_START_TIMEOUT is %q; it must be a time above zero, such as 90s or 3m\n", value)
 		for _, args := range [][]string{{"run", url, "--name", "two"}, {"run", "-f", url, "--name", "two"}, {"start", "one"}, {"restart", "one"}} {
-			stdout, stderr, code := thv(t, app, args...)
-			if code != exitUsage || stdout != "" || stderr != want {
+			stdout, stderr, code := clitest.Run(t, app, args...)
+			if code != base.ExitUsage || stdout != "" || stderr != want {
 				t.Errorf("%s, %v: exit code %d, %q, %q", value, args, code, stdout, stderr)
 			}
 		}
 		waitForState(t, app, "one", workload.Running)
 	}
-	if got := must(t, app, "list"); strings.Count(got, "\n") != 1 {
+	if got := clitest.Must(t, app, "list"); strings.Count(got, "\n") != 1 {
 		t.Errorf("list prints %q", got)
 	}
 }
@@ -172,23 +112,23 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 }
 
 // starting runs thv, and returns when the server it starts has been asked.
-func starting(t *testing.T, asked <-chan struct{}, args ...string) *thvProcess {
+func starting(t *testing.T, asked <-chan struct{}, args ...string) *clitest.Process {
 	t.Helper()
-	p := startProgram(t, args...)
-	p.says(t, "waiting for the server to answer")
+	p := clitest.Start(t, args...)
+	p.Says(t, "waiting for the server to answer")
 	if t.Failed() {
 		t.FailNow()
 	}
 	select {
 	case <-asked:
-	case <-time.After(longEnough):
+	case <-time.After(clitest.LongEnough):
 		t.Fatal("the server was never asked")
 	}
 	return p
 }
 
 func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
-	app := livingApp(t)
+	app := clitest.LivingApp(t)
 	url, asked := silentServer(t)
 	run := []string{"run", url, "--transport", "streamable-http", "--name", "one"}
 	const early = `Error: workload "one" was stopped while it was starting`
@@ -203,11 +143,11 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 	} {
 		t.Run(c.args[0]+", "+c.stops, func(t *testing.T) {
 			p := starting(t, asked, c.args...)
-			must(t, app, strings.Fields(c.stops)...)
-			p.says(t, early)
-			p.ends(t, exitFailure)
+			clitest.Must(t, app, strings.Fields(c.stops)...)
+			p.Says(t, early)
+			p.Ends(t, base.ExitFailure)
 			var all []workload.Status
-			if err := json.Unmarshal([]byte(must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != c.left {
+			if err := json.Unmarshal([]byte(clitest.Must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != c.left {
 				t.Fatalf("list: %+v, %v", all, err)
 			}
 			if c.left > 0 && all[0].State != workload.Stopped {
@@ -218,44 +158,44 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 }
 
 func TestTheAdviceFitsTheState(t *testing.T) {
-	app := livingApp(t)
+	app := clitest.LivingApp(t)
 	silent, asked := silentServer(t)
 	url, called, let := slowCalls(t)
 	advised := func(state, want string) {
 		t.Helper()
 		for _, args := range [][]string{{"mcp", "tools", "one"}, {"start", "one"}, {"run", url, "--name", "one"}} {
-			stdout, stderr, code := thv(t, app, args...)
-			if code != exitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
+			stdout, stderr, code := clitest.Run(t, app, args...)
+			if code != base.ExitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
 				t.Errorf("%s, %v: exit code %d, %q, %q", state, args, code, stdout, stderr)
 			}
 		}
 	}
 	p := starting(t, asked, "run", silent, "--transport", "streamable-http", "--name", "one")
 	advised("starting", "wait until `thv status one` says that it is running")
-	must(t, app, "rm", "one")
-	p.says(t, "was stopped while it was starting")
-	p.ends(t, exitFailure)
+	clitest.Must(t, app, "rm", "one")
+	p.Says(t, "was stopped while it was starting")
+	p.Ends(t, base.ExitFailure)
 
-	must(t, app, "run", url, "--name", "one")
-	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	clitest.Must(t, app, "run", url, "--name", "one")
+	call := clitest.Start(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(longEnough):
+	case <-time.After(clitest.LongEnough):
 		t.Fatal("the server was never called")
 	}
-	stop := startProgram(t, "stop", "one")
+	stop := clitest.Start(t, "stop", "one")
 	waitForState(t, app, "one", workload.Stopping)
 	advised("stopping", "when it has stopped, start it with `thv start one`")
 	let()
-	call.ends(t, exitOK)
-	for line := range stop.lines { // perhaps what it waits for, then the end
+	call.Ends(t, base.ExitOK)
+	for line := range stop.Lines { // perhaps what it waits for, then the end
 		if !strings.Contains(line, "waiting for one to stop") && line != "one stopped" {
 			t.Errorf("stop says %q", line)
 		}
 	}
-	stop.ends(t, exitOK)
+	stop.Ends(t, base.ExitOK)
 	for _, args := range [][]string{{"mcp", "tools", "one"}, {"run", url, "--name", "one"}} {
-		if _, stderr, code := thv(t, app, args...); code != exitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
+		if _, stderr, code := clitest.Run(t, app, args...); code != base.ExitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
 			t.Errorf("stopped, %v: exit code %d, %q", args, code, stderr)
 		}
 	}

@@ -5,10 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newList(app *App) *cobra.Command {
+func newList(app *base.App) *cobra.Command {
 	var group string
 	var running, all bool
 	cmd := &cobra.Command{
@@ -25,14 +27,14 @@ its gateway does not answer.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if running && all {
-				return usage("--running and --all exclude each other")
+				return base.Usage("--running and --all exclude each other")
 			}
 			m, err := app.Manager()
 			if err != nil {
 				return err
 			}
 			if group != "" {
-				if err := groupExists(app, group); err != nil {
+				if err := base.GroupExists(app, group); err != nil {
 					return err
 				}
 			}
@@ -47,19 +49,19 @@ its gateway does not answer.`,
 				}
 			}
 			if app.JSON {
-				return writeJSON(app.Out, shown)
+				return render.JSON(app.Out, shown)
 			}
-			if len(shown) == 0 && isTerminal(app.Out) {
+			if len(shown) == 0 && render.IsTerminal(app.Out) {
 				fmt.Fprintln(app.Err, "No workloads. Run one: thv run npx://@modelcontextprotocol/server-everything")
 				return nil
 			}
 			rows := make([][]string, len(shown))
 			for i, st := range shown {
-				rows[i] = []string{st.Name, string(st.State), st.URL, st.Group, st.Source, ago(st.Created)}
+				rows[i] = []string{st.Name, string(st.State), st.URL, st.Group, st.Source, render.Ago(st.Created)}
 			}
-			return table(app.Out, []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}, rows, func(column int, cell string) string {
+			return render.Table(app.Out, []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}, rows, func(column int, cell string) string {
 				if column == 1 {
-					return app.paintState(cell)
+					return render.PaintState(app.Out, app.Env, cell)
 				}
 				return cell
 			}, 1, 2)
@@ -68,6 +70,6 @@ its gateway does not answer.`,
 	cmd.Flags().StringVarP(&group, "group", "g", "", "Only workloads of a group")
 	cmd.Flags().BoolVar(&running, "running", false, "Only workloads that are running")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "Stopped workloads too (this is the default)")
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }

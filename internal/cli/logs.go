@@ -10,15 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newLogs(app *App) *cobra.Command {
+func newLogs(app *base.App) *cobra.Command {
 	var opt workload.LogOptions
-	s := &selection{}
+	s := &base.Selection{}
 	cmd := &cobra.Command{
-		Use:   "logs" + selected,
+		Use:   "logs" + base.SelectionUsage,
 		Short: "Show what servers have logged",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
 to its standard output. With --proxy it shows the gateway's own log. With several
@@ -29,14 +31,14 @@ else that would steer it are left out; a pipe or a file gets what was logged, as
   thv logs --group work --proxy`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if opt.Tail < 0 {
-				return usage("--tail must not be negative")
+				return base.Usage("--tail must not be negative")
 			}
-			m, names, err := s.resolve(cmd.Context(), app)
+			m, names, err := s.Resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}
 			w := app.Out
-			if isTerminal(w) {
+			if render.IsTerminal(w) {
 				plain := plaintext.NewWriter(w)
 				defer func() {
 					if flushErr := plain.Flush(); err == nil {
@@ -45,13 +47,13 @@ else that would steer it are left out; a pipe or a file gets what was logged, as
 				}()
 				w = plain
 			}
-			if s.one() {
+			if s.One() {
 				return m.Logs(cmd.Context(), names[0], opt, w)
 			}
-			return app.logsOfMany(cmd.Context(), m, names, opt, w)
+			return logsOfMany(cmd.Context(), app, m, names, opt, w)
 		},
 	}
-	s.flags(cmd)
+	s.Flags(cmd)
 	cmd.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "Go on showing what is logged")
 	cmd.Flags().BoolVar(&opt.Proxy, "proxy", false, "The gateway's log instead of the server's")
 	cmd.Flags().IntVar(&opt.Tail, "tail", 0, "Only the last lines (0: all)")
@@ -60,12 +62,12 @@ else that would steer it are left out; a pipe or a file gets what was logged, as
 
 // logsOfMany shows the logs of several workloads: one after the other, or all at
 // once when they are followed.
-func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
+func logsOfMany(ctx context.Context, app *base.App, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
 	width := 0
 	for _, name := range names {
 		width = max(width, len(name))
 	}
-	var mu sync.Mutex // over w and a.Err
+	var mu sync.Mutex // over w and app.Err
 	show := func(name string) error {
 		lines := &prefixWriter{mu: &mu, w: w, prefix: name + strings.Repeat(" ", width-len(name)) + " | "}
 		err := m.Logs(ctx, name, opt, lines)
@@ -75,7 +77,7 @@ func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []strin
 		return err
 	}
 	if !opt.Follow {
-		return a.each(ctx, names, show)
+		return app.Each(ctx, names, show)
 	}
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -83,7 +85,7 @@ func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []strin
 		wg.Go(func() { errs[i] = show(name) })
 	}
 	wg.Wait()
-	return a.each(ctx, names, func(name string) error {
+	return app.Each(ctx, names, func(name string) error {
 		for i := range names {
 			if names[i] == name {
 				return errs[i]

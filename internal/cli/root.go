@@ -13,7 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/mcpcmd"
+	"github.com/toolhaven/toolhaven/internal/cli/registrycmd"
+	"github.com/toolhaven/toolhaven/internal/cli/runcmd"
 )
 
 // Main runs the command line and returns the exit code.
@@ -21,29 +24,29 @@ func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	app := NewApp()
+	app := base.NewApp()
 	root := Root(app)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return base.ExitOK
 	}
-	var reported *errReported
+	var reported *base.Reported
 	if ctx.Err() != nil {
 		// Whatever failed, failed because of this.
 		if !errors.As(err, &reported) {
 			fmt.Fprintln(app.Err, "Error: interrupted")
 		}
-		return exitInterrupted
+		return base.ExitInterrupted
 	}
 	if !errors.As(err, &reported) {
-		fmt.Fprintln(app.Err, sentence(err))
+		fmt.Fprintln(app.Err, base.Sentence(err))
 	}
-	return exitCode(err)
+	return base.ExitCode(err)
 }
 
 // Root is the command `thv` with all its subcommands.
-func Root(app *App) *cobra.Command {
+func Root(app *base.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "thv",
 		Short: "Run MCP tool servers safely",
@@ -79,17 +82,20 @@ go://), an exported configuration, or the URL of a remote server.`,
 			root.AddCommand(c)
 		}
 	}
-	add("workloads", newRun(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newExport(app), newGroup(app))
-	add("servers", newMCP(app), newRegistry(app), newBuild(app))
+	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newExport(app), newGroup(app))
+	add("servers", mcpcmd.New(app), registrycmd.New(app), newBuild(app))
 	add("tool", newConfig(app), newDoctor(app), newVersion(app))
-	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
+	complete := func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeName(app, cmd, args)
+	}
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "status", "stop", "start", "restart", "rm", "logs", "export":
-			c.ValidArgsFunction = app.completeName
+			c.ValidArgsFunction = complete
 		case "mcp":
 			for _, sub := range c.Commands() {
-				sub.ValidArgsFunction = app.completeName
+				sub.ValidArgsFunction = complete
 			}
 		}
 	}
@@ -100,8 +106,8 @@ go://), an exported configuration, or the URL of a remote server.`,
 }
 
 // completeName offers the shell the workloads' names.
-func (a *App) completeName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	store, err := a.Store()
+func completeName(app *base.App, cmd *cobra.Command, args []string) ([]string, cobra.ShellCompDirective) {
+	store, err := app.Store()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -134,12 +140,12 @@ func usageArgs(cmd *cobra.Command) {
 						names = append(names, c.Name())
 					}
 				}
-				return usage("there is no command %q%s; see `%s --help`", cmd.CommandPath()+" "+args[0], didYouMean(args[0], names, ""), cmd.CommandPath())
+				return base.Usage("there is no command %q%s; see `%s --help`", cmd.CommandPath()+" "+args[0], base.DidYouMean(args[0], names, ""), cmd.CommandPath())
 			}
 			if isCount(err) {
 				err = countFault(cmd, args)
 			}
-			return usage("%w; see `%s --help`", err, cmd.CommandPath())
+			return base.Usage("%w; see `%s --help`", err, cmd.CommandPath())
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -174,14 +180,7 @@ func flagError(cmd *cobra.Command, err error) error {
 				known = append(known, f.Name)
 			}
 		})
-		return usage("unknown flag --%s%s; see `%s --help`", name, didYouMean(name, known, "--"), cmd.CommandPath())
+		return base.Usage("unknown flag --%s%s; see `%s --help`", name, base.DidYouMean(name, known, "--"), cmd.CommandPath())
 	}
-	return usage("%w; see `%s --help`", err, cmd.CommandPath())
-}
-
-func didYouMean(word string, known []string, prefix string) string {
-	if near := settings.Nearest(word, known); near != "" {
-		return "; did you mean " + prefix + near + "?"
-	}
-	return ""
+	return base.Usage("%w; see `%s --help`", err, cmd.CommandPath())
 }

@@ -11,14 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newStatus(app *App) *cobra.Command {
-	s := &selection{}
+func newStatus(app *base.App) *cobra.Command {
+	s := &base.Selection{}
 	cmd := &cobra.Command{
-		Use:   "status" + selected,
+		Use:   "status" + base.SelectionUsage,
 		Short: "Show what workloads are doing, in full",
 		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
 variables it shows the names, never the values; the server's arguments and a remote
@@ -34,7 +36,7 @@ the two whose clients the gateway translates for.`,
 		Example: `  thv status time
   thv status --all -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.resolve(cmd.Context(), app)
+			m, names, err := s.Resolve(cmd.Context(), app)
 			if err != nil {
 				return err
 			}
@@ -43,7 +45,7 @@ the two whose clients the gateway translates for.`,
 				return err
 			}
 			var all []fullStatus
-			err = app.each(cmd.Context(), names, func(name string) error {
+			err = app.Each(cmd.Context(), names, func(name string) error {
 				st, err := m.Status(cmd.Context(), name)
 				if err != nil {
 					return err
@@ -62,20 +64,15 @@ the two whose clients the gateway translates for.`,
 				}
 				return nil
 			})
-			return show(app, s.one(), all, err)
+			return base.Show(app, s.One(), all, err)
 		},
 	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-// exposure says what it means that a server is exposed.
-func exposure(st *workload.Status) string {
-	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
-}
-
-func showStatus(app *App, st fullStatus) error {
+func showStatus(app *base.App, st fullStatus) error {
 	started := ""
 	if st.Started != nil {
 		started = st.Started.Format(time.RFC3339)
@@ -86,17 +83,17 @@ func showStatus(app *App, st fullStatus) error {
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
-	for _, line := range speech(st.Speaks) {
+	for _, line := range base.ServerVersions(st.Speaks) {
 		rows = append(rows, [2]string{"Server speaks", line})
 	}
-	if serves(st.Status) {
+	if base.Serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
 	}
 	if st.Restarts > 0 {
 		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
 	}
 	if st.Exposed != "" {
-		rows = append(rows, [2]string{"Exposed", exposure(st.Status)})
+		rows = append(rows, [2]string{"Exposed", base.Exposure(st.Status)})
 	}
 	if st.PID != 0 {
 		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})
@@ -108,7 +105,7 @@ func showStatus(app *App, st fullStatus) error {
 		}
 		value := plaintext.Lines(row[1])
 		if row[0] == "State" {
-			value = app.paintState(value)
+			value = render.PaintState(app.Out, app.Env, value)
 		}
 		label := row[0] + ":"
 		if i > 0 && rows[i-1][0] == row[0] {

@@ -6,15 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/buildinfo"
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 )
 
-func newVersion(app *App) *cobra.Command {
+func newVersion(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "version", Short: "Show the version", Args: cobra.NoArgs, Example: "  thv version -o json",
 		RunE: func(*cobra.Command, []string) error {
 			if app.JSON {
 				b := buildinfo.Get()
-				return writeJSON(app.Out, map[string]string{
+				return render.JSON(app.Out, map[string]string{
 					"version": b.Version, "commit": b.Commit, "buildDate": b.BuildDate,
 					"goVersion": b.GoVersion, "platform": b.Platform,
 				})
@@ -23,7 +25,7 @@ func newVersion(app *App) *cobra.Command {
 			return nil
 		},
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 

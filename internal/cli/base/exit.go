@@ -1,0 +1,108 @@
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// Exit codes. They are part of the command's contract and are documented by
+// `thv help exit-codes`.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1 // what was asked for did not happen
+	ExitUsage       = 2 // the command line or a file it names is wrong
+	ExitNoEngine    = 3 // no container engine answers
+	ExitNotFound    = 4 // no such workload, group, server or image
+	ExitInterrupted = 130
+)
+
+const ExitCodesHelp = `Exit codes of thv:
+
+  0    done
+  1    what was asked for did not happen; the message says why
+  2    the command line, or a file that it names, is wrong
+  3    no container engine answers
+  4    there is no such workload, group, server or image
+  130  interrupted
+
+A command given several names does what it can for all of them, and ends with 1
+when one of them failed.`
+
+// usageError is a fault of the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// asUsage marks err as a fault of the command line; nil stays nil.
+func AsUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// errReported: the fault has been shown already. With one name, it is what
+// happened to it; with several, some of them failed.
+type Reported struct{ err error }
+
+func (e *Reported) Error() string { return e.err.Error() }
+func (e *Reported) Unwrap() error { return e.err }
+
+func ExitCode(err error) int {
+	var u *usageError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &u):
+		return ExitUsage
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case errors.Is(err, container.ErrUnavailable):
+		return ExitNoEngine
+	case errors.Is(err, workload.ErrNotFound), errors.Is(err, workload.ErrGroupNotFound),
+		errors.Is(err, registry.ErrNotFound), errors.Is(err, container.ErrNotFound):
+		return ExitNotFound
+	default:
+		return ExitFailure
+	}
+}
+
+// sentence is an error as a person reads it. Several faults are listed.
+func Sentence(err error) string {
+	text := strings.TrimRight(plaintext.Lines(err.Error()), "\n") // servers have their say in it
+	if strings.HasPrefix(text, "Error: ") {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	if len(lines) > 1 && isList(err) {
+		return "Error:\n  " + strings.Join(lines, "\n  ")
+	}
+	return "Error: " + text
+}
+
+// isList tells several faults, joined, from one fault with several lines.
+func isList(err error) bool {
+	var u *usageError
+	if errors.As(err, &u) {
+		err = u.err
+	}
+	return fmt.Sprintf("%T", err) == "*errors.joinError"
+}
+
+func DidYouMean(word string, known []string, prefix string) string {
+	if near := settings.Nearest(word, known); near != "" {
+		return "; did you mean " + prefix + near + "?"
+	}
+	return ""
+}
