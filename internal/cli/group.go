@@ -129,7 +129,7 @@ on standard error.`,
 			defer p.Done()
 			var removed []groupShown
 			err = app.Each(cmd.Context(), args, func(group string) error {
-				if err := base.GroupExists(app, group); err != nil { // "" would select those of none
+				if err := app.GroupExists(group); err != nil { // "" would select those of none
 					return err
 				}
 				m, names, err := (&base.Selection{Group: group}).Resolve(cmd.Context(), app)

@@ -34,7 +34,7 @@ its gateway does not answer.`,
 				return err
 			}
 			if group != "" {
-				if err := base.GroupExists(app, group); err != nil {
+				if err := app.GroupExists(group); err != nil {
 					return err
 				}
 			}

@@ -63,7 +63,7 @@ func (s *Selection) Resolve(ctx context.Context, app *App) (m *workload.Manager,
 		return m, s.names, nil
 	}
 	if s.Group != "" {
-		if err := GroupExists(app, s.Group); err != nil {
+		if err := app.GroupExists(s.Group); err != nil {
 			return nil, nil, err
 		}
 	}

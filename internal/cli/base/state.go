@@ -9,13 +9,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// serves tells whether a client can connect to a workload.
+// Serves reports whether clients can connect to a workload.
 func Serves(st *workload.Status) bool {
 	return st.State == workload.Running || st.State == workload.Degraded
 }
 
-// advice is how a workload that does not serve comes to do so, from the state that
-// it is in.
+// Advice returns what to do so that a workload that does not serve comes to do so.
 func Advice(st *workload.Status) string {
 	switch st.State {
 	case workload.Starting:
@@ -31,18 +30,18 @@ func Advice(st *workload.Status) string {
 	return "start it with `thv start " + st.Name + "`"
 }
 
-// lost tells whether a workload has no configuration that can be read; its reason then
-// says what is left to do.
+// Lost reports whether a workload's configuration cannot be read. Its Reason then says
+// what to do.
 func Lost(st *workload.Status) bool { return st.State == workload.Failed && st.Port == 0 }
 
-// exposure says what it means that a server is exposed.
+// Exposure describes what st.Exposed means and how to avoid it.
 func Exposure(st *workload.Status) string {
 	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
 }
 
-// groupExists says that there is no such group, if so.
-func GroupExists(app *App, name string) error {
-	store, err := app.Store()
+// GroupExists returns workload.ErrGroupNotFound when there is no such group.
+func (a *App) GroupExists(name string) error {
+	store, err := a.Store()
 	if err != nil {
 		return err
 	}
@@ -56,17 +55,18 @@ func GroupExists(app *App, name string) error {
 	return nil
 }
 
-// sayState is one line, whatever the server calls itself.
+// PrintState writes a workload's state and its server's name to standard error, in one
+// line.
 func (a *App) PrintState(st *workload.Status) {
-	who := ""
+	server := ""
 	if st.Server != "" {
-		who = ": " + plaintext.Line(st.Server)
+		server = ": " + plaintext.Line(st.Server)
 	}
-	fmt.Fprintf(a.Err, "%s is %s%s\n", st.Name, st.State, who)
+	fmt.Fprintf(a.Err, "%s is %s%s\n", st.Name, st.State, server)
 }
 
-// showReady is what run was asked for: where the workload is reached, or, for a
-// program, all that status knows of it.
+// PrintReady writes the URL of a workload that has started, or, with -o json, its
+// status.
 func (a *App) PrintReady(st *workload.Status) error {
 	if st.Exposed != "" {
 		fmt.Fprintln(a.Err, "Note:", plaintext.Lines(Exposure(st)))

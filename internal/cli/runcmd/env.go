@@ -13,23 +13,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/source"
 )
 
-// variable is the name under which -e gives an input: a header X-Api-Key of a
-// remote server is X_API_KEY.
+// variable returns the name that -e uses for an input: X_API_KEY for the header X-Api-Key
+// of a remote server.
 func variable(in source.Input) string {
 	if in.Header {
-		return headerVariable(in.Name)
+		return strings.ToUpper(strings.ReplaceAll(in.Name, "-", "_"))
 	}
 	return in.Name
 }
 
-func headerVariable(header string) string {
-	return strings.ToUpper(strings.ReplaceAll(header, "-", "_"))
-}
-
-// applyEnv gives the server its variables and headers: the registry's defaults,
-// then what the person gave. Values that the registry marks as secret or that
-// look so go to the secrets store. What is required and missing is asked for on
-// a terminal, else reported, all at once.
+// applyEnv sets the server's variables and headers: the registry's defaults, then own.
+// Values that the registry marks as secret, or that look so, go to the secrets store.
+// Required values that are missing are prompted for on a terminal, else reported
+// together.
 func (d *draft) applyEnv(ctx context.Context, app *base.App, own map[string]string, inputs []source.Input) error {
 	s := d.spec
 	values := maps.Clone(s.Env)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
-	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -20,9 +19,9 @@ import (
 // maxExport bounds an exported configuration, in bytes.
 const maxExport = 4 << 20
 
-// importSpec reads an exported configuration: ours, or one that ToolHive
-// exported, as far as this version can honour it.
-func (o *runOptions) importSpec(ctx context.Context, app *base.App, p *render.Progress) (*draft, error) {
+// importFile makes a draft from an exported configuration: ours, or one that ToolHive
+// exported, as far as this version has its features.
+func importFile(ctx context.Context, o *options) (*draft, error) {
 	content, err := workload.ReadFile(o.fromConfig, maxExport)
 	if err != nil {
 		return nil, base.Usage("--from-config: %w", err)
@@ -40,51 +39,27 @@ func (o *runOptions) importSpec(ctx context.Context, app *base.App, p *render.Pr
 	if o.given("name") {
 		spec.Name = o.name
 	}
-	if o.debug {
-		spec.Debug = true
-	}
-	if err := workload.ValidName(spec.Name); err != nil {
-		return nil, base.Usage("--from-config %s: %w", o.fromConfig, err)
-	}
-	if err := mayRun(ctx, app, spec.Name, spec.Group); err != nil {
-		return nil, err
-	}
-	if err := d.recoverSecrets(ctx, app, from, given); err != nil {
-		return nil, err
-	}
-	if err := workload.Validate(soFar(*spec)); err != nil {
-		return nil, base.Usage("--from-config %s: %w", o.fromConfig, err)
-	}
-	d.notices = append(d.notices, spec.Unenforced("the permission profile")...)
 	if spec.Name != from {
 		spec.Proxy.Port = 0 // another workload, with a port of its own
 	}
-	if err := o.choosePort(ctx, app, spec); err != nil {
+	spec.Debug = spec.Debug || o.app.Debug
+	if err := workload.ValidName(spec.Name); err != nil {
+		return nil, base.Usage("--from-config %s: %w", o.fromConfig, err)
+	}
+	if err := checkName(ctx, o.app, spec.Name, spec.Group); err != nil {
 		return nil, err
 	}
-	if spec.Remote == nil {
-		if err := importImage(ctx, app, spec, p); err != nil {
-			return nil, err
-		}
+	if err := d.recoverSecrets(ctx, o.app, from, given); err != nil {
+		return nil, err
 	}
-	return d, base.AsUsage(workload.Validate(spec))
+	if err := check(*spec); err != nil {
+		return nil, base.Usage("--from-config %s: %w", o.fromConfig, err)
+	}
+	d.notices = append(d.notices, spec.Unenforced("the permission profile")...)
+	return d, nil
 }
 
-// importImage makes the image present; one that was built from a package is
-// built again when this engine does not have it.
-func importImage(ctx context.Context, app *base.App, spec *workload.Spec, p *render.Progress) error {
-	engine, err := app.Engine(ctx)
-	if err != nil {
-		return err
-	}
-	if spec.Package != nil {
-		return buildPackage(ctx, app, engine, spec, p)
-	}
-	_, err = presentImage(ctx, engine, spec.Image, p)
-	return err
-}
-
-// decodeExport tells the two formats apart by their version key.
+// decodeExport decodes either format; the key of the version differs.
 func decodeExport(content []byte) (*workload.Spec, []string, error) {
 	var probe struct {
 		Schema        *string `json:"schema"`
@@ -107,14 +82,13 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 	return &spec, nil, nil
 }
 
-// recoverSecrets finds the values that the configuration refers to: in what was
-// given with -e, else in the secrets store, else from the person. from is the
+// recoverSecrets looks up the values of the secrets that the configuration refers to: in
+// given (-e, --env-file), then in the secrets store, then at the prompt. from is the
 // workload's name in the file.
 //
-// A file that somebody sends must not lead the secrets of a workload that runs
-// here to a program of its own. So the store is asked only for a file that
-// describes that very workload; and the caller's environment is not asked at
-// all (-e NAME without a value does that, by name).
+// A file from elsewhere must not send the secrets of a workload here to another program.
+// So the store is read only when the file describes that very workload, and the caller's
+// environment is not read at all (-e NAME without a value does that, by name).
 func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, given map[string]string) error {
 	d.hideSecrets()
 	secrets, err := app.Secrets()
@@ -133,7 +107,7 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 	look := func(in source.Input, ref string) error {
 		name := variable(in)
 		if _, ok := d.secrets[name]; ok {
-			return nil // the file itself held it
+			return nil // its value was in the file
 		}
 		wanted = append(wanted, in)
 		if v, ok := given[name]; ok {
@@ -185,8 +159,8 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 	return nil
 }
 
-// hideSecrets moves values that look secret out of the Spec: a file may hold
-// them in the open, what we store does not.
+// hideSecrets moves values that look secret out of the Spec: a file may hold them in
+// clear, a stored Spec does not.
 func (d *draft) hideSecrets() {
 	s := d.spec
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
@@ -198,8 +172,8 @@ func (d *draft) hideSecrets() {
 	}
 }
 
-// sameProgram tells whether two Specs run the same thing with the same reach,
-// under whatever name and port.
+// sameProgram reports whether two Specs run the same program with the same permissions;
+// name, group, port and labels may differ.
 func sameProgram(a, b *workload.Spec) bool {
 	bare := func(s *workload.Spec) workload.Spec {
 		c := *s

@@ -18,7 +18,7 @@ type toolHive struct {
 	toolHiveBeyond
 }
 
-// toolHiveHonoured is what we do.
+// toolHiveHonoured are the keys with a feature here.
 type toolHiveHonoured struct {
 	SchemaVersion     string                `json:"schema_version"`
 	Name              string                `json:"name"`
@@ -47,7 +47,7 @@ type toolHiveHonoured struct {
 	Debug             bool                  `json:"debug"`
 }
 
-// toolHiveNeutral only records where the rest came from, or repeats it.
+// toolHiveNeutral are keys that record an origin or repeat other keys.
 type toolHiveNeutral struct {
 	ProfileName       json.RawMessage `json:"permission_profile_name_or_path"`
 	RegistryAPI       json.RawMessage `json:"registry_api_url"`
@@ -60,8 +60,8 @@ type toolHiveNeutral struct {
 	MiddlewareConfigs json.RawMessage `json:"middleware_configs"`
 }
 
-// toolHiveBeyond is what this version cannot do. Whatever asks for it is
-// refused: a server must not run with less protection than its file says.
+// toolHiveBeyond are keys of features that this version does not have. A file that sets
+// one is refused: a server must not run with less protection than its file states.
 type toolHiveBeyond struct {
 	RemoteAuth           json.RawMessage `json:"remote_auth_config"`
 	AllowedOrigins       json.RawMessage `json:"allowed_origins"`
@@ -92,8 +92,8 @@ type toolHiveBeyond struct {
 	HeaderForward        json.RawMessage `json:"header_forward"`
 }
 
-// asked lists the keys that ask for something.
-func (b *toolHiveBeyond) asked() []string {
+// set lists the keys that have a value.
+func (b *toolHiveBeyond) set() []string {
 	var keys []string
 	v := reflect.ValueOf(b).Elem()
 	for i := range v.NumField() {
@@ -120,14 +120,14 @@ func decodeToolHive(content []byte) (*workload.Spec, []string, error) {
 	if t.SchemaVersion != "v0.1.0" {
 		return nil, nil, fmt.Errorf("its schema_version is %q; v0.1.0 can be read", t.SchemaVersion)
 	}
-	if keys := t.asked(); len(keys) > 0 {
-		return nil, nil, fmt.Errorf("it asks for what this version of thv cannot do: %s; remove these keys to go without", strings.Join(keys, ", "))
+	if keys := t.set(); len(keys) > 0 {
+		return nil, nil, fmt.Errorf("this version of thv does not have the features of %s; remove these keys to run without", strings.Join(keys, ", "))
 	}
 	spec, err := t.spec()
 	return spec, t.notices(), err
 }
 
-// notices say what of the file is left aside and could be missed.
+// notices lists what is ignored and may be missed.
 func (t *toolHive) notices() []string {
 	var notices []string
 	if len(t.Volumes) > 0 && !isEmptyJSON(t.Ignore) {
@@ -179,7 +179,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 	}
 	s.Image, s.Env = t.Image, t.EnvVars
 	for _, name := range []string{"MCP_TRANSPORT", "MCP_PORT", "FASTMCP_PORT", "MCP_HOST"} {
-		delete(s.Env, name) // they follow from the rest
+		delete(s.Env, name) // set from the transport and the port
 	}
 	if t.Transport != "stdio" {
 		s.TargetHost, s.TargetPort = t.TargetHost, t.TargetPort
@@ -198,7 +198,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 			errs = append(errs, fmt.Errorf("secrets: %q is not NAME,target=VARIABLE", v))
 			continue
 		}
-		// Its value is in ToolHive's store; here it is asked for.
+		// Its value is in ToolHive's store; run prompts for it.
 		s.SecretEnv = put(s.SecretEnv, m[1], "")
 		delete(s.Env, m[1])
 	}
@@ -230,7 +230,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 	}
 	for key, value := range t.ContainerLabels {
 		if strings.HasPrefix(key, "toolhive") {
-			continue // its own marks
+			continue // internal to ToolHive
 		}
 		s.Container.Labels = put(s.Container.Labels, key, value)
 	}

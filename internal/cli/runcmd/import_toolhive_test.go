@@ -7,7 +7,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestToolHivesExportIsReadAsFarAsItCanBeHonoured(t *testing.T) {
+func TestDecodeExport_ToolHive(t *testing.T) {
 	good := `{"schema_version":"v0.1.0","name":"fetch","image":"ghcr.io/x/fetch:1","cmd_args":["-v"],"transport":"streamable-http",
 	"host":"127.0.0.1","port":12345,"target_port":8080,"env_vars":{"A":"1","MCP_PORT":"8080"},"proxy_mode":"streamable-http","group":"default",
 	"container_labels":{"toolhive":"true","team":"x"},"permission_profile":{"network":{"outbound":{"insecure_allow_all":true}}},
@@ -33,7 +33,7 @@ func TestToolHivesExportIsReadAsFarAsItCanBeHonoured(t *testing.T) {
 		t.Errorf("notices: %s", notices)
 	}
 	for change, want := range map[string]string{
-		`"isolate_network":true`: "cannot do: isolate_network", `"tools_filtr":["a"]`: `line 4: unknown key "tools_filtr"; did you mean "tools_filter"?`,
+		`"isolate_network":true`: "does not have the features of isolate_network", `"tools_filtr":["a"]`: `line 4: unknown key "tools_filtr"; did you mean "tools_filter"?`,
 		`"secrets":["x"]`: "target=VARIABLE", `"publish":["x"]`: "not a port",
 	} {
 		_, _, err := decodeExport([]byte(strings.Replace(good, `"oidc_config":null,"isolate_network":false`, change, 1)))

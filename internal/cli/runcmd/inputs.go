@@ -15,9 +15,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/source"
 )
 
-// askMissing completes values with what is required: from the person on a
-// terminal, a secret without showing it. Elsewhere the error names everything
-// that is missing and the flags to write.
+// askMissing prompts for the required values that are missing; a secret is not shown
+// while it is typed. Without a terminal, the error lists them with the flags to add.
 func askMissing(ctx context.Context, app *base.App, values map[string]string, inputs []source.Input) error {
 	var missing []source.Input
 	var errs []error
@@ -47,7 +46,7 @@ func askMissing(ctx context.Context, app *base.App, values map[string]string, in
 	return base.Usage("the server needs values that were not given; add:%s", b.String())
 }
 
-// choose reports a value that is none of the input's choices.
+// choose reports a value that is not one of the input's choices.
 func choose(in source.Input, value string) error {
 	if value == "" || len(in.Choices) == 0 || slices.Contains(in.Choices, value) {
 		return nil

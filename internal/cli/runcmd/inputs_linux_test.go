@@ -13,7 +13,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/source"
 )
 
-func TestWhatIsMissingIsAskedForOnATerminal(t *testing.T) {
+func TestAskMissing_Prompts(t *testing.T) {
 	s := ptytest.New(t)
 	app := &base.App{In: s.TTY, Err: s.TTY, Out: io.Discard, Env: func(string) string { return "" }}
 	values := map[string]string{"GIVEN": "x"}
@@ -45,7 +45,7 @@ func TestWhatIsMissingIsAskedForOnATerminal(t *testing.T) {
 	}
 }
 
-func TestCtrlCAtAPromptGivesTheTerminalBack(t *testing.T) {
+func TestAskMissing_InterruptRestoresTheTerminal(t *testing.T) {
 	s := ptytest.New(t)
 	app := &base.App{In: s.TTY, Err: s.TTY, Out: io.Discard, Env: func(string) string { return "" }}
 	ctx, cancel := context.WithCancel(t.Context())

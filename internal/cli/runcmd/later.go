@@ -6,21 +6,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// laterFlag is a flag of the specification whose work is still to come. It
-// exists with its name, type and default, and giving it is an error: nothing
-// that was asked for is ever ignored.
+// laterFlag is a flag of the specification whose feature does not exist yet. It is
+// declared with its name, type and default, hidden from the help, and refused when it is
+// given: a flag is never ignored.
 type laterFlag struct {
 	name, kind, def, meaning string
-	// off is the value that asks for nothing, and is therefore accepted.
+	// off is the value that turns the feature off, and is accepted; "" is none.
 	off string
 }
 
-// laterFlags are all of them. An issue that does its work takes its flags from
-// here to runFlags.
+// laterFlags returns all of them. A change that adds a feature moves its flags from here
+// to addFlags.
 func laterFlags() []laterFlag {
 	return []laterFlag{
 		{"secret", "string[]", "", "Secret from the secrets manager set as an environment variable, format NAME,target=TARGET", ""},
@@ -86,7 +85,7 @@ func laterFlags() []laterFlag {
 	}
 }
 
-// addLaterFlags declares them.
+// addLaterFlags declares the flags of laterFlags.
 func addLaterFlags(flags *pflag.FlagSet) {
 	for _, f := range laterFlags() {
 		meaning := strings.ReplaceAll(f.meaning, "`", "")
@@ -97,7 +96,7 @@ func addLaterFlags(flags *pflag.FlagSet) {
 			flags.String(f.name, f.def, meaning)
 		case "string[]": // a value may hold commas
 			flags.StringArray(f.name, nil, meaning)
-		case "strings": // comma-separated and repeatable alike
+		case "strings": // comma-separated or repeated
 			var def []string
 			if f.def != "" {
 				def = strings.Split(f.def, ",")
@@ -117,11 +116,11 @@ func addLaterFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// refuseLaterFlags reports every such flag that asks for something.
-func refuseLaterFlags(cmd *cobra.Command) []error {
+// refuseLaterFlags reports every flag of laterFlags that was given, but for its off value.
+func refuseLaterFlags(flags *pflag.FlagSet) []error {
 	var errs []error
 	for _, f := range laterFlags() {
-		given := cmd.Flags().Lookup(f.name)
+		given := flags.Lookup(f.name)
 		if !given.Changed || f.off != "" && given.Value.String() == f.off {
 			continue
 		}

@@ -5,36 +5,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
+	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/build"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
-	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// Labels of an image that say how its server speaks.
+// Labels of an image that describe its server.
 const (
 	labelTransport = "dev.toolhaven.transport"
 	labelPort      = "dev.toolhaven.port"
 )
 
-// defaultTargetPort is told to an HTTP server (MCP_PORT) when nothing else says
-// where it listens.
+// defaultTargetPort is where an HTTP server listens (MCP_PORT) unless a flag, the
+// registry or the image gives another port.
 const defaultTargetPort = 8080
 
-// settleRemote finds out how a remote server speaks.
-func (o *runOptions) settleRemote(ctx context.Context, s *workload.Spec, p *render.Progress) error {
-	if o.transport != "" {
-		s.Transport = workload.Transport(o.transport)
-	}
+// settleRemote determines the transport of a remote server. It sends no request that
+// would need the server's secret headers.
+func (o *options) settleRemote(ctx context.Context, s *workload.Spec) error {
 	if s.Transport != "" || len(s.Remote.SecretHeaders) > 0 {
 		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
 		return nil
 	}
-	p.Event(workload.Event{Stage: "server", Message: "asking " + s.Remote.URL + " how it speaks"})
+	o.progress.Event(workload.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
 	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
 	if err != nil {
 		return err
@@ -47,32 +47,33 @@ func (o *runOptions) settleRemote(ctx context.Context, s *workload.Spec, p *rend
 	return nil
 }
 
-// settleImage makes the image present and reads from it what nobody has said:
-// flag, registry, label, exposed port, in this order.
-func (o *runOptions) settleImage(ctx context.Context, app *base.App, s *workload.Spec, p *render.Progress) error {
-	engine, err := app.Engine(ctx)
+// settleImage makes the image present and completes the Spec from it. For the transport
+// and the port: flag, registry, label, exposed port, in this order.
+func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
+	engine, err := o.app.Engine(ctx)
 	if err != nil {
 		return err
 	}
 	if s.Package != nil {
-		if err := buildPackage(ctx, app, engine, s, p); err != nil {
+		if err := o.buildPackage(ctx, engine, s); err != nil {
 			return err
 		}
 	}
-	image, err := presentImage(ctx, engine, s.Image, p)
+	image, err := o.presentImage(ctx, engine, s.Image)
 	if err != nil {
 		return err
 	}
-	transport := workload.Transport(cmp.Or(o.transport, string(s.Transport), image.Labels[labelTransport]))
-	if transport == "" {
-		transport = workload.Stdio
+	if s.Transport == "" {
+		s.Transport = workload.Transport(image.Labels[labelTransport])
+	}
+	if s.Transport == "" {
+		s.Transport = workload.Stdio
 		if s.Package == nil && len(image.ExposedPorts) > 0 {
-			transport = workload.StreamableHTTP
+			s.Transport = workload.StreamableHTTP
 		}
 	}
-	s.Transport = transport
-	if transport == workload.Stdio {
-		return nil // a target that was given all the same is Validate's to report
+	if s.Transport == workload.Stdio {
+		return nil
 	}
 	s.TargetHost = cmp.Or(s.TargetHost, o.targetHost)
 	if s.TargetPort == 0 {
@@ -88,23 +89,54 @@ func (o *runOptions) settleImage(ctx context.Context, app *base.App, s *workload
 	}
 	s.TargetPort = cmp.Or(s.TargetPort, defaultTargetPort)
 	if s.TargetPath == "" {
-		s.TargetPath = map[workload.Transport]string{workload.SSE: "/sse", workload.StreamableHTTP: "/mcp"}[transport]
+		s.TargetPath = map[workload.Transport]string{workload.SSE: "/sse", workload.StreamableHTTP: "/mcp"}[s.Transport]
 	}
 	return nil
 }
 
 // presentImage pulls an image that the engine does not have.
-func presentImage(ctx context.Context, engine container.Engine, ref string, p *render.Progress) (container.Image, error) {
+func (o *options) presentImage(ctx context.Context, engine container.Engine, ref string) (container.Image, error) {
 	image, err := engine.Image(ctx, ref)
 	if !errors.Is(err, container.ErrNotFound) {
 		return image, err
 	}
-	p.Event(workload.Event{Stage: "image", Message: "pulling " + ref})
+	o.progress.Event(workload.Event{Stage: "image", Message: "pulling " + ref})
 	err = engine.Pull(ctx, ref, func(step container.Progress) {
-		p.Event(workload.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
+		o.progress.Event(workload.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
 	})
 	if err != nil {
 		return image, err
 	}
 	return engine.Image(ctx, ref)
+}
+
+// buildPackage builds the image of a Spec's package, or finds one built before.
+func (o *options) buildPackage(ctx context.Context, engine container.Engine, s *workload.Spec) error {
+	pkg := s.Package
+	r := build.Request{
+		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,
+		RuntimeImage: pkg.RuntimeImage, AddPackages: pkg.AddPackages, CACert: pkg.CACert,
+	}
+	if isLocalGo(pkg) {
+		cwd, err := workingDir()
+		if err != nil {
+			return err
+		}
+		if !filepath.IsAbs(pkg.Name) {
+			// Stored as an absolute path: --from-config may run in another directory.
+			pkg.Name = filepath.Join(cwd, pkg.Name)
+		}
+		r.Name, r.Version, r.Dir = "", "", pkg.Name
+	}
+	result, err := o.app.Build(ctx, engine, r, o.progress)
+	if err != nil {
+		return err
+	}
+	s.Image, pkg.Version = result.Image, result.Version
+	return nil
+}
+
+// isLocalGo reports whether a package is a directory with Go code.
+func isLocalGo(p *workload.Package) bool {
+	return p.Scheme == "go" && (strings.HasPrefix(p.Name, "./") || strings.HasPrefix(p.Name, "../") || p.Name == "." || p.Name == ".." || filepath.IsAbs(p.Name))
 }
