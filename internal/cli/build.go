@@ -60,7 +60,7 @@ func runBuild(ctx context.Context, app *base.App, o *buildOptions) error {
 	if err != nil {
 		return err
 	}
-	p := render.NewProgress(app.Err)
+	p := render.NewProgress(app.Err, app.Env)
 	defer p.Done()
 	result, err := app.Build(ctx, engine, r, p)
 	if err != nil {

@@ -2,6 +2,9 @@ package cli_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +39,15 @@ func TestBadCommandLinesSayWhatIsWrong(t *testing.T) {
 		"bad -e":                     {[]string{"run", "-e", "1A=x", "x"}, []string{"-e", "1A", "KEY=VALUE"}},
 		"bad -v":                     {[]string{"run", "-v", "x", "x"}, []string{"-v x", "host-path:container-path"}},
 		"-v of nothing":              {[]string{"run", "-v", noFile + ":/a", "x"}, []string{noFile, "no such file"}},
+		"-v without a value":         {[]string{"run", "-v"}, []string{"-v needs a value", "host-path:container-path"}},
+		"a named volume":             {[]string{"run", "-v", "mydata:/data", "x:1"}, []string{"named volumes are not supported"}},
+		"-p with an address":         {[]string{"run", "-p", "127.0.0.1:80:81", "x:1"}, []string{"an address cannot be chosen", "write 80:81"}},
+		"-p with a protocol":         {[]string{"run", "-p", "80:81/udp", "x:1"}, []string{"a protocol cannot be chosen", "write 80:81"}},
+		"-p with a range":            {[]string{"run", "-p", "80-81:80-81", "x:1"}, []string{"ranges are not supported"}},
+		"a number that is none":      {[]string{"run", "--proxy-port", "abc", "x"}, []string{`--proxy-port "abc": it is not a whole number; see`}},
+		"a duration that is none":    {[]string{"run", "--session-ttl", "soon", "x"}, []string{`--session-ttl "soon": it is not a duration`}},
+		"help on an unknown command": {[]string{"help", "rnu"}, []string{`no command "thv rnu"`, "did you mean run?"}},
+		"an empty registry":          {[]string{"config", "set-registry", ""}, []string{"unset-registry"}},
 		"bad -p":                     {[]string{"run", "-p", "x:y", "x"}, []string{"-p x:y", "not a port"}},
 		"bad -l":                     {[]string{"run", "-l", "x", "x"}, []string{"-l x", "key=value"}},
 		"a label of ours":            {[]string{"run", "-l", "dev.toolhaven.x=1", "x"}, []string{"are ours"}},
@@ -95,6 +107,61 @@ func TestWhatIsNotThereHasItsExitCode(t *testing.T) {
 		if _, stderr, code := clitest.Run(t, clitest.App(t), args...); code != base.ExitNotFound || !strings.Contains(stderr, "Error: no such") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}
+	}
+}
+
+// One cause is reported once, with what helps.
+func TestWithoutHOME(t *testing.T) {
+	const want = "neither HOME nor XDG_CONFIG_HOME and XDG_STATE_HOME are set, so there is no place for configuration and state; set HOME"
+	app := func() *base.App { return &base.App{Env: func(string) string { return "" }} }
+	for _, args := range [][]string{{"list"}, {"run", "x"}, {"registry", "list"}, {"mcp", "tools", "x"}, {"config", "list"}} {
+		if stdout, stderr, code := clitest.Run(t, app(), args...); code != base.ExitFailure || stdout != "" || stderr != "Error: "+want+"\n" {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if stdout, _, code := clitest.Run(t, app(), "doctor"); code != base.ExitFailure || strings.Count(stdout, "HOME nor") != 1 || strings.Contains(stdout, "set-registry") {
+		t.Errorf("doctor: exit code %d, %s", code, stdout)
+	}
+}
+
+// A configuration that cannot be read has one error and one hint in every command.
+func TestLostConfiguration(t *testing.T) {
+	app := clitest.App(t)
+	keep(t, app, inContainer("torn"), workload.Stopped, "")
+	dirs, err := app.Dirs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dirs.State, "workloads", "torn", "spec.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"start", "torn"}, {"restart", "torn"}, {"export", "torn"}, {"mcp", "tools", "torn"}, {"run", "img:1", "--name", "torn"}} {
+		stdout, stderr, code := clitest.Run(t, app, args...)
+		if code != base.ExitFailure || stdout != "" || strings.Count(stderr, "; ") != strings.Count(stderr, "is failed; ")+1 || !strings.HasSuffix(stderr, "remove it with `thv rm torn`\n") {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestSetRegistryChecksOnce(t *testing.T) {
+	requests, status := 0, http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		io.WriteString(w, `{"servers": [], "metadata": {"count": 0}}`)
+	}))
+	defer server.Close()
+	if _, stderr, code := clitest.Run(t, clitest.App(t), "config", "set-registry", server.URL); code != base.ExitOK || stderr != "" || requests != 1 {
+		t.Errorf("a registry that works: exit code %d, %q, %d requests", code, stderr, requests)
+	}
+	status = http.StatusNotFound
+	app := clitest.App(t)
+	if _, stderr, code := clitest.Run(t, app, "config", "set-registry", server.URL); code != base.ExitOK || !strings.HasPrefix(stderr, "Note: the setting is stored, but the registry cannot be used now: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("what is no registry: exit code %d, %q", code, stderr)
+	}
+	if got := clitest.Must(t, app, "config", "get", "registry"); got != server.URL+"\n" {
+		t.Errorf("the setting is %q", got)
 	}
 }
 

@@ -80,6 +80,9 @@ what is wrong. The exit code is 1 when something is.`,
 
 func examine(ctx context.Context, app *base.App) []check {
 	checks := examineEngine(ctx, app)
+	if _, err := app.Dirs(); err != nil { // nothing below works without them
+		return append(checks, check{Name: "directories", Found: err.Error()})
+	}
 	checks = append(checks, examineDirs(app)...)
 	checks = append(checks, examineWorkloads(ctx, app)...)
 	return append(checks, examineRegistry(ctx, app))

@@ -125,7 +125,7 @@ on standard error.`,
 			if err != nil {
 				return err
 			}
-			p := render.NewProgress(app.Err)
+			p := render.NewProgress(app.Err, app.Env)
 			defer p.Done()
 			var removed []groupShown
 			err = app.Each(cmd.Context(), args, func(group string) error {

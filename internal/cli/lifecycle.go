@@ -37,7 +37,7 @@ stopping by itself.
 			if err != nil {
 				return err
 			}
-			p := render.NewProgress(app.Err)
+			p := render.NewProgress(app.Err, app.Env)
 			defer p.Done()
 			var stopped []*workload.Status
 			err = app.Each(cmd.Context(), names, func(name string) error {
@@ -93,7 +93,7 @@ removed.
 			if err != nil {
 				return err
 			}
-			p := render.NewProgress(app.Err)
+			p := render.NewProgress(app.Err, app.Env)
 			defer p.Done()
 			var removed []*workload.Status
 			err = app.Each(cmd.Context(), names, func(name string) error {
@@ -172,7 +172,7 @@ func startCommand(app *base.App, cmd *cobra.Command, do func(context.Context, *w
 		if err != nil {
 			return err
 		}
-		p := render.NewProgress(app.Err)
+		p := render.NewProgress(app.Err, app.Env)
 		defer p.Done()
 		var started []*workload.Status
 		err = app.Each(cmd.Context(), names, func(name string) error {

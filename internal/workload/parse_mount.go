@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,7 +21,12 @@ func ParseMount(value, cwd string) (Mount, error) {
 	if err != nil {
 		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
-	if _, err := os.Stat(m.Host); err != nil {
+	switch _, err := os.Stat(m.Host); {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(strings.SplitN(value, ":", 2)[0], `./\~`):
+		return Mount{}, fmt.Errorf("-v %s: there is no folder %s, and named volumes are not supported; make the folder first, or write another path", value, m.Host)
+	case errors.Is(err, fs.ErrNotExist):
+		return Mount{}, fmt.Errorf("-v %s: there is no such file or directory: %s; make the folder first", value, m.Host)
+	case err != nil:
 		return Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
 	return m, nil

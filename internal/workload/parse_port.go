@@ -9,6 +9,16 @@ import (
 // ParsePort reads a value of -p: hostPort:containerPort, or containerPort alone
 // for any free port of the host. Ports are published on the loopback address.
 func ParsePort(value string) (Port, error) {
+	switch {
+	case strings.Count(value, ":") > 1:
+		ports := strings.Split(value, ":")
+		return Port{}, fmt.Errorf("-p %s: an address cannot be chosen, ports are published on the loopback address; write %s", value, strings.Join(ports[len(ports)-2:], ":"))
+	case strings.Contains(value, "/"):
+		ports, _, _ := strings.Cut(value, "/")
+		return Port{}, fmt.Errorf("-p %s: a protocol cannot be chosen, TCP is published; write %s", value, ports)
+	case strings.Contains(strings.TrimPrefix(value, "-"), "-"):
+		return Port{}, fmt.Errorf("-p %s: ranges are not supported; write -p hostPort:containerPort for each port", value)
+	}
 	host, inside, both := strings.Cut(value, ":")
 	if !both {
 		host, inside = "0", value

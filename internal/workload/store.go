@@ -121,7 +121,7 @@ func (s *Store) Get(name string) (*Spec, error) {
 	dec.DisallowUnknownFields()
 	var spec Spec
 	if err := dec.Decode(&spec); err != nil {
-		return nil, fmt.Errorf("read workload %q: %s: %w", name, s.specPath(name), err)
+		return nil, fmt.Errorf("the configuration of workload %q is damaged (%s: %w); remove it with `thv rm %s`", name, s.specPath(name), err, name)
 	}
 	return &spec, nil
 }

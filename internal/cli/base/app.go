@@ -49,10 +49,11 @@ func (a *App) Dirs() (settings.Dirs, error) {
 		return a.dirs, nil
 	}
 	dirs, err := settings.Locate(a.Env)
-	if err == nil {
-		a.dirs = dirs
+	if err != nil {
+		return dirs, fmt.Errorf("%w; set HOME", err)
 	}
-	return dirs, err
+	a.dirs = dirs
+	return dirs, nil
 }
 
 // Store is where workloads are kept.

@@ -17,13 +17,14 @@ import (
 // `thv help exit-codes`.
 const (
 	ExitOK          = 0
-	ExitFailure     = 1 // what was asked for did not happen
+	ExitFailure     = 1 // any other error
 	ExitUsage       = 2 // the command line or a file it names is wrong
-	ExitNoEngine    = 3 // no container engine answers
+	ExitNoEngine    = 3 // no container engine responds
 	ExitNotFound    = 4 // no such workload, group, server or image
 	ExitInterrupted = 130
 )
 
+// ExitCodesHelp is the text of `thv help exit-codes`.
 const ExitCodesHelp = `Exit codes of thv:
 
   0    done
@@ -36,15 +37,16 @@ const ExitCodesHelp = `Exit codes of thv:
 A command given several names does what it can for all of them, and ends with 1
 when one of them failed.`
 
-// usageError is a fault of the command line.
+// usageError is an error of the command line, or of a file that it names.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// Usage returns an error with ExitUsage.
 func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// asUsage marks err as a fault of the command line; nil stays nil.
+// AsUsage gives err ExitUsage; nil stays nil.
 func AsUsage(err error) error {
 	if err == nil {
 		return nil
@@ -52,13 +54,14 @@ func AsUsage(err error) error {
 	return &usageError{err}
 }
 
-// errReported: the fault has been shown already. With one name, it is what
-// happened to it; with several, some of them failed.
+// Reported wraps an error that was written to standard error already: that of the one
+// name given, or how many of several failed.
 type Reported struct{ err error }
 
 func (e *Reported) Error() string { return e.err.Error() }
 func (e *Reported) Unwrap() error { return e.err }
 
+// ExitCode returns the exit code for the error of a command.
 func ExitCode(err error) int {
 	var u *usageError
 	switch {
@@ -78,28 +81,31 @@ func ExitCode(err error) int {
 	}
 }
 
-// sentence is an error as a person reads it. Several faults are listed.
+// Sentence formats an error for standard error. Joined errors become a list. Control
+// sequences, which a server may have put into the text, are removed.
 func Sentence(err error) string {
-	text := strings.TrimRight(plaintext.Lines(err.Error()), "\n") // servers have their say in it
+	text := strings.TrimRight(plaintext.Lines(err.Error()), "\n")
 	if strings.HasPrefix(text, "Error: ") {
 		return text
 	}
 	lines := strings.Split(text, "\n")
-	if len(lines) > 1 && isList(err) {
+	if len(lines) > 1 && isJoined(err) {
 		return "Error:\n  " + strings.Join(lines, "\n  ")
 	}
 	return "Error: " + text
 }
 
-// isList tells several faults, joined, from one fault with several lines.
-func isList(err error) bool {
+// isJoined reports whether err is several errors, and not one of several lines.
+func isJoined(err error) bool {
 	var u *usageError
 	if errors.As(err, &u) {
 		err = u.err
 	}
-	return fmt.Sprintf("%T", err) == "*errors.joinError"
+	_, joined := err.(interface{ Unwrap() []error })
+	return joined
 }
 
+// DidYouMean returns a hint with the known word nearest to word, or "".
 func DidYouMean(word string, known []string, prefix string) string {
 	if near := settings.Nearest(word, known); near != "" {
 		return "; did you mean " + prefix + near + "?"

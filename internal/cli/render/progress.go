@@ -12,8 +12,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// progress shows the way to a running workload on standard error: one changing
-// line on a terminal, otherwise one line for each step.
+// Progress writes the steps of a command to standard error: one changing line on a
+// terminal, else one line for each step.
 type Progress struct {
 	w   io.Writer
 	tty bool
@@ -23,13 +23,16 @@ type Progress struct {
 	last string
 }
 
-// spinnerWidth is what the spinner takes of a line beside its text, and the last column,
-// after which some terminals begin another line.
+// spinnerWidth is the part of a line that the text cannot use: the spinner, and the last
+// column, after which some terminals begin another line.
 const spinnerWidth = 5
 
-func NewProgress(w io.Writer) *Progress { return &Progress{w: w, tty: IsTerminal(w)} }
+// NewProgress returns a Progress that writes to w. env is os.Getenv.
+func NewProgress(w io.Writer, env func(string) string) *Progress {
+	return &Progress{w: w, tty: IsTerminal(w) && !isDumb(env)}
+}
 
-// event shows one step.
+// Event writes one step.
 func (p *Progress) Event(e workload.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,7 +42,7 @@ func (p *Progress) Event(e workload.Event) {
 		return
 	}
 	if !p.tty {
-		// Layers and bytes are noise in a log; steps are not.
+		// The progress of a download is left out of a log.
 		if e.Total == 0 && e.Current == 0 && e.Message != p.last {
 			fmt.Fprintln(p.w, plaintext.Lines(e.Message))
 			p.last = e.Message
@@ -50,7 +53,7 @@ func (p *Progress) Event(e workload.Event) {
 	if e.Total > 0 {
 		size = fmt.Sprintf(" %.1f of %.1f MB", float64(min(e.Current, e.Total))/1e6, float64(e.Total)/1e6)
 	}
-	// A line that wraps is not cleared, and each turn of the spinner would add one.
+	// A line that wraps is not cleared, and each turn of the spinner would add another.
 	if n := columns(p.w); n > 0 {
 		text = cut(text, max(n-spinnerWidth-width(size), 1))
 	}
@@ -62,22 +65,24 @@ func (p *Progress) Event(e workload.Event) {
 	p.bar = progressbar.NewOptions64(-1,
 		progressbar.OptionSetDescription(text),
 		progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
+		// Clears the whole line, also what the terminal echoed, such as ^C.
+		progressbar.OptionUseANSICodes(true),
 		progressbar.OptionSpinnerType(14), progressbar.OptionThrottle(80*time.Millisecond),
 		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetRenderBlankState(true))
 }
 
-// done clears the line.
+// Done clears the line.
 func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.finish()
 }
 
-// finish ends the bar, which also ends what turns its spinner.
+// finish clears the line and stops the spinner's goroutine.
 func (p *Progress) finish() {
 	if p.bar != nil {
-		_ = p.bar.Finish() // a line that cannot be cleared is no fault
+		_ = p.bar.Finish()
 		p.bar = nil
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestATableIsAlignedOnATerminalAndPlainElsewhere(t *testing.T) {
+func TestTable(t *testing.T) {
 	header := []string{"NAME", "STATE", "SOURCE"}
 	rows := [][]string{{"a", "running", "one\x1b[2J"}, {"long-name", "failed", "two\nlines"}}
 	show := func(w io.Writer, env map[string]string) {
@@ -36,10 +36,12 @@ func TestATableIsAlignedOnATerminalAndPlainElsewhere(t *testing.T) {
 		t.Errorf("plain: %q, want %q", plain.String(), want)
 	}
 	want := "NAME        STATE     SOURCE\na           running   one\nlong-name   failed    two lines\n"
-	noColour := ptytest.New(t)
-	show(noColour.TTY, map[string]string{"NO_COLOR": "1"})
-	if got := noColour.Shows(t, "two lines\r\n"); got != want {
-		t.Errorf("on a terminal without colour: %q, want %q", got, want)
+	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
+		noColour := ptytest.New(t)
+		show(noColour.TTY, env)
+		if got := noColour.Shows(t, "two lines\r\n"); got != want {
+			t.Errorf("%v: %q, want %q", env, got, want)
+		}
 	}
 	colour := ptytest.New(t)
 	show(colour.TTY, nil)
@@ -55,14 +57,14 @@ func TestATableIsAlignedOnATerminalAndPlainElsewhere(t *testing.T) {
 	}
 }
 
-func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
+func TestProgress(t *testing.T) {
 	events := []workload.Event{
 		{Stage: "image", Message: "pulling x"}, {Stage: "image", Message: "layer", Current: 5, Total: 10},
 		{Stage: "image", Message: "layer", Current: 10, Total: 10}, {Stage: "server", Message: "waiting\x07"}, {Stage: "server", Message: "waiting\x07"},
 		{Stage: workload.NoteStage, Message: "killed\x07"},
 	}
 	var plain bytes.Buffer
-	p := NewProgress(&plain)
+	p := NewProgress(&plain, noEnv)
 	for _, e := range events {
 		p.Event(e)
 	}
@@ -74,7 +76,7 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 	if !term.IsTerminal(int(s.TTY.Fd())) {
 		t.Fatal("a pseudo-terminal is no terminal")
 	}
-	p = NewProgress(s.TTY)
+	p = NewProgress(s.TTY, noEnv)
 	for _, step := range []struct {
 		event workload.Event
 		shown string
@@ -96,7 +98,7 @@ func TestProgressIsABarOnATerminalAndLinesElsewhere(t *testing.T) {
 	}
 }
 
-func TestATableIsCutToTheTerminalAndNowhereElse(t *testing.T) {
+func TestTable_Width(t *testing.T) {
 	header := []string{"TOOL", "ARGUMENTS", "DESCRIPTION"}
 	rows := [][]string{
 		{"weather", "city, days, unit", "Tells what the weather will be like, and why"},
@@ -154,7 +156,7 @@ weather  city, d…  Tells w…
 	}
 }
 
-func TestTheSpinnersLineNeverWraps(t *testing.T) {
+func TestProgress_DoesNotWrap(t *testing.T) {
 	const columns = 80
 	for what, c := range map[string]struct {
 		event workload.Event
@@ -166,7 +168,7 @@ func TestTheSpinnersLineNeverWraps(t *testing.T) {
 		"a short text": {workload.Event{Message: "waiting"}, "waiting"},
 	} {
 		s := ptytest.Sized(t, columns)
-		p := NewProgress(s.TTY)
+		p := NewProgress(s.TTY, noEnv)
 		p.Event(c.event)
 		s.Shows(t, c.end)
 		// Several turns, and a clearing.
@@ -179,6 +181,7 @@ func TestTheSpinnersLineNeverWraps(t *testing.T) {
 		p.Done()
 		io.WriteString(s.TTY, "END")
 		for _, line := range strings.Split(s.Shows(t, "END"), "\r") {
+			line = strings.NewReplacer("\x1b[0K", "", "\x1b[2K", "").Replace(line) // of no width
 			if n := width(line); n >= columns {
 				t.Errorf("%s: a line of %d columns: %q", what, n, line)
 			}
@@ -186,7 +189,7 @@ func TestTheSpinnersLineNeverWraps(t *testing.T) {
 	}
 }
 
-func TestATextIsCutToColumns(t *testing.T) {
+func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		n    int
@@ -198,5 +201,33 @@ func TestATextIsCutToColumns(t *testing.T) {
 		if got := cut(c.in, c.n); got != c.want {
 			t.Errorf("%q in %d columns: %q, want %q", c.in, c.n, got, c.want)
 		}
+	}
+}
+
+func noEnv(string) string { return "" }
+
+// On Ctrl-C a terminal echoes ^C behind the text of the spinner.
+func TestProgress_ClearsTheWholeLine(t *testing.T) {
+	s := ptytest.New(t)
+	p := NewProgress(s.TTY, noEnv)
+	p.Event(workload.Event{Message: "waiting"})
+	s.Shows(t, "waiting")
+	io.WriteString(s.TTY, "^C")
+	p.Done()
+	io.WriteString(s.TTY, "END")
+	got := s.Shows(t, "END")
+	if rest := got[strings.LastIndex(got, "^C")+2:]; rest != "\x1b[2K\rEND" {
+		t.Errorf("after ^C the terminal receives %q", rest)
+	}
+}
+
+func TestProgress_OnADumbTerminalIsLines(t *testing.T) {
+	s := ptytest.New(t)
+	p := NewProgress(s.TTY, func(string) string { return "dumb" })
+	p.Event(workload.Event{Message: "waiting"})
+	p.Done()
+	io.WriteString(s.TTY, "END")
+	if got := s.Shows(t, "END"); got != "waiting\nEND" {
+		t.Errorf("the terminal shows %q", got)
 	}
 }

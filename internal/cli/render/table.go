@@ -11,7 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// writeJSON shows v to a program.
+// JSON writes v as indented JSON.
 func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -19,9 +19,9 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// table shows rows: aligned with a header and cut to the terminal's width on a terminal,
-// else separated by tabs and without one, for other programs. The first column, which
-// tells the rows apart, and those in whole are never cut: they are there to be copied.
+// Table writes rows: on a terminal aligned, with a header and cut to the terminal's
+// width; else separated by tabs and without a header, for programs. The first column,
+// which identifies a row, and the columns in whole are never cut.
 //
 // paint, which may be nil, colours a cell on a terminal.
 func Table(w io.Writer, header []string, rows [][]string, paint func(column int, cell string) string, whole ...int) error {
@@ -64,8 +64,8 @@ func Table(w io.Writer, header []string, rows [][]string, paint func(column int,
 	return nil
 }
 
-// clean keeps what servers and registries say from moving the cursor or
-// breaking the table.
+// clean removes control sequences and line breaks from cells: they hold texts of servers
+// and registries.
 func clean(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, c := range cells {
@@ -74,9 +74,9 @@ func clean(cells []string) []string {
 	return out
 }
 
-// paintState colours a workload's state.
+// PaintState colours a workload's state, if w is a terminal with colours.
 func PaintState(w io.Writer, env func(string) string, s string) string {
-	if !IsTerminal(w) || env("NO_COLOR") != "" {
+	if !IsTerminal(w) || env("NO_COLOR") != "" || isDumb(env) {
 		return s
 	}
 	colour := "39"
@@ -91,7 +91,7 @@ func PaintState(w io.Writer, env func(string) string, s string) string {
 	return "\x1b[" + colour + "m" + s + "\x1b[0m"
 }
 
-// ago is how long ago t was, in one unit.
+// Ago returns the time since t in one unit; "" for the zero time.
 func Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -108,7 +108,7 @@ func Ago(t time.Time) string {
 	return "just now"
 }
 
-// counted is "1 workload", or "2 workloads".
+// Counted returns "1 workload", "2 workloads".
 func Counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -116,6 +116,7 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// FirstLine returns the first line of s, in at most 100 characters.
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if r := []rune(line); len(r) > 100 {

@@ -1,3 +1,6 @@
+// Package render writes to people and to programs: tables, JSON, progress, colours and
+// prompts, on a terminal or into a pipe. Texts of others are shown without control
+// sequences.
 package render
 
 import (
@@ -6,8 +9,11 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal tells whether w shows to a person.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// isDumb reports whether the terminal has no control sequences (TERM=dumb).
+func isDumb(env func(string) string) bool { return env("TERM") == "dumb" }

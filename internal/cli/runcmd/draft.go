@@ -70,8 +70,12 @@ func check(s workload.Spec) error {
 // is fetched. An empty name or group is not checked. Manager.Create decides in the end.
 func checkName(ctx context.Context, app *base.App, name, group string) error {
 	if group != "" {
-		if err := app.GroupExists(group); err != nil {
-			return fmt.Errorf("%w; make it with `thv group create %s`", err, group)
+		err := app.GroupExists(group)
+		if errors.Is(err, workload.ErrGroupNotFound) {
+			err = fmt.Errorf("%w; make it with `thv group create %s`", err, group)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if name == "" {
@@ -84,10 +88,8 @@ func checkName(ctx context.Context, app *base.App, name, group string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := store.Get(name); err == nil {
+	if _, err := store.Get(name); !errors.Is(err, workload.ErrNotFound) {
 		return nameTaken(ctx, app, name)
-	} else if !errors.Is(err, workload.ErrNotFound) {
-		return err
 	}
 	owner, err := store.Owner(name)
 	if err != nil {

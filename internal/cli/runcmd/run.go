@@ -140,7 +140,7 @@ func run(ctx context.Context, o *options) error {
 	if _, err := o.app.StartTimeout(); err != nil {
 		return err
 	}
-	o.progress = render.NewProgress(o.app.Err)
+	o.progress = render.NewProgress(o.app.Err, o.app.Env)
 	defer o.progress.Done()
 	d, err := prepare(ctx, o)
 	if err != nil {
