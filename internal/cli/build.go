@@ -12,16 +12,17 @@ import (
 )
 
 type buildOptions struct {
+	app                            *base.App
 	ref, tag, runtimeImage, caCert string
 	args, addPackages              []string
 	refresh                        bool
 }
 
 func newBuild(app *base.App) *cobra.Command {
-	o := &buildOptions{}
+	o := &buildOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "build [flags] PACKAGE [-- ARGS...]",
-		Short: "Make an image from a package, without running it",
+		Short: "Build an image from a package, without running it",
 		Long: `Build makes the image that run would make of a package and prints its name. The
 image needs no network to start. Arguments after -- become part of it.`,
 		Example: `  thv build npx://@modelcontextprotocol/server-everything
@@ -38,7 +39,7 @@ image needs no network to start. Arguments after -- become part of it.`,
 			o.ref, o.args = args[0], args[1:]
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBuild(cmd.Context(), app, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBuild(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.tag, "tag", "", "Another name for the image")
@@ -50,7 +51,8 @@ image needs no network to start. Arguments after -- become part of it.`,
 	return cmd
 }
 
-func runBuild(ctx context.Context, app *base.App, o *buildOptions) error {
+func runBuild(ctx context.Context, o *buildOptions) error {
+	app := o.app
 	r, err := build.ParseRef(o.ref)
 	if err != nil {
 		return base.AsUsage(err)

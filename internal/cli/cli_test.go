@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,7 +22,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestBadCommandLinesSayWhatIsWrong(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	noFile := filepath.Join(dir, "none")
 	badEnv := filepath.Join(dir, "bad.env")
@@ -91,14 +93,14 @@ func TestBadCommandLinesSayWhatIsWrong(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("%q does not say %q", stderr, want)
+					t.Errorf("%q lacks %q", stderr, want)
 				}
 			}
 		})
 	}
 }
 
-func TestWhatIsNotThereHasItsExitCode(t *testing.T) {
+func TestExitCode_NotFound(t *testing.T) {
 	for _, args := range [][]string{
 		{"stop", "a"}, {"start", "a"}, {"restart", "a"}, {"rm", "a"}, {"status", "a"}, {"logs", "a"}, {"export", "a"},
 		{"stop", "--group", "g"}, {"list", "--group", "g"}, {"group", "rm", "g"}, {"mcp", "tools", "a"},
@@ -165,7 +167,7 @@ func TestSetRegistryChecksOnce(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEngineTheMessageListsWhatWasTried(t *testing.T) {
+func TestExitCode_NoEngine(t *testing.T) {
 	_, stderr, code := clitest.Run(t, clitest.App(t), "run", "ghcr.io/example/server:1")
 	if code != base.ExitNoEngine || !strings.Contains(stderr, "none.sock") || !strings.Contains(stderr, "no such socket") {
 		t.Errorf("exit code %d: %s", code, stderr)
@@ -181,7 +183,7 @@ func TestWithoutAnEngineTheMessageListsWhatWasTried(t *testing.T) {
 	}
 }
 
-func TestGroupsByCommand(t *testing.T) {
+func TestGroupCommands(t *testing.T) {
 	app := clitest.App(t)
 	if _, stderr, code := clitest.Run(t, app, "group", "create", "work"); code != 0 {
 		t.Fatal(stderr)
@@ -203,7 +205,7 @@ func TestGroupsByCommand(t *testing.T) {
 	}
 }
 
-func TestAnExportIsReadBack(t *testing.T) {
+func TestExport_RoundTrip(t *testing.T) {
 	app := clitest.App(t)
 	store, err := app.Store()
 	if err != nil {
@@ -263,7 +265,23 @@ func TestHelpListsExitCodes(t *testing.T) {
 	}
 }
 
-func TestSettingsByCommand(t *testing.T) {
+func TestExitCodesAreThoseOfREADME(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \| (.+) \|$`).FindAllStringSubmatch(string(readme), -1)
+	if len(rows) != 6 {
+		t.Fatalf("README has %d exit codes", len(rows))
+	}
+	for _, row := range rows {
+		if line := fmt.Sprintf("\n  %-3s  %s\n", row[1], row[2]); !strings.Contains(base.ExitCodesHelp, line) {
+			t.Errorf("the help lacks %q", line)
+		}
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
 	app := clitest.App(t)
 	if _, stderr, code := clitest.Run(t, app, "config", "set-registry", "https://r.example/registry/default"); code != 0 {
 		t.Fatal(stderr)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,63 +20,69 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// check is one thing that doctor looked at.
+// check is the result of one check of doctor.
 type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"`
-	// Tried are the places looked at, and what was wrong with each.
+	// Tried are the places where something was looked for, each with the error.
 	Tried []string `json:"tried,omitempty"`
 }
 
 func newDoctor(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at everything thv needs, and say what is missing",
-		Long: `Doctor looks at the container engine (every socket tried, and why each failed), the
-directories, the workloads and their ports, and the registry, and says what to do about
-what is wrong. The exit code is 1 when something is.`,
+		Short: "Check everything that thv needs, and report what is missing",
+		Long: `Doctor checks the container engine (every socket tried, and why each failed), the
+directories, the workloads and their ports, and the registry, with advice for each check
+that fails. The exit code is 1 when one does.`,
 		Example: `  thv doctor
   thv doctor -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-			defer cancel()
-			checks := examine(ctx, app)
-			wrong := 0
-			for _, c := range checks {
-				if !c.OK {
-					wrong++
-				}
-			}
-			if app.JSON {
-				if err := render.JSON(app.Out, checks); err != nil {
-					return err
-				}
-			} else {
-				for _, c := range checks {
-					mark := "ok  "
-					if !c.OK {
-						mark = "FAIL"
-					}
-					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, plaintext.Lines(c.Found))
-					for _, t := range c.Tried {
-						fmt.Fprintf(app.Out, "      %-22s tried %s\n", "", plaintext.Lines(t))
-					}
-					if c.Advice != "" {
-						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", plaintext.Lines(c.Advice))
-					}
-				}
-			}
-			if wrong > 0 {
-				return fmt.Errorf("%d of %d checks failed", wrong, len(checks))
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), app) },
 	}
 	base.OutputFlag(cmd, app)
 	return cmd
+}
+
+func runDoctor(ctx context.Context, app *base.App) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	checks := examine(ctx, app)
+	failed := 0
+	for _, c := range checks {
+		if !c.OK {
+			failed++
+		}
+	}
+	if app.JSON {
+		if err := render.JSON(app.Out, checks); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range checks {
+			c.write(app.Out)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d checks failed", failed, len(checks))
+	}
+	return nil
+}
+
+func (c *check) write(w io.Writer) {
+	mark := "ok  "
+	if !c.OK {
+		mark = "FAIL"
+	}
+	fmt.Fprintf(w, "%s  %-22s %s\n", mark, c.Name, plaintext.Lines(c.Found))
+	for _, t := range c.Tried {
+		fmt.Fprintf(w, "      %-22s tried %s\n", "", plaintext.Lines(t))
+	}
+	if c.Advice != "" {
+		fmt.Fprintf(w, "      %-22s -> %s\n", "", plaintext.Lines(c.Advice))
+	}
 }
 
 func examine(ctx context.Context, app *base.App) []check {
@@ -91,7 +98,7 @@ func examine(ctx context.Context, app *base.App) []check {
 func examineEngine(ctx context.Context, app *base.App) []check {
 	engine, err := app.Engine(ctx)
 	if err != nil {
-		c := check{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
+		c := check{Name: "container engine", Found: "none responds", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
 		for _, attempt := range docker.Probe(ctx, app.Env) {
 			if attempt.Err != nil {
 				c.Tried = append(c.Tried, fmt.Sprintf("%s (%s): %s", attempt.Address, attempt.Source, attempt.Explain()))
@@ -132,7 +139,7 @@ func examineDirs(app *base.App) []check {
 			f.Close()
 			os.Remove(f.Name())
 			if info, err := os.Stat(d.path); err == nil && info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
-				c.Advice = "others can look into it: chmod 700 " + d.path
+				c.Advice = "other users can read it: chmod 700 " + d.path
 			}
 		}
 		checks = append(checks, c)
@@ -143,8 +150,8 @@ func examineDirs(app *base.App) []check {
 	return checks
 }
 
-// examineWorkloads names those that are not as they should be, and the stopped ones
-// whose port somebody else has taken.
+// examineWorkloads reports the workloads that do not serve as they should, and the
+// stopped ones whose port another program uses.
 func examineWorkloads(ctx context.Context, app *base.App) []check {
 	m, err := app.Manager()
 	if err != nil {
@@ -179,11 +186,11 @@ func examineWorkloads(ctx context.Context, app *base.App) []check {
 	return checks
 }
 
-// afterwards is what to do about a workload that is not as it should be. A remote
-// server's own log is with the server.
+// afterwards returns the advice for a workload that does not serve as it should. A remote
+// server has no log here.
 func afterwards(st *workload.Status) string {
 	if base.Lost(st) {
-		return "" // the reason has said it
+		return "" // the reason includes it
 	}
 	logs := "`thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"
 	if st.Remote {

@@ -69,7 +69,7 @@ func checksOf(t *testing.T, a *base.App) (checks []check) {
 	return checks
 }
 
-func TestDoctorNamesWorkloadsThatFailed(t *testing.T) {
+func TestDoctor_FailedWorkloads(t *testing.T) {
 	a := clitest.App(t)
 	keep(t, a, inContainer("killed"), workload.Running, "") // nobody noted how it ended
 	keep(t, a, remotely("away"), workload.Failed, "the server did not answer")
@@ -96,7 +96,7 @@ func TestDoctorNamesWorkloadsThatFailed(t *testing.T) {
 	}
 }
 
-func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
+func TestDoctor_PortsInUse(t *testing.T) {
 	a := clitest.App(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -120,7 +120,7 @@ func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
 	}
 }
 
-func TestAWorkloadWhoseConfigurationIsLostIsNotAdvisedToStart(t *testing.T) {
+func TestAdvice_LostConfiguration(t *testing.T) {
 	a := clitest.App(t)
 	keep(t, a, inContainer("torn"), workload.Stopped, "")
 	dirs, err := a.Dirs()

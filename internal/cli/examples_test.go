@@ -22,7 +22,7 @@ func every(c *cobra.Command, visit func(*cobra.Command)) {
 }
 
 // A command line that a help text shows is one that the command takes.
-func TestEveryExampleIsACommandLineThatIsTaken(t *testing.T) {
+func TestExamplesAreValidCommandLines(t *testing.T) {
 	var lines []string
 	every(cli.Root(clitest.App(t)), func(c *cobra.Command) {
 		if c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
@@ -65,7 +65,7 @@ func TestEveryExampleIsACommandLineThatIsTaken(t *testing.T) {
 }
 
 // What one flag means in one command it means in the others.
-func TestFlagsOfOneNameAreTheSameEverywhere(t *testing.T) {
+func TestFlagsOfOneNameHaveOneType(t *testing.T) {
 	type meaning struct{ Shorthand, Type string }
 	seen := map[string]meaning{}
 	every(cli.Root(clitest.App(t)), func(c *cobra.Command) {
@@ -82,7 +82,7 @@ func TestFlagsOfOneNameAreTheSameEverywhere(t *testing.T) {
 	})
 }
 
-func TestAWrongNumberOfArgumentsIsSaidInOneSentence(t *testing.T) {
+func TestUsageErrors_ArgumentCount(t *testing.T) {
 	for line, want := range map[string]string{
 		"list x":            `Error: thv list takes no arguments; "x" is one; see` + " `thv list --help`\n",
 		"mcp call a":        "Error: too few arguments for thv mcp call NAME_OR_URL TOOL; see `thv mcp call --help`\n",

@@ -45,7 +45,7 @@ func names(t *testing.T, text string) (all []string) {
 	return all
 }
 
-func TestExportOfSeveral(t *testing.T) {
+func TestExport_Several(t *testing.T) {
 	app := clitest.App(t)
 	if got := clitest.Must(t, app, "export", "--all"); got != "[]\n" {
 		t.Errorf("export of no workloads: %q", got)
@@ -95,7 +95,7 @@ func TestExportOfSeveral(t *testing.T) {
 	}
 }
 
-func TestExportKeepsFilesThatAreThere(t *testing.T) {
+func TestExport_KeepsFiles(t *testing.T) {
 	app := clitest.App(t)
 	stored(t, app, "default", "a", "b")
 	dir := t.TempDir()
@@ -121,7 +121,7 @@ func TestExportKeepsFilesThatAreThere(t *testing.T) {
 	}
 }
 
-func TestExportTellsFilesFromNames(t *testing.T) {
+func TestExport_FileOrName(t *testing.T) {
 	app := clitest.App(t)
 	stored(t, app, "default", "a", "b.json")
 	t.Chdir(t.TempDir())

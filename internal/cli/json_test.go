@@ -20,7 +20,7 @@ type done struct {
 	Workloads []string
 }
 
-func TestEveryCommandThatChangesWorkloadsSaysWhatItDidInJSON(t *testing.T) {
+func TestJSON_OfCommandsThatChangeWorkloads(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	says := func(line string, want ...done) {
@@ -61,7 +61,7 @@ func TestEveryCommandThatChangesWorkloadsSaysWhatItDidInJSON(t *testing.T) {
 	says("group rm work rest --with-workloads", done{Name: "work", Workloads: []string{"two"}}, done{Name: "rest", Workloads: []string{}})
 }
 
-func TestWhatFailedIsNotInTheJSON(t *testing.T) {
+func TestJSON_LeavesOutFailures(t *testing.T) {
 	app := clitest.LivingApp(t)
 	clitest.Must(t, app, "run", clitest.RemoteServer(t, nil), "--name", "one")
 	for _, command := range []string{"stop", "restart", "start", "status", "rm"} {

@@ -51,7 +51,7 @@ func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
 	return url, came, func() { close(gone) }
 }
 
-func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
+func TestInterrupt_DuringStop(t *testing.T) {
 	app := clitest.LivingApp(t)
 	url, called, let := slowCalls(t)
 	clitest.Must(t, app, "run", url, "--name", "one")
@@ -72,7 +72,7 @@ func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
 	waitForState(t, app, "one", workload.Stopped)
 }
 
-func TestABadStartTimeoutIsSaidBeforeAnythingStarts(t *testing.T) {
+func TestStartTimeout_Invalid(t *testing.T) {
 	app := clitest.LivingApp(t)
 	url := clitest.RemoteServer(t, nil)
 	clitest.Must(t, app, "run", url, "--name", "one")
@@ -127,7 +127,7 @@ func starting(t *testing.T, asked <-chan struct{}, args ...string) *clitest.Proc
 	return p
 }
 
-func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
+func TestStop_WhileStarting(t *testing.T) {
 	app := clitest.LivingApp(t)
 	url, asked := silentServer(t)
 	run := []string{"run", url, "--transport", "streamable-http", "--name", "one"}
@@ -157,7 +157,7 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 	}
 }
 
-func TestTheAdviceFitsTheState(t *testing.T) {
+func TestAdvice_ByState(t *testing.T) {
 	app := clitest.LivingApp(t)
 	silent, asked := silentServer(t)
 	url, called, let := slowCalls(t)

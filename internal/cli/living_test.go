@@ -23,7 +23,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestAWorkloadThroughItsWholeLifeByCommand(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	url := clitest.Must(t, app, "run", server, "--name", "one")
@@ -74,7 +74,7 @@ func TestAWorkloadThroughItsWholeLifeByCommand(t *testing.T) {
 	}
 }
 
-func TestAPersonCanTryAServer(t *testing.T) {
+func TestMCP_ThroughAWorkloadAndByURL(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	clitest.Must(t, app, "run", server, "--name", "one", "--proxy-mode", "sse")
@@ -112,7 +112,7 @@ func TestAPersonCanTryAServer(t *testing.T) {
 	}
 }
 
-func TestRunForAProgram(t *testing.T) {
+func TestRun_JSON(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	var ran, asked workload.Status
@@ -135,7 +135,7 @@ func TestRunForAProgram(t *testing.T) {
 	}
 }
 
-func TestARunThatFailsLeavesNothing(t *testing.T) {
+func TestRun_FailureLeavesNothing(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	_, stderr, code := clitest.Run(t, app, "run", strings.TrimSuffix(server, "/mcp")+"/elsewhere", "--transport", "streamable-http", "--name", "one")
@@ -154,7 +154,7 @@ func TestARunThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCtrlCDuringARunLeavesNothing(t *testing.T) {
+func TestInterrupt_DuringRun(t *testing.T) {
 	app := clitest.LivingApp(t)
 	asked := make(chan struct{}, 16)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -210,7 +210,7 @@ func writeConfig(t *testing.T, name, url string) string {
 	return file
 }
 
-func TestSecretsOfAConfiguration(t *testing.T) {
+func TestFromConfig_Secrets(t *testing.T) {
 	app := clitest.LivingApp(t)
 	var key atomic.Value
 	server := clitest.RemoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })

@@ -16,52 +16,61 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
+type logsOptions struct {
+	app   *base.App
+	names base.Selection
+	workload.LogOptions
+}
+
 func newLogs(app *base.App) *cobra.Command {
-	var opt workload.LogOptions
-	s := &base.Selection{}
+	o := &logsOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "logs" + base.SelectionUsage,
-		Short: "Show what servers have logged",
+		Short: "Show the logs of servers",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
 to its standard output. With --proxy it shows the gateway's own log. With several
-workloads each line begins with the workload's name. On a terminal colours and all
-else that would steer it are left out; a pipe or a file gets what was logged, as it is.`,
+workloads each line begins with the workload's name. On a terminal, colours and other
+control sequences are left out; a pipe or a file receives the log unchanged.`,
 		Example: `  thv logs time --tail 20
   thv logs -f time
   thv logs --group work --proxy`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if opt.Tail < 0 {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Tail < 0 {
 				return base.Usage("--tail must not be negative")
 			}
-			m, names, err := s.Resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			w := app.Out
-			if render.IsTerminal(w) {
-				plain := plaintext.NewWriter(w)
-				defer func() {
-					if flushErr := plain.Flush(); err == nil {
-						err = flushErr
-					}
-				}()
-				w = plain
-			}
-			if s.One() {
-				return m.Logs(cmd.Context(), names[0], opt, w)
-			}
-			return logsOfMany(cmd.Context(), app, m, names, opt, w)
+			return runLogs(cmd.Context(), o)
 		},
 	}
-	s.Flags(cmd)
-	cmd.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "Go on showing what is logged")
-	cmd.Flags().BoolVar(&opt.Proxy, "proxy", false, "The gateway's log instead of the server's")
-	cmd.Flags().IntVar(&opt.Tail, "tail", 0, "Only the last lines (0: all)")
+	o.names.Flags(cmd)
+	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "Follow the log until interrupted")
+	cmd.Flags().BoolVar(&o.Proxy, "proxy", false, "The gateway's log instead of the server's")
+	cmd.Flags().IntVar(&o.Tail, "tail", 0, "Only the last lines (0: all)")
 	return cmd
 }
 
-// logsOfMany shows the logs of several workloads: one after the other, or all at
-// once when they are followed.
+func runLogs(ctx context.Context, o *logsOptions) (err error) {
+	m, names, err := o.names.Resolve(ctx, o.app)
+	if err != nil {
+		return err
+	}
+	w := o.app.Out
+	if render.IsTerminal(w) {
+		plain := plaintext.NewWriter(w)
+		defer func() {
+			if flushErr := plain.Flush(); err == nil {
+				err = flushErr
+			}
+		}()
+		w = plain
+	}
+	if o.names.One() {
+		return m.Logs(ctx, names[0], o.LogOptions, w)
+	}
+	return logsOfMany(ctx, o.app, m, names, o.LogOptions, w)
+}
+
+// logsOfMany writes the logs of several workloads: one after the other, or concurrently
+// when they are followed.
 func logsOfMany(ctx context.Context, app *base.App, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
 	width := 0
 	for _, name := range names {
@@ -95,16 +104,15 @@ func logsOfMany(ctx context.Context, app *base.App, m *workload.Manager, names [
 	})
 }
 
-// prefixWriter puts a prefix before each line and writes whole lines, so that
-// several may share one destination.
+// prefixWriter writes whole lines with a prefix. Several may share one destination.
 type prefixWriter struct {
 	mu     *sync.Mutex
 	w      io.Writer
 	prefix string
-	rest   []byte // of a line that has not ended
+	rest   []byte // the line that has not ended
 }
 
-// maxLine is how much of a line is held back until it ends.
+// maxLine bounds the part of a line that is buffered until it ends, in bytes.
 const maxLine = 64 << 10
 
 func (p *prefixWriter) Write(b []byte) (int, error) {

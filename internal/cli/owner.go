@@ -11,7 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/owner"
 )
 
-// newOwner is the hidden command that workload.Manager starts.
+// newOwner returns the hidden command that workload.Manager starts.
 func newOwner(app *base.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "owner NAME",
@@ -24,7 +24,7 @@ func newOwner(app *base.App) *cobra.Command {
 				return err
 			}
 			defer owner.FitProcess()()
-			// The starter may be gone when we speak of progress.
+			// The process that started this one may have exited when progress is written.
 			signal.Ignore(syscall.SIGPIPE)
 			return owner.Detached(cmd.Context(), cfg, os.Stdin, os.Stdout)
 		},

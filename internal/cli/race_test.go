@@ -15,7 +15,7 @@ import (
 
 // A stop that comes in whatever moment of a start leaves nothing that runs: it ends the
 // start, or what the start has come to.
-func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
+func TestStop_EarlyInAStart(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	store, err := app.Store()

@@ -11,7 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
+func TestServerVersionsAreShown(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	clitest.Must(t, app, "run", server, "--name", "one")
@@ -40,8 +40,8 @@ func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
 	}
 	session := []string{"mcp", "info", "one", "--protocol", "session"}
 	is([]string{"status", "one", "-o", "json"}, "speaks", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"})
-	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has come yet")
-	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has come yet\ntranslated\tno\nserver\tremote 1")
+	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has connected yet")
+	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has connected yet\ntranslated\tno\nserver\tremote 1")
 
 	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\twith sessions: 2025-11-25; stateless: no (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
 	shows(session, "translated\tno")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -21,55 +22,57 @@ func newStatus(app *base.App) *cobra.Command {
 	s := &base.Selection{}
 	cmd := &cobra.Command{
 		Use:   "status" + base.SelectionUsage,
-		Short: "Show what workloads are doing, in full",
-		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
-variables it shows the names, never the values; the server's arguments and a remote
-server's headers, which may be as secret, it does not show, nor --debug. What else is
-not shown has not been asked for. thv export shows the whole configuration. With -o json
-one NAME is one object, everything else an array.
+		Short: "Show workloads in full: their state and their settings",
+		Long: `Status shows the state of a workload and its settings. Of environment variables it
+shows the names, never the values; the server's arguments and a remote server's headers,
+which may be secret too, and --debug are not shown. Other settings that are missing have
+their defaults. thv export shows the whole configuration. With -o json one NAME is one
+object, everything else an array.
 
-What the server itself speaks, with sessions (MCP 2024-11-05 to 2025-11-25) and without
-(2026-07-28), is what the gateway has found out last. It asks about one of the two when a
-client first wants it, and again when the server changes. In JSON it is .speaks.session
-and .speaks.stateless: a version, "no" or "unknown"; .speaks.translated names those of
-the two whose clients the gateway translates for.`,
+The versions that the server itself supports, with sessions (MCP 2024-11-05 to
+2025-11-25) and without (2026-07-28), are those that the gateway detected last. It
+probes for one of the two when the first such client connects, and again when the server
+changes. In JSON they are .speaks.session and .speaks.stateless: a version, "no" or
+"unknown"; .speaks.translated names those of the two that the gateway translates.`,
 		Example: `  thv status time
   thv status --all -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.Resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			store, err := app.Store()
-			if err != nil {
-				return err
-			}
-			var all []fullStatus
-			err = app.Each(cmd.Context(), names, func(name string) error {
-				st, err := m.Status(cmd.Context(), name)
-				if err != nil {
-					return err
-				}
-				full := fullStatus{Status: st}
-				// Of a configuration that cannot be read, st says so.
-				if spec, err := store.Get(name); err == nil {
-					full.setUp(spec)
-				}
-				all = append(all, full)
-				if !app.JSON {
-					if len(all) > 1 {
-						fmt.Fprintln(app.Out)
-					}
-					return showStatus(app, full)
-				}
-				return nil
-			})
-			return base.Show(app, s.One(), all, err)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), app, s) },
 	}
 	s.Flags(cmd)
 	base.OutputFlag(cmd, app)
 	return cmd
+}
+
+func runStatus(ctx context.Context, app *base.App, s *base.Selection) error {
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	var all []fullStatus
+	err = app.Each(ctx, names, func(name string) error {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return err
+		}
+		full := fullStatus{Status: st}
+		// st reports a configuration that cannot be read.
+		if spec, err := store.Get(name); err == nil {
+			full.setUp(spec)
+		}
+		all = append(all, full)
+		if !app.JSON {
+			if len(all) > 1 {
+				fmt.Fprintln(app.Out)
+			}
+			return showStatus(app, full)
+		}
+		return nil
+	})
+	return base.Show(app, s.One(), all, err)
 }
 
 func showStatus(app *base.App, st fullStatus) error {
@@ -118,9 +121,8 @@ func showStatus(app *base.App, st fullStatus) error {
 	return nil
 }
 
-// fullStatus is what a workload is doing and how it was set up, under the names that
-// these things have in its configuration. It has no values of environment variables:
-// who looks at a status may show it to others.
+// fullStatus is a workload's state and settings, under the names of its configuration. It
+// has no values of environment variables: a status is shown to others.
 type fullStatus struct {
 	*workload.Status
 	EnvNames       []string            `json:"envNames,omitempty"`
@@ -144,7 +146,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	}
 }
 
-// rows show how the workload was set up; what is empty is left out.
+// rows lists the settings; empty ones are left out.
 func (st *fullStatus) rows() [][2]string {
 	var rows [][2]string
 	each := func(label string, values []string) {
@@ -200,7 +202,7 @@ func (st *fullStatus) rows() [][2]string {
 	return rows
 }
 
-// permissions is a permission profile in one line. Its paths are among the volumes.
+// permissions formats a permission profile in one line. Its paths are among the volumes.
 func permissions(p workload.Permissions) string {
 	var parts []string
 	if p.Name != "" {
@@ -232,7 +234,7 @@ func permissions(p workload.Permissions) string {
 	return strings.Join(parts, "; ")
 }
 
-// pairs are the entries of m, sorted.
+// pairs returns the entries of m as key=value, sorted.
 func pairs(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

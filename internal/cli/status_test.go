@@ -30,7 +30,7 @@ func everySetting() *workload.Spec {
 	return spec
 }
 
-func TestStatusShowsHowAWorkloadWasSetUp(t *testing.T) {
+func TestStatus_Settings(t *testing.T) {
 	a := clitest.App(t)
 	keep(t, a, everySetting(), workload.Stopped, "")
 	out := clitest.Must(t, a, "status", "full")
@@ -80,7 +80,7 @@ Stateless:       yes
 	}
 }
 
-func TestStatusLeavesOutWhatIsNotSet(t *testing.T) {
+func TestStatus_LeavesOutDefaults(t *testing.T) {
 	a := clitest.App(t)
 	keep(t, a, inContainer("bare"), workload.Failed, "it said:\n  no")
 	out := clitest.Must(t, a, "status", "bare")

@@ -10,7 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestLogsArePlainOnATerminalAndAsTheyAreElsewhere(t *testing.T) {
+func TestLogs_ControlSequences(t *testing.T) {
 	a := clitest.App(t)
 	keep(t, a, inContainer("x"), workload.Stopped, "")
 	store, err := a.Store()

@@ -6,7 +6,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 )
 
-func TestTheVersionIsAFlagToo(t *testing.T) {
+func TestVersionFlag(t *testing.T) {
 	command, _, _ := clitest.Run(t, clitest.App(t), "version")
 	flag, stderr, code := clitest.Run(t, clitest.App(t), "--version")
 	if flag != command || flag == "" || stderr != "" || code != 0 {

@@ -1,9 +1,6 @@
-// Package cli is the command `thv`: one file for each command, which turns flags
-// into options, makes one call into the domain, and renders the outcome. No
-// decision about workloads is made here.
-//
-// Standard output carries what was asked for and nothing else; progress, notices
-// and errors go to standard error. Exit codes are in exit.go.
+// Package base is what the commands of thv share: the App with streams, directories and
+// stores, the selection of workloads, exit codes, and the forms of errors. The commands
+// import it; it imports none of them.
 package base
 
 import (
@@ -25,8 +22,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// App is what the commands share: the standard streams, the environment, and the
-// parts of the domain, made when a command first asks for them.
+// App holds the standard streams and the environment of a command line, and opens the
+// parts of the domain when they are first used.
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -38,12 +35,12 @@ type App struct {
 	engine container.Engine
 }
 
-// NewApp makes the App of this process.
+// NewApp returns the App of this process.
 func NewApp() *App {
 	return &App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 }
 
-// Dirs are the tool's directories.
+// Dirs returns the tool's directories.
 func (a *App) Dirs() (settings.Dirs, error) {
 	if a.dirs.State != "" {
 		return a.dirs, nil
@@ -56,7 +53,7 @@ func (a *App) Dirs() (settings.Dirs, error) {
 	return dirs, nil
 }
 
-// Store is where workloads are kept.
+// Store opens the store of workloads.
 func (a *App) Store() (*workload.Store, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -65,7 +62,7 @@ func (a *App) Store() (*workload.Store, error) {
 	return workload.OpenStore(dirs.State, dirs.Runtime), nil
 }
 
-// Secrets is where secret values are kept.
+// Secrets opens the store of secret values.
 func (a *App) Secrets() (*secret.Store, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -74,7 +71,7 @@ func (a *App) Secrets() (*secret.Store, error) {
 	return secret.Open(filepath.Join(dirs.State, "secrets")), nil
 }
 
-// SignIns is where the person's sign-ins are kept.
+// SignIns opens the store of the user's sign-ins.
 func (a *App) SignIns() (*oauthclient.Store, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -96,7 +93,7 @@ func (a *App) Engine(ctx context.Context) (container.Engine, error) {
 	return e, nil
 }
 
-// Manager carries out the commands on workloads.
+// Manager returns the Manager of the stored workloads.
 func (a *App) Manager() (*workload.Manager, error) {
 	store, err := a.Store()
 	if err != nil {
@@ -108,14 +105,14 @@ func (a *App) Manager() (*workload.Manager, error) {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the program of thv itself: %w", err)
+		return nil, fmt.Errorf("find the executable of thv: %w", err)
 	}
 	return workload.NewManager(workload.ManagerConfig{
 		Store: store, Engine: a.Engine, Executable: exe, Forget: secrets.Forget,
 	}), nil
 }
 
-// Config is the tool's own configuration.
+// Config loads the tool's own configuration.
 func (a *App) Config() (settings.Config, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -124,8 +121,8 @@ func (a *App) Config() (settings.Config, error) {
 	return settings.Load(dirs)
 }
 
-// Catalog is the registry that the configuration names. The person chose its
-// address, so a private one is fine.
+// Catalog opens the configured registry. The user chose its address, so it may be a
+// private one.
 func (a *App) Catalog() (registry.Catalog, error) {
 	cfg, err := a.Config()
 	if err != nil {

@@ -28,9 +28,9 @@ const (
 const ExitCodesHelp = `Exit codes of thv:
 
   0    done
-  1    what was asked for did not happen; the message says why
+  1    the command failed; the message gives the reason
   2    the command line, or a file that it names, is wrong
-  3    no container engine answers
+  3    no container engine responds
   4    there is no such workload, group, server or image
   130  interrupted
 

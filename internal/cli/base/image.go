@@ -9,6 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
+// Build builds the image of a package, or finds one built before.
 func (a *App) Build(ctx context.Context, engine container.Engine, r build.Request, p *render.Progress) (build.Result, error) {
 	dirs, err := a.Dirs()
 	if err != nil {

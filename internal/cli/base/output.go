@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag adds -o to a command that has something to show.
+// OutputFlag adds -o to a command that prints a result.
 func OutputFlag(cmd *cobra.Command, app *App) {
 	cmd.Flags().VarP(&formatValue{&app.JSON}, "output", "o", "Output format: table or json")
 }

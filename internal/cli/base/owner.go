@@ -7,11 +7,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/owner"
 )
 
-// EnvStartTimeout names the environment variable that says how long a server may
-// take to its first answer, such as 2m.
+// EnvStartTimeout is the environment variable with the time that a server has for its
+// first response, such as 2m.
 const EnvStartTimeout = "THV_START_TIMEOUT"
 
-// ownerConfig is what an owner of the named workload works with.
+// OwnerConfig returns the configuration for the owner of a workload.
 func (a *App) OwnerConfig(name string) (owner.Config, error) {
 	store, err := a.Store()
 	if err != nil {
@@ -31,9 +31,8 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 	return cfg, err
 }
 
-// startTimeout is what the environment says of it; 0 when it says nothing. The
-// commands that start workloads ask before they begin: the owner, which needs it, has
-// no way to say that the command line is wrong.
+// StartTimeout returns the value of EnvStartTimeout; 0 is the default. The commands that
+// start workloads check it first: the owner, which uses it, cannot report a usage error.
 func (a *App) StartTimeout() (time.Duration, error) {
 	text := a.Env(EnvStartTimeout)
 	if text == "" {

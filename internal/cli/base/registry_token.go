@@ -12,21 +12,21 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
-// Where machines put a token for the registry.
+// The environment variables with a token for the registry, or the file that holds one.
 const (
 	EnvRegistryToken     = "THV_REGISTRY_TOKEN"
 	EnvRegistryTokenFile = "THV_REGISTRY_TOKEN_FILE"
 )
 
-// registryTokens gives the token for the registry: that of the environment, else
-// of the file it names, else of the person's sign-in, else none.
+// registryTokens provides the token for the registry: that of the environment, else of
+// the file it names, else of the sign-in, else none.
 type registryTokens struct {
 	env    func(string) string
-	signIn *oauthclient.Source // nil: the registry is none to sign in to
+	signIn *oauthclient.Source // nil for a registry without sign-in
 }
 
-// registryTokens makes the source for the registry at a location; nil for one
-// that is not asked over HTTP.
+// registryTokens returns the tokens for the registry at a location; nil for one that is
+// not read over HTTP.
 func (a *App) registryTokens(location string) (registry.TokenSource, error) {
 	target, _, err := registry.Protected(location)
 	if err != nil || target == "" {
@@ -37,7 +37,7 @@ func (a *App) registryTokens(location string) (registry.TokenSource, error) {
 		return nil, err
 	}
 	t := &registryTokens{env: a.Env}
-	// One that cannot be signed in to (plain HTTP) can be read without.
+	// A registry without sign-in (plain HTTP) can be read without a token.
 	if source, err := store.Source(target); err == nil {
 		t.signIn = source
 	}
@@ -46,7 +46,7 @@ func (a *App) registryTokens(location string) (registry.TokenSource, error) {
 
 const loginHint = "run `thv registry login`"
 
-// given is the token of the environment, and the name of what holds it.
+// given returns the token of the environment, and the variable or file that holds it.
 func (t *registryTokens) given() (token, from string, err error) {
 	if token := strings.TrimSpace(t.env(EnvRegistryToken)); token != "" {
 		if !oauthclient.ValidToken(token) {
@@ -100,7 +100,7 @@ func (t *registryTokens) Renew(ctx context.Context, refused string) (string, err
 	return token, hinted(err)
 }
 
-// hinted adds what the person can do.
+// hinted adds the command to sign in.
 func hinted(err error) error {
 	if errors.Is(err, oauthclient.ErrSignIn) {
 		return fmt.Errorf("%w; %s", err, loginHint)

@@ -11,21 +11,21 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// selected is how the usage of a command shows its selection.
+// SelectionUsage is the selection in the usage line of a command.
 const SelectionUsage = " {NAME... | --all | --group GROUP}"
 
-// asListed is what the help of a command says of -o json that changes workloads.
-const JSONHelp = `With -o json it prints what list -o json shows of them then: one object for one NAME,
-else an array. What failed is not in it; the reason is on standard error.`
+// JSONHelp describes -o json in the help of the commands that change workloads.
+const JSONHelp = `With -o json it prints the workloads as list -o json does: one object for one NAME, else
+an array. What failed is left out; the reason is on standard error.`
 
-// selection is which workloads a command is about: names, --all, or --group.
+// Selection is the workloads that a command line selects: names, --all, or --group.
 type Selection struct {
 	names []string
 	All   bool
 	Group string
 }
 
-// flags adds --all and --group, and takes the names.
+// Flags adds --all and --group to cmd, and takes the names from its arguments.
 func (s *Selection) Flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&s.All, "all", "a", false, "All workloads")
 	cmd.Flags().StringVarP(&s.Group, "group", "g", "", "All workloads of a group")
@@ -53,8 +53,8 @@ func (s *Selection) Flags(cmd *cobra.Command) {
 	}
 }
 
-// resolve lists the names, of workloads that m manages. An unknown group is an
-// error; an empty one is not.
+// Resolve returns the names of the selected workloads, and their Manager. An unknown group
+// is an error; an empty one is not.
 func (s *Selection) Resolve(ctx context.Context, app *App) (m *workload.Manager, names []string, err error) {
 	if m, err = app.Manager(); err != nil {
 		return nil, nil, err
@@ -79,25 +79,25 @@ func (s *Selection) Resolve(ctx context.Context, app *App) (m *workload.Manager,
 	return m, names, nil
 }
 
-// each does one thing to each name and goes on when one fails. Faults are shown
-// as they come. It stops early only when ctx ends, and returns that unless the
-// fault it has shown says so.
+// Each calls do for each name and writes the errors to standard error as they occur. It
+// goes on after an error, but not after ctx ends. The error it returns is Reported, or
+// that of ctx when no written error reports the interruption.
 func (a *App) Each(ctx context.Context, names []string, do func(name string) error) error {
 	failed := 0
 	var last error
 	for _, name := range names {
 		err := do(name)
-		interrupted := ctx.Err()
-		says := errors.Is(err, workload.ErrInterrupted)
-		if err != nil && (says || interrupted == nil || !errors.Is(err, interrupted)) {
+		ended := ctx.Err()
+		reported := errors.Is(err, workload.ErrInterrupted)
+		if err != nil && (reported || ended == nil || !errors.Is(err, ended)) {
 			fmt.Fprintln(a.Err, Sentence(err))
 			failed, last = failed+1, err
 		}
 		switch {
-		case says:
-			return &Reported{interrupted}
-		case interrupted != nil:
-			return interrupted
+		case reported:
+			return &Reported{ended}
+		case ended != nil:
+			return ended
 		}
 	}
 	switch {
@@ -109,11 +109,11 @@ func (a *App) Each(ctx context.Context, names []string, do func(name string) err
 	return &Reported{fmt.Errorf("%d of %d failed", failed, len(names))}
 }
 
-// one tells whether a single workload was named.
+// One reports whether a single workload was named.
 func (s *Selection) One() bool { return len(s.names) == 1 }
 
-// show is what a command says with -o json, and nothing without it: done is what it was
-// done to, and err what went wrong meanwhile.
+// Show writes done with -o json, and nothing without it. It returns err, or the error of
+// writing.
 func Show[T any](app *App, one bool, done []T, err error) error {
 	if !app.JSON {
 		return err
@@ -121,7 +121,8 @@ func Show[T any](app *App, one bool, done []T, err error) error {
 	return Write(app, one, done, err)
 }
 
-// write writes one object where one thing was named, if it was done, else an array.
+// Write writes done as JSON: as one object when one was named (nothing when it failed),
+// else as an array. It returns err, or the error of writing.
 func Write[T any](app *App, one bool, done []T, err error) error {
 	var v any = append([]T{}, done...) // never null
 	switch {

@@ -14,7 +14,7 @@ import (
 // line that is not ours.
 const steering = "\x1b]0;owned\x07\x1b]52;c;eA==\x07\x1b[2J\u009b31m\r\nURL: http://evil.example"
 
-func TestWhatServersSayDoesNotSteerTheTerminal(t *testing.T) {
+func TestControlSequencesAreRemoved(t *testing.T) {
 	a := clitest.App(t)
 	var errOut strings.Builder
 	a.Err = &errOut

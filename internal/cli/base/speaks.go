@@ -7,8 +7,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// speech says what a workload's server speaks itself, a line for each era; none when
-// there is no gateway that could know.
+// ServerVersions describes the protocol versions of a workload's server, a line for each
+// era; none when there is no gateway.
 func ServerVersions(s *workload.Speaks) []string {
 	if s == nil {
 		return nil
@@ -16,7 +16,7 @@ func ServerVersions(s *workload.Speaks) []string {
 	one := func(adjective, version, era string) string {
 		switch {
 		case version == "unknown":
-			version = "not known, as no such client has come yet"
+			version = "not known, as no such client has connected yet"
 		case slices.Contains(s.Translated, era):
 			version += " (the gateway translates for such clients)"
 		}
@@ -25,7 +25,8 @@ func ServerVersions(s *workload.Speaks) []string {
 	return []string{one("with sessions", s.Session, "session"), one("stateless", s.Stateless, "stateless")}
 }
 
-// translated tells whether a client that speaks version is served by translation.
+// Translated reports whether the gateway translates for clients of a version: "yes, by the
+// gateway", "no" or "unknown".
 func Translated(s *workload.Speaks, version string) string {
 	era, own := "session", s.Session
 	if mcp.Version(version).IsStateless() {

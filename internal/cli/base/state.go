@@ -30,8 +30,8 @@ func Advice(st *workload.Status) string {
 	return "start it with `thv start " + st.Name + "`"
 }
 
-// Lost reports whether a workload's configuration cannot be read. Its Reason then says
-// what to do.
+// Lost reports whether a workload's configuration cannot be read. Its Reason then has
+// the advice.
 func Lost(st *workload.Status) bool { return st.State == workload.Failed && st.Port == 0 }
 
 // Exposure describes what st.Exposed means and how to avoid it.

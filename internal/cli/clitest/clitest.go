@@ -7,11 +7,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +83,17 @@ func LivingApp(t *testing.T) *base.App {
 		t.Setenv(name, value)
 	}
 	a := &base.App{Env: os.Getenv}
+	// Ports derived from the names would be the same in the packages that go test runs
+	// side by side.
+	store, err := a.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		if err := store.RememberPort(name, freePort(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() {
 		m, err := a.Manager()
 		if err != nil {
@@ -99,8 +113,22 @@ func LivingApp(t *testing.T) *base.App {
 	return a
 }
 
-// remoteServer is an MCP server at a URL: tool echo, tool fail, a resource, a
-// prompt. seen, which may be nil, is shown every request.
+// freePort returns a port outside of the range from which the system gives them.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 1000 {
+		port := 10_000 + rand.IntN(10_000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+// RemoteServer starts an MCP server with the tools echo and fail, a resource and a prompt,
+// and returns its URL. seen, which may be nil, is called with every request.
 func RemoteServer(t *testing.T, seen func(*http.Request)) string {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "remote", Version: "1"}, nil)
@@ -136,7 +164,7 @@ func RemoteServer(t *testing.T, seen func(*http.Request)) string {
 	return s.URL + "/mcp"
 }
 
-// must runs a command line that is expected to work.
+// Must is Run for a command line that must succeed. It returns the standard output.
 func Must(t *testing.T, a *base.App, args ...string) string {
 	t.Helper()
 	stdout, stderr, code := Run(t, a, args...)
@@ -146,12 +174,13 @@ func Must(t *testing.T, a *base.App, args ...string) string {
 	return stdout
 }
 
-// thvProcess is thv in a process of its own, which a test interrupts.
+// Process is thv in a process of its own.
 type Process struct {
 	Cmd   *exec.Cmd
 	Lines chan string // of standard error
 }
 
+// Start starts thv in a process of its own, with the environment of the test.
 func Start(t *testing.T, args ...string) *Process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -173,31 +202,32 @@ func Start(t *testing.T, args ...string) *Process {
 	return p
 }
 
-// says waits for the next line on standard error.
+// Says waits for the next line on standard error, which must contain part.
 func (p *Process) Says(t *testing.T, part string) {
 	t.Helper()
 	select {
 	case line := <-p.Lines:
 		if !strings.Contains(line, part) {
-			t.Errorf("it says %q, want %q", line, part)
+			t.Errorf("the next line is %q, want %q", line, part)
 		}
 	case <-time.After(LongEnough):
-		t.Fatalf("it never says %q", part)
+		t.Fatalf("no line on standard error; want %q", part)
 	}
 }
 
-// ends waits for the end; nothing more must be said until then.
+// Ends waits for the process to exit with code; it must write nothing more until then.
 func (p *Process) Ends(t *testing.T, code int) {
 	t.Helper()
 	for line := range p.Lines {
-		t.Errorf("it says too: %q", line)
+		t.Errorf("a line more: %q", line)
 	}
-	_ = p.Cmd.Wait() // the code is looked at
+	_ = p.Cmd.Wait() // the code is checked below
 	if got := p.Cmd.ProcessState.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
 }
 
+// Interrupt sends the signal of Ctrl-C.
 func (p *Process) Interrupt(t *testing.T) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(os.Interrupt); err != nil {

@@ -37,7 +37,7 @@ translated. With -o json that is .serverSpeaks, the same as .speaks of thv statu
 
 func runInfo(ctx context.Context, o *options) error {
 	return o.withSession(ctx, func(ctx context.Context, s *sdk.ClientSession) error {
-		// After the connection: only then does the gateway know the era's version.
+		// Read after connecting: the connection makes the gateway detect the version.
 		speaks, err := serverSpeaks(ctx, o)
 		if err != nil {
 			return err

@@ -57,7 +57,7 @@ client and the gateway or the URL; it does not change the server.`,
 }
 
 // withSession connects to the target, executes use and closes the session. When the
-// server takes longer than the timeout, the error says so.
+// server takes longer than the timeout, the error names the flag.
 func (o *options) withSession(ctx context.Context, use func(context.Context, *sdk.ClientSession) error) error {
 	version, err := protocolVersion(o.protocol)
 	if err != nil {

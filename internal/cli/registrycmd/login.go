@@ -18,8 +18,8 @@ import (
 // EnvRegistryClientSecret holds the secret of the client that --client-id names.
 const EnvRegistryClientSecret = "THV_REGISTRY_CLIENT_SECRET"
 
-// loginOptions are the flags of `thv registry login`.
 type loginOptions struct {
+	app              *base.App
 	skipBrowser      bool
 	callbackPort     int
 	timeout          time.Duration
@@ -29,22 +29,21 @@ type loginOptions struct {
 	scopes           []string
 }
 
-func newRegistryLogin(app *base.App) *cobra.Command {
-	var opt loginOptions
+func newLogin(app *base.App) *cobra.Command {
+	opt := &loginOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "login",
 		Short: "Sign in to the registry",
 		Long: `Sign in to the registry, in a browser.
 
-The registry says where: nothing has to be known but its URL, which
-` + "`thv config set-registry URL`" + ` chooses. The address to open is printed, too; with
---skip-browser none is opened, and the address that a browser anywhere ended at is
-read from standard input. The sign-in is kept in the state directory, for this user
-only, and renewed as long as the authorization server allows.
+The registry names its authorization server; only the URL of the registry is needed,
+which ` + "`thv config set-registry URL`" + ` chooses. The address to open is printed, too;
+with --skip-browser no browser is opened, and the address at which a browser on any
+machine ended is read from standard input. The sign-in is stored in the state directory,
+for this user only, and renewed as long as the authorization server allows.
 
-What a registry names is contacted only where that registry could be itself: one on
-the internet cannot send this machine into a private network. An authorization
-server there, for a registry on the internet, is named with --issuer.
+A registry on the internet cannot make this machine contact an authorization server in a
+private network; name such a server with --issuer.
 
 If the authorization server does not let clients register themselves, an
 administrator registers one (a native application with the redirect URI
@@ -56,7 +55,7 @@ from the variable ` + EnvRegistryClientSecret + `, whenever it is needed.`,
   thv registry login --client-id 1a2b3c --callback-port 8666
   thv registry login --issuer https://login.example.com --scopes mcp-registry:read`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return registryLogin(cmd.Context(), app, opt) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runLogin(cmd.Context(), opt) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&opt.skipBrowser, "skip-browser", false, "open no browser; read the address that one ended at from standard input")
@@ -65,19 +64,19 @@ from the variable ` + EnvRegistryClientSecret + `, whenever it is needed.`,
 	f.StringVar(&opt.issuer, "issuer", "", "authorization server to sign in at, if the registry accepts several (default its first)")
 	f.StringVar(&opt.clientID, "client-id", "", "client that an administrator registered (default one that registers itself)")
 	f.StringVar(&opt.clientSecretFile, "client-secret-file", "", "file with the secret of that client")
-	f.StringSliceVar(&opt.scopes, "scopes", nil, "scopes to ask for (default those that the registry names)")
+	f.StringSliceVar(&opt.scopes, "scopes", nil, "scopes to request (default those that the registry names)")
 	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-// request checks the flags.
-func (o loginOptions) request(app *base.App) (oauthclient.Request, error) {
+// request validates the flags.
+func (o *loginOptions) request() (oauthclient.Request, error) {
 	var errs []error
 	if o.callbackPort < 0 || o.callbackPort > 65535 {
 		errs = append(errs, fmt.Errorf("--callback-port %d is not a port", o.callbackPort))
 	}
 	if o.timeout <= 0 {
-		errs = append(errs, fmt.Errorf("--timeout %s is no time to sign in", o.timeout))
+		errs = append(errs, fmt.Errorf("--timeout %s is not a time to sign in", o.timeout))
 	}
 	if o.clientSecretFile != "" && o.clientID == "" {
 		errs = append(errs, errors.New("--client-secret-file needs --client-id"))
@@ -86,23 +85,24 @@ func (o loginOptions) request(app *base.App) (oauthclient.Request, error) {
 		Issuer: o.issuer, Scopes: o.scopes, CallbackPort: o.callbackPort, Patience: o.timeout,
 		Client: oauthclient.Registered{ID: o.clientID, SecretFile: o.clientSecretFile},
 	}
-	if o.clientID != "" && o.clientSecretFile == "" && app.Env(EnvRegistryClientSecret) != "" {
+	if o.clientID != "" && o.clientSecretFile == "" && o.app.Env(EnvRegistryClientSecret) != "" {
 		r.Client.SecretEnv = EnvRegistryClientSecret
 	}
 	return r, base.AsUsage(errors.Join(errs...))
 }
 
-// shownLogin is the outcome for a program.
+// shownLogin is the result in the form of -o json.
 type shownLogin struct {
 	Registry string `json:"registry"`
 	SignedIn bool   `json:"signedIn"`
-	// Needed is false when the registry answers everybody.
+	// Needed is false when the registry requires no sign-in.
 	Needed bool `json:"needed"`
 	*oauthclient.Login
 }
 
-func registryLogin(ctx context.Context, app *base.App, opt loginOptions) error {
-	r, err := opt.request(app)
+func runLogin(ctx context.Context, opt *loginOptions) error {
+	app := opt.app
+	r, err := opt.request()
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,8 @@ func registryLogin(ctx context.Context, app *base.App, opt loginOptions) error {
 	return nil
 }
 
-// configuredRegistry is the configured registry, and what a sign-in is for.
+// configuredRegistry returns the location of the configured registry, and the target and
+// the page of a sign-in; both are "" when none is possible.
 func configuredRegistry(app *base.App) (location, target, page string, err error) {
 	cfg, err := app.Config()
 	if err != nil {
@@ -164,7 +165,7 @@ func notNeeded(app *base.App, location string) error {
 	return nil
 }
 
-// howToSignIn tells the person where to sign in, and takes the person there.
+// howToSignIn sets how the address to sign in at is shown, and opens a browser.
 func howToSignIn(app *base.App, r *oauthclient.Request, skipBrowser bool) {
 	if skipBrowser {
 		r.Paste = app.In
@@ -182,7 +183,7 @@ func howToSignIn(app *base.App, r *oauthclient.Request, skipBrowser bool) {
 	}
 }
 
-func newRegistryLogout(app *base.App) *cobra.Command {
+func newLogout(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logout",
 		Short: "End the sign-in to the registry",
@@ -190,13 +191,13 @@ func newRegistryLogout(app *base.App) *cobra.Command {
 and on this machine in any case.`,
 		Example: "  thv registry logout",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return registryLogout(cmd.Context(), app) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runLogout(cmd.Context(), app) },
 	}
 	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func registryLogout(ctx context.Context, app *base.App) error {
+func runLogout(ctx context.Context, app *base.App) error {
 	location, target, _, err := configuredRegistry(app)
 	if err != nil {
 		return err
@@ -212,7 +213,7 @@ func registryLogout(ctx context.Context, app *base.App) error {
 		}
 	}
 	if out.Problem != nil {
-		fmt.Fprintf(app.Err, "note: the authorization server was not told, so what it gave may be valid until it ends: %s\n", plaintext.Line(out.Problem.Error()))
+		fmt.Fprintf(app.Err, "note: the authorization server could not revoke the tokens, which may be valid until they expire: %s\n", plaintext.Line(out.Problem.Error()))
 	}
 	if app.JSON {
 		return render.JSON(app.Out, struct {
@@ -222,7 +223,7 @@ func registryLogout(ctx context.Context, app *base.App) error {
 		}{location, out.Login != nil, out.Revoked})
 	}
 	if out.Login == nil {
-		fmt.Fprintf(app.Err, "registry %s: nobody is signed in\n", location)
+		fmt.Fprintf(app.Err, "registry %s: there is no sign-in\n", location)
 		return nil
 	}
 	fmt.Fprintf(app.Err, "signed out of %s\n", plaintext.Line(out.Login.Resource))

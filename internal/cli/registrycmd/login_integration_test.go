@@ -235,7 +235,7 @@ func (s *session) visit(address string, follow bool) (back string) {
 	return ""
 }
 
-func TestAProtectedRegistryIsSignedInToByPasting(t *testing.T) {
+func TestLogin_Paste(t *testing.T) {
 	provider := idp.Start(t, idp.Options{})
 	location := protectedRegistry(t, provider, clitest.RemoteServer(t, nil))
 	s := newSession(t, location)
@@ -269,7 +269,7 @@ func TestAProtectedRegistryIsSignedInToByPasting(t *testing.T) {
 }
 
 // The identity provider rotates refresh tokens and takes a second use for theft.
-func TestASignInIsRenewedOnceForAllProcesses(t *testing.T) {
+func TestLogin_RefreshIsSharedByProcesses(t *testing.T) {
 	provider := idp.Start(t, idp.Options{TokenLifetime: 9 * time.Second})
 	location := protectedRegistry(t, provider, "https://remote.example/mcp")
 	s := newSession(t, location)
@@ -335,7 +335,7 @@ func fakeOpener(t *testing.T) (env string, opened func() string) {
 	}
 }
 
-func TestABrowserIsOpenedAndComesBack(t *testing.T) {
+func TestLogin_Browser(t *testing.T) {
 	free, err := local.FreePort() // for the client whose redirect URI is compared exactly
 	if err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ func TestABrowserIsOpenedAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAPersonWithChromiumSignsIn(t *testing.T) {
+func TestLogin_Chromium(t *testing.T) {
 	const chromium = "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
 		t.Fatalf("%v; test/setup/chromium.sh installs it", err)

@@ -24,7 +24,7 @@ import (
 
 // Both programs as they are: the registry server is signed in to, at an identity
 // provider that no one here wrote, for a resource that is its origin.
-func TestTheRegistryServerIsSignedInTo(t *testing.T) {
+func TestLogin_RegistryServer(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "thv-registry")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../cmd/thv-registry")

@@ -56,7 +56,7 @@ func guarded(t *testing.T, token string) string {
 	return server.URL + "/registry/default"
 }
 
-func TestAMachineGivesItsTokenInTheEnvironment(t *testing.T) {
+func TestToken_FromTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -94,7 +94,7 @@ func TestAMachineGivesItsTokenInTheEnvironment(t *testing.T) {
 				}
 				for _, want := range c.says {
 					if code != base.ExitFailure || !strings.Contains(stderr, want) {
-						t.Errorf("%v: %d %s does not say %q", args, code, stderr, want)
+						t.Errorf("%v: %d %s lacks %q", args, code, stderr, want)
 					}
 				}
 				if c.says == nil && strings.Contains(stderr, "sign-in") {
@@ -108,7 +108,7 @@ func TestAMachineGivesItsTokenInTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestAFileWithATokenIsReadAgain(t *testing.T) {
+func TestToken_FileIsReadAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	a := registryApp(t, guarded(t, "second"), base.EnvRegistryTokenFile, file)
 	for token, want := range map[string]int{"first": base.ExitFailure, "second": base.ExitOK} {
@@ -121,7 +121,7 @@ func TestAFileWithATokenIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestARegistryThatAnswersEverybodyNeedsNoSignIn(t *testing.T) {
+func TestLogin_NotNeeded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "servers.json")
 	if err := os.WriteFile(file, []byte(oneServer), 0o600); err != nil {
 		t.Fatal(err)
@@ -141,13 +141,13 @@ func TestARegistryThatAnswersEverybodyNeedsNoSignIn(t *testing.T) {
 		if diff := cmp.Diff(map[string]any{"signedIn": false, "needed": false}, got); diff != "" {
 			t.Errorf("%s: %s", shown, diff)
 		}
-		if _, stderr, code := clitest.Run(t, a, "registry", "logout"); code != base.ExitOK || !strings.Contains(stderr, "nobody is signed in") {
+		if _, stderr, code := clitest.Run(t, a, "registry", "logout"); code != base.ExitOK || !strings.Contains(stderr, "there is no sign-in") {
 			t.Errorf("%s: %d %s", shown, code, stderr)
 		}
 	}
 }
 
-func TestASignInThatCannotBeIsExplained(t *testing.T) {
+func TestLogin_Errors(t *testing.T) {
 	a := registryApp(t, guarded(t, "x"))
 	for name, c := range map[string]struct {
 		args []string

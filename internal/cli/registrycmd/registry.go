@@ -1,3 +1,5 @@
+// Package registrycmd implements `thv registry`: the catalog of servers, and the sign-in to
+// a registry that requires one.
 package registrycmd
 
 import (
@@ -13,14 +15,15 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
+// New returns the command `registry`.
 func New(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Look at the catalog of servers that names are looked up in",
-		Long: `Look at the catalog of servers that names are looked up in.
+		Short: "Show the catalog of servers that names are looked up in",
+		Long: `Show the catalog of servers that names are looked up in.
 
-A registry that wants to know who asks is signed in to with ` + "`thv registry login`" + `.
-Machines give a token instead: in the variable ` + base.EnvRegistryToken + `, or in a file
+A registry that requires a sign-in is signed in to with ` + "`thv registry login`" + `.
+Machines provide a token instead: in the variable ` + base.EnvRegistryToken + `, or in a file
 that ` + base.EnvRegistryTokenFile + ` names and that is read whenever a token is needed.`,
 		Example: `  thv registry list
   thv registry search files
@@ -33,30 +36,30 @@ that ` + base.EnvRegistryTokenFile + ` names and that is read whenever a token i
 	list := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List all servers", Args: cobra.NoArgs, Example: "  thv registry list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showEntries(app, func(c registry.Catalog) ([]*registry.Entry, error) { return c.List(cmd.Context()) })
+			return runList(app, func(c registry.Catalog) ([]*registry.Entry, error) { return c.List(cmd.Context()) })
 		},
 	}
 	search := &cobra.Command{
 		Use: "search WORDS", Short: "Find servers by name, title, description or tag", Args: cobra.MinimumNArgs(1), Example: "  thv registry search files",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return showEntries(app, func(c registry.Catalog) ([]*registry.Entry, error) {
+			return runList(app, func(c registry.Catalog) ([]*registry.Entry, error) {
 				return c.Search(cmd.Context(), strings.Join(args, " "))
 			})
 		},
 	}
 	info := &cobra.Command{
 		Use: "info NAME", Short: "Show a server: what it is and what it needs", Args: cobra.ExactArgs(1), Example: "  thv registry info filesystem",
-		RunE: func(cmd *cobra.Command, args []string) error { return showEntry(cmd.Context(), app, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runInfo(cmd.Context(), app, args[0]) },
 	}
 	for _, c := range []*cobra.Command{list, search, info} {
 		base.OutputFlag(c, app)
 		cmd.AddCommand(c)
 	}
-	cmd.AddCommand(newRegistryLogin(app), newRegistryLogout(app))
+	cmd.AddCommand(newLogin(app), newLogout(app))
 	return cmd
 }
 
-func showEntries(app *base.App, find func(registry.Catalog) ([]*registry.Entry, error)) error {
+func runList(app *base.App, find func(registry.Catalog) ([]*registry.Entry, error)) error {
 	catalog, err := app.Catalog()
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func showEntries(app *base.App, find func(registry.Catalog) ([]*registry.Entry, 
 	return render.Table(app.Out, []string{"NAME", "VERSION", "KIND", "DESCRIPTION"}, rows, nil)
 }
 
-func showEntry(ctx context.Context, app *base.App, name string) error {
+func runInfo(ctx context.Context, app *base.App, name string) error {
 	catalog, err := app.Catalog()
 	if err != nil {
 		return err

@@ -11,52 +11,53 @@ import (
 	"golang.org/x/term"
 )
 
-// answers are the lines that a person types at a terminal.
+// Input reads the lines that are typed at a terminal.
 type Input struct {
-	in    *os.File
+	tty   *os.File
 	lines *bufio.Reader
-	// typed is where the line comes that nobody waited for to its end.
-	typed chan answer
+	// typed receives the line of a read whose context ended; the next read returns it.
+	typed chan line
 }
 
-type answer struct {
+type line struct {
 	text string
 	err  error
 }
 
-func NewInput(in *os.File) *Input { return &Input{in: in, lines: bufio.NewReader(in)} }
+// NewInput returns the Input of a terminal.
+func NewInput(tty *os.File) *Input { return &Input{tty: tty, lines: bufio.NewReader(tty)} }
 
-// read reads one line. When ctx ends (Ctrl-C), the terminal shows again what is typed;
-// the read itself goes on until the next line, which is the answer to what is asked
-// then.
-func (a *Input) Read(ctx context.Context, hidden bool) (string, error) {
-	fd := int(a.in.Fd())
+// Read reads one line; a hidden one is not shown while it is typed. When ctx ends, the
+// terminal is restored and the read goes on: the line it gets is returned by the next
+// Read.
+func (in *Input) Read(ctx context.Context, hidden bool) (string, error) {
+	fd := int(in.tty.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
 		return "", err
 	}
-	if a.typed == nil {
-		typed := make(chan answer, 1)
-		a.typed = typed
-		go func() { typed <- a.next(fd, hidden) }()
+	if in.typed == nil {
+		typed := make(chan line, 1)
+		in.typed = typed
+		go func() { typed <- in.next(fd, hidden) }()
 	}
 	select {
-	case got := <-a.typed:
-		a.typed = nil
+	case got := <-in.typed:
+		in.typed = nil
 		return got.text, got.err
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
 }
 
-func (a *Input) next(fd int, hidden bool) answer {
+func (in *Input) next(fd int, hidden bool) line {
 	if hidden {
 		b, err := term.ReadPassword(fd)
-		return answer{string(b), err}
+		return line{string(b), err}
 	}
-	line, err := a.lines.ReadString('\n')
-	if errors.Is(err, io.EOF) && line != "" {
+	text, err := in.lines.ReadString('\n')
+	if errors.Is(err, io.EOF) && text != "" {
 		err = nil
 	}
-	return answer{strings.TrimSpace(line), err}
+	return line{strings.TrimSpace(text), err}
 }

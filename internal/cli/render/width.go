@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// columns is how many columns the terminal w has; 0 when w is none, or does not say.
+// columns returns the number of columns of the terminal w; 0 when it is not known.
 func columns(w any) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -22,11 +22,12 @@ func columns(w any) int {
 	return n
 }
 
-// width is how many columns s takes on a terminal: East Asian wide characters and emoji
-// take two (Unicode Standard Annex 11), ambiguous ones one, combining ones none.
+// width returns the number of columns of s on a terminal: two for East Asian wide
+// characters and emoji (Unicode Standard Annex 11), one for ambiguous ones, none for
+// combining ones.
 func width(s string) int { return uniseg.StringWidth(s) }
 
-// cut is s in at most n columns; that something is missing is shown.
+// cut returns s in at most n columns, with an ellipsis when it was longer.
 func cut(s string, n int) string {
 	if width(s) <= n {
 		return s
@@ -45,10 +46,10 @@ func cut(s string, n int) string {
 	return out.String() + more
 }
 
-// padded is s with spaces after it, in n columns.
+// padded returns s with spaces after it, in n columns.
 func padded(s string, n int) string { return s + strings.Repeat(" ", max(0, n-width(s))) }
 
-// leastWidth is what a column is not cut below.
+// leastWidth is the number of columns below which no cell is cut.
 const leastWidth = 8
 
 // fit shortens columns, the widest first, until they and the gaps between them fit into

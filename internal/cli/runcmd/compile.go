@@ -16,7 +16,7 @@ import (
 )
 
 // compile makes a draft from the flags and from the source that the argument names.
-// Wrong flags are reported together, before the registry is asked.
+// Wrong flags are reported together, before the registry is contacted.
 func compile(ctx context.Context, o *options) (*draft, error) {
 	s, env, err := o.parse()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package runcmd implements `thv run`. The command line is parsed (run.go, flags.go),
 // compiled to a Spec with what the registry or an exported file gives (compile.go,
-// import.go), completed by what only the image or the remote server can tell (settle.go),
+// import.go), completed from the image or the remote server (settle.go),
 // and started (launch.go).
 package runcmd
 
