@@ -108,58 +108,23 @@ func schemas(ctx context.Context, s *sdk.ClientSession, tool string) map[string]
 	return nil
 }
 
-// typed converts a value of --arg: to JSON, unless its schema allows text and not the
-// type that the JSON has.
+// typed converts a value of --arg: to text where the schema allows a string, else to the
+// JSON value that it is, if it is one.
 func typed(text string, schema json.RawMessage) any {
-	v, err := decodeJSON(text)
-	if err != nil {
-		return text
-	}
-	types := schemaTypes(schema)
-	kind := jsonType(v)
-	allowed := kind != "string" && slices.Contains(types, kind) || kind == "number" && slices.Contains(types, "integer")
-	if !allowed && slices.Contains(types, "string") {
-		return text
-	}
-	return v
-}
-
-// schemaTypes returns the JSON types that a schema and the members of its anyOf and
-// oneOf name.
-func schemaTypes(schema json.RawMessage) (types []string) {
 	type typer struct{ Type any }
 	var s struct {
 		typer
 		AnyOf, OneOf []typer
 	}
-	if json.Unmarshal(schema, &s) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(schema, &s) // without a schema anything is allowed
 	for _, m := range append(append(s.AnyOf, s.OneOf...), s.typer) {
-		switch t := m.Type.(type) {
-		case string:
-			types = append(types, t)
-		case []any:
-			for _, one := range t {
-				types = append(types, fmt.Sprint(one))
-			}
+		if types, ok := m.Type.([]any); m.Type == "string" || ok && slices.Contains(types, any("string")) {
+			return text
 		}
 	}
-	return types
-}
-
-func jsonType(v any) string {
-	switch v.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case nil:
-		return "null"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
+	v, err := decodeJSON(text)
+	if err != nil {
+		return text
 	}
-	return "number"
+	return v
 }

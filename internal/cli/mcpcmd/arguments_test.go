@@ -48,8 +48,8 @@ func TestCall_ArgumentTypes(t *testing.T) {
 	for arg, want := range map[string]string{
 		"s=5": `{"s":"5"}`, "s=true": `{"s":"true"}`, `s="x"`: `{"s":"\"x\""}`, "s={}": `{"s":"{}"}`, "s=": `{"s":""}`, "s=a b": `{"s":"a b"}`,
 		"n=5": `{"n":5}`, "n=12345678901234567890123": `{"n":12345678901234567890123}`, "n=x": `{"n":"x"}`, "n=true": `{"n":true}`,
-		"ns=5": `{"ns":5}`, "ns=null": `{"ns":null}`, "ns=true": `{"ns":"true"}`,
-		"opt=5": `{"opt":"5"}`, "opt=null": `{"opt":null}`,
+		"ns=5":  `{"ns":"5"}`,
+		"opt=5": `{"opt":"5"}`, "opt=null": `{"opt":"null"}`,
 		"any=5": `{"any":5}`, "any=[1]": `{"any":[1]}`, `any="5"`: `{"any":"5"}`, "any=1 2": `{"any":"1 2"}`, "other=1.50": `{"other":1.50}`, "ref=5": `{"ref":5}`,
 	} {
 		for protocol, url := range at {

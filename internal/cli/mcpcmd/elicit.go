@@ -33,27 +33,13 @@ type elicitor struct {
 	input *render.Input
 }
 
-// field is one property of a form: a primitive, or a list of choices.
+// field is one property of a form.
 type field struct {
 	Type        string
 	Description string
 	Default     any
-	choices
-	Items choices
-}
-
-// choices are the forms of an enum.
-type choices struct {
-	Enum         []string
-	OneOf, AnyOf []struct{ Const string }
-}
-
-func (c choices) values() []string {
-	all := slices.Clone(c.Enum)
-	for _, o := range append(c.OneOf, c.AnyOf...) {
-		all = append(all, o.Const)
-	}
-	return all
+	Enum        []string
+	Items       struct{ Enum []string }
 }
 
 // requireParams rejects an elicitation without params, on which the SDK panics.
@@ -120,36 +106,28 @@ func (e *elicitor) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.Eli
 	return &sdk.ElicitResult{Action: "accept", Content: content}, nil
 }
 
-// fill reads the fields, the required ones first. An optional one may stay empty.
+// fill reads the fields. An optional one may stay empty.
 func (e *elicitor) fill(ctx context.Context, fields map[string]field, required []string) (map[string]any, error) {
-	names := slices.SortedStableFunc(maps.Keys(fields), func(a, b string) int {
-		switch inA, inB := slices.Contains(required, a), slices.Contains(required, b); {
-		case inA == inB:
-			return strings.Compare(a, b)
-		case inA:
-			return -1
-		}
-		return 1
-	})
 	content := map[string]any{}
-	for _, name := range names {
-		f := fields[name]
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		f, needed := fields[name], slices.Contains(required, name)
 		for {
-			line, err := e.read(ctx, f.prompt(name, slices.Contains(required, name)))
+			line, err := e.read(ctx, f.prompt(name, needed))
 			if err != nil {
 				return nil, err
 			}
-			switch value, err := f.parse(line); {
-			case err != nil:
-				fmt.Fprintf(e.app.Err, "  %v\n", err)
+			value := f.Default
+			if f.Type == "string" && line != "" {
+				value = line
+			} else if line != "" && json.Unmarshal([]byte(line), &value) != nil {
+				fmt.Fprintf(e.app.Err, "  write it as JSON, such as 7, true or [\"a\", \"b\"]\n")
 				continue
-			case line != "":
+			}
+			if value == nil && needed {
+				continue
+			}
+			if value != nil {
 				content[name] = value
-			case f.Default != nil:
-				content[name] = f.Default
-			case slices.Contains(required, name):
-				fmt.Fprintln(e.app.Err, "  this field is required")
-				continue
 			}
 			break
 		}
@@ -166,14 +144,11 @@ func (e *elicitor) read(ctx context.Context, prompt string) (string, error) {
 	return line, err
 }
 
-// prompt shows a field's name, type or choices, default and description.
+// prompt shows a field's name, type, choices, default and description.
 func (f field) prompt(name string, required bool) string {
 	kind := f.Type
-	if values := append(f.values(), f.Items.values()...); len(values) > 0 {
-		kind = strings.Join(values, ", ")
-	}
-	if f.Type == "array" {
-		kind = "some of " + kind + ", separated by commas"
+	if choices := append(f.Enum, f.Items.Enum...); len(choices) > 0 {
+		kind += " of " + strings.Join(choices, ", ")
 	}
 	if !required {
 		kind += "; optional"
@@ -182,29 +157,5 @@ func (f field) prompt(name string, required bool) string {
 		b, _ := json.Marshal(f.Default) // it was JSON
 		kind += "; default " + string(b)
 	}
-	text := fmt.Sprintf("  %s (%s)", shown(name), shown(kind))
-	if f.Description != "" {
-		text += " " + shown(f.Description)
-	}
-	return text + ": "
-}
-
-// parse converts a line to the field's type.
-func (f field) parse(line string) (any, error) {
-	switch f.Type {
-	case "boolean", "integer", "number":
-		var v any
-		err := json.Unmarshal([]byte(line), &v)
-		if kind := jsonType(v); line != "" && (err != nil || kind != f.Type && (kind != "number" || f.Type != "integer")) {
-			return nil, fmt.Errorf("%q is not of type %s", line, f.Type)
-		}
-		return v, nil
-	case "array":
-		values := []any{}
-		for part := range strings.SplitSeq(line, ",") {
-			values = append(values, strings.TrimSpace(part))
-		}
-		return values, nil
-	}
-	return line, nil
+	return strings.TrimSpace(fmt.Sprintf("  %s (%s) %s", shown(name), shown(kind), shown(f.Description))) + ": "
 }
