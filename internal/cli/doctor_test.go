@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// keep puts a workload into the app's store that ended as last says.
+// keep stores a workload that ended in the state last.
 func keep(t *testing.T, a *base.App, spec *workload.Spec, last workload.State, reason string) {
 	t.Helper()
 	store, err := a.Store()
@@ -71,7 +71,7 @@ func checksOf(t *testing.T, a *base.App) (checks []check) {
 
 func TestDoctor_FailedWorkloads(t *testing.T) {
 	a := clitest.App(t)
-	keep(t, a, inContainer("killed"), workload.Running, "") // nobody noted how it ended
+	keep(t, a, inContainer("killed"), workload.Running, "") // its end was not recorded
 	keep(t, a, remotely("away"), workload.Failed, "the server did not answer")
 	keep(t, a, inContainer("rests"), workload.Stopped, "")
 	checks := map[string]check{}

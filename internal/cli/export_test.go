@@ -127,8 +127,8 @@ func TestExport_FileOrName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
 		args string
-		want string // file that is written
-		says string // else what is said
+		want string // the file that is written, or ""
+		says string // part of the error without a file
 	}{
 		{"a out.json", "out.json", ""},
 		{"a ./out", "out", ""},

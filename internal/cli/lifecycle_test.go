@@ -16,7 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// waitForState asks until the workload is in that state.
+// waitForState waits until the workload is in that state.
 func waitForState(t *testing.T, app *base.App, name string, want workload.State) {
 	t.Helper()
 	var st workload.Status
@@ -92,7 +92,7 @@ func TestStartTimeout_Invalid(t *testing.T) {
 	}
 }
 
-// silentServer answers nothing; asked tells that it was asked.
+// silentServer never responds; asked receives a value for each request.
 func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 	t.Helper()
 	came := make(chan struct{}, 16)
@@ -100,7 +100,7 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case came <- struct{}{}:
-		default: // asked again, and nobody waits for that
+		default: // the test waits for the first ones only
 		}
 		<-r.Context().Done()
 	}))
@@ -111,7 +111,7 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 	return silent.URL + "/mcp", came
 }
 
-// starting runs thv, and returns when the server it starts has been asked.
+// starting runs thv, and returns when the server it starts has received a request.
 func starting(t *testing.T, asked <-chan struct{}, args ...string) *clitest.Process {
 	t.Helper()
 	p := clitest.Start(t, args...)
@@ -122,7 +122,7 @@ func starting(t *testing.T, asked <-chan struct{}, args ...string) *clitest.Proc
 	select {
 	case <-asked:
 	case <-time.After(clitest.LongEnough):
-		t.Fatal("the server was never asked")
+		t.Fatal("the server received no request")
 	}
 	return p
 }
@@ -190,7 +190,7 @@ func TestAdvice_ByState(t *testing.T) {
 	call.Ends(t, base.ExitOK)
 	for line := range stop.Lines { // perhaps what it waits for, then the end
 		if !strings.Contains(line, "waiting for one to stop") && line != "one stopped" {
-			t.Errorf("stop says %q", line)
+			t.Errorf("stop writes %q", line)
 		}
 	}
 	stop.Ends(t, base.ExitOK)

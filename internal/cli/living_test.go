@@ -127,7 +127,7 @@ func TestRun_JSON(t *testing.T) {
 	if diff := cmp.Diff(asked, ran); diff != "" || ran.State != workload.Running || ran.URL == "" || ran.Server != "remote 1" {
 		t.Errorf("run and status differ: %s", diff)
 	}
-	// What fails says so on standard error alone.
+	// An error is written to standard error only.
 	for _, args := range [][]string{{"run", server, "--name", "one", "-o", "json"}, {"run", "http://127.0.0.1:1/mcp", "--name", "two", "-o", "json"}} {
 		if stdout, stderr, code := clitest.Run(t, app, args...); code != base.ExitFailure || stdout != "" || !strings.Contains(stderr, "Error: ") {
 			t.Errorf("%v: exit code %d, %q, %s", args, code, stdout, stderr)
@@ -176,7 +176,7 @@ func TestInterrupt_DuringRun(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(clitest.LongEnough):
-		t.Error("the server was never asked")
+		t.Error("the server received no request")
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -232,13 +232,12 @@ func TestFromConfig_Secrets(t *testing.T) {
 		t.Errorf("the secret is exported: %s", exported)
 	}
 
-	// The same workload under another name: its secrets go with it, and the
-	// person is told.
+	// The same workload under another name: its secrets are copied, with a note.
 	_, stderr, code = clitest.Run(t, app, "run", "--from-config", file, "--name", "two")
 	if code != base.ExitOK || !strings.Contains(stderr, "secrets taken over from workload one: X_API_KEY") {
 		t.Errorf("a copy: exit code %d, %s", code, stderr)
 	}
-	// A stranger's server does not get them, whatever its file is called.
+	// Another server does not receive them, whatever its file is called.
 	key.Store("")
 	stranger := clitest.RemoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
 	_, stderr, code = clitest.Run(t, app, "run", "--from-config", writeConfig(t, "one", stranger), "--name", "three")

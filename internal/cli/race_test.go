@@ -13,8 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// A stop that comes in whatever moment of a start leaves nothing that runs: it ends the
-// start, or what the start has come to.
+// A stop at any moment of a start leaves nothing that runs: it ends the start, or the
+// workload that was started.
 func TestStop_EarlyInAStart(t *testing.T) {
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
@@ -35,7 +35,7 @@ func TestStop_EarlyInAStart(t *testing.T) {
 				t.Fatalf("%s was never stored", name)
 			}
 		}
-		time.Sleep(after) // any moment will do; what must hold is asked for below
+		time.Sleep(after) // the moment varies; what must hold at any of them is checked below
 		_, stopSays, stopped := clitest.Run(t, app, how, name)
 		var said []string
 		for line := range starting.Lines {
@@ -52,7 +52,7 @@ func TestStop_EarlyInAStart(t *testing.T) {
 		}
 		for _, st := range states {
 			if st.Name == name && (st.State != workload.Stopped || how == "rm") {
-				t.Errorf("after %v: %s is %s (%s); %s said %d, %q; the start %v, %q", after, name, st.State, st.Reason, how, stopped, stopSays, ended, said)
+				t.Errorf("after %v: %s is %s (%s); %s exited with %d, %q; the start with %v, %q", after, name, st.State, st.Reason, how, stopped, stopSays, ended, said)
 			}
 		}
 		if stopped != base.ExitOK {

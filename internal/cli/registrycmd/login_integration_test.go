@@ -191,7 +191,7 @@ var (
 )
 
 // visit fills in the identity provider's pages as a person does, up to the
-// redirect, which it returns and follows only when told.
+// redirect, which it returns and follows only on request.
 func (s *session) visit(address string, follow bool) (back string) {
 	s.t.Helper()
 	jar, _ := cookiejar.New(nil)
@@ -294,8 +294,8 @@ func TestLogin_RefreshIsSharedByProcesses(t *testing.T) {
 		all.Wait()
 		s.noteSecrets()
 	}
-	// A restart of the provider forgets the client: only the person can help, is
-	// told so, and signs in at the first attempt.
+	// After a restart the provider does not have the client any more. The error names the
+	// command to sign in, and the next sign-in succeeds.
 	provider.Stop()
 	if _, stderr := s.run(base.ExitFailure, "registry", "list"); !strings.Contains(stderr, "connection refused") || strings.Contains(stderr, "registry login") {
 		t.Error(stderr)
@@ -380,7 +380,7 @@ func TestLogin_Chromium(t *testing.T) {
 	path, opened := fakeOpener(t)
 	_, _, finish := s.login([]string{path})
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
-		// Nothing is reached but this machine: the provider's page asks for a typeface of Google's.
+		// Only this machine is reached: the provider's page requests a font of Google's.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.WSURLReadTimeout(clitest.LongEnough))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	defer stop()

@@ -145,7 +145,7 @@ weather  city, d…  Tells w…
 		t.Fatal(err)
 	}
 	if got := s.Shows(t, "what it"); !strings.Contains(got, "a_tool_with_a_name_that_is_long") {
-		t.Errorf("what tells the rows apart is cut: %q", got)
+		t.Errorf("the first column is cut: %q", got)
 	}
 	var plain bytes.Buffer
 	if err := Table(&plain, header, rows, nil); err != nil {

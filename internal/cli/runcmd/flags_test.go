@@ -68,7 +68,7 @@ func TestRunHasTheFlagsOfTheSpecification(t *testing.T) {
 			t.Errorf("--%s is a %s", name, flag.Value.Type())
 		}
 		if meaning := strings.ReplaceAll(f[5], "`", ""); !strings.HasPrefix(flag.Usage, meaning) {
-			t.Errorf("--%s says %q, want %q", name, flag.Usage, meaning)
+			t.Errorf("--%s is described by %q, want %q", name, flag.Usage, meaning)
 		}
 	}
 	if testFlag := cli.Root(clitest.App(t)).PersistentFlags().Lookup("debug"); testFlag == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// Whatever a file holds: it is refused, or what was read of it says so again.
+// Any file is refused, or what was read of it is read again the same.
 func FuzzDecodeExport(f *testing.F) {
 	f.Add([]byte(`{"schema":"toolhaven.dev/run/v1","name":"a","source":{"kind":"image","ref":"i"},"image":"i","transport":"stdio","proxy":{"host":"127.0.0.1","port":1,"mode":"sse"}}`))
 	f.Add([]byte(`{"schema_version":"v0.1.0","name":"a","image":"i","transport":"sse","port":1,"target_port":2,"env_vars":{"A":"1"}}`))
