@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
@@ -99,7 +101,7 @@ the feature off, such as --isolate-network=false.`,
   # the same server somewhere else
   thv export time time.json
   thv run --from-config time.json --name time-2`,
-		Args: func(cmd *cobra.Command, args []string) error { return o.parseArgs(args, cmd.ArgsLenAtDash()) },
+		Args: func(cmd *cobra.Command, args []string) error { return o.parseArgs(cmd.Flags(), args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.given = func(name string) bool { return cmd.Flags().Changed(name) }
 			if errs := append(refuseLaterFlags(cmd.Flags()), o.conflicts(cmd.Flags())...); len(errs) > 0 {
@@ -114,9 +116,9 @@ the feature off, such as --isolate-network=false.`,
 	return cmd
 }
 
-// parseArgs takes the server and its arguments. dash is the number of arguments before
-// --, negative without it.
-func (o *options) parseArgs(args []string, dash int) error {
+// parseArgs takes the server and its arguments.
+func (o *options) parseArgs(flags *pflag.FlagSet, args []string) error {
+	dash := flags.ArgsLenAtDash() // the number of arguments before --
 	if dash < 0 {
 		dash = len(args)
 	}
@@ -124,7 +126,7 @@ func (o *options) parseArgs(args []string, dash int) error {
 	case o.fromConfig != "" && dash > 0:
 		return fmt.Errorf("--from-config names the server already, so %q is one too many", args[0])
 	case o.fromConfig == "" && dash == 0:
-		return errors.New("name a server: a registry name, an image, a package, or a URL")
+		return fmt.Errorf("name a server: a registry name, an image, a package, or a URL%s", swallowed(flags))
 	case dash > 1:
 		return fmt.Errorf("unexpected argument %q; arguments for the server go after --", args[1])
 	}
@@ -133,6 +135,19 @@ func (o *options) parseArgs(args []string, dash int) error {
 	}
 	o.args = args[dash:]
 	return nil
+}
+
+// swallowed returns a hint when a flag without a value took a package for its value.
+func swallowed(flags *pflag.FlagSet) (hint string) {
+	flags.Visit(func(f *pflag.Flag) {
+		value := strings.Trim(f.Value.String(), "[]")
+		for _, scheme := range []string{"npx://", "uvx://", "go://"} {
+			if strings.HasPrefix(value, scheme) {
+				hint = fmt.Sprintf("; --%s has no value of its own and took %s", f.Name, value)
+			}
+		}
+	})
+	return hint
 }
 
 // run prepares the workload, stores it and starts it.
