@@ -118,7 +118,8 @@ func freePort(t *testing.T) int {
 	t.Helper()
 	for range 1000 {
 		port := 10_000 + rand.IntN(10_000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		var lc net.ListenConfig
+		if l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			l.Close()
 			return port
 		}

@@ -66,7 +66,7 @@ func Sized(t *testing.T, columns uint16) *Screen {
 // Shows waits until the screen shows text and returns everything on it.
 func (s *Screen) Shows(t *testing.T, text string) string {
 	t.Helper()
-	for deadline := time.Now().Add(LongEnough); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(LongEnough); ; <-time.After(time.Millisecond) {
 		s.mu.Lock()
 		seen := s.seen.String()
 		s.mu.Unlock()

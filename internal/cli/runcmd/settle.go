@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
-	"strings"
 
-	"github.com/toolhaven/toolhaven/internal/build"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
@@ -55,7 +52,7 @@ func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
 		return err
 	}
 	if s.Package != nil {
-		if err := o.buildPackage(ctx, engine, s); err != nil {
+		if err := o.app.BuildPackage(ctx, engine, s, o.progress.Event); err != nil {
 			return err
 		}
 	}
@@ -108,35 +105,4 @@ func (o *options) presentImage(ctx context.Context, engine container.Engine, ref
 		return image, err
 	}
 	return engine.Image(ctx, ref)
-}
-
-// buildPackage builds the image of a Spec's package, or finds one built before.
-func (o *options) buildPackage(ctx context.Context, engine container.Engine, s *workload.Spec) error {
-	pkg := s.Package
-	r := build.Request{
-		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,
-		RuntimeImage: pkg.RuntimeImage, AddPackages: pkg.AddPackages, CACert: pkg.CACert,
-	}
-	if isLocalGo(pkg) {
-		cwd, err := workingDir()
-		if err != nil {
-			return err
-		}
-		if !filepath.IsAbs(pkg.Name) {
-			// Stored as an absolute path: --from-config may run in another directory.
-			pkg.Name = filepath.Join(cwd, pkg.Name)
-		}
-		r.Name, r.Version, r.Dir = "", "", pkg.Name
-	}
-	result, err := o.app.Build(ctx, engine, r, o.progress)
-	if err != nil {
-		return err
-	}
-	s.Image, pkg.Version = result.Image, result.Version
-	return nil
-}
-
-// isLocalGo reports whether a package is a directory with Go code.
-func isLocalGo(p *workload.Package) bool {
-	return p.Scheme == "go" && (strings.HasPrefix(p.Name, "./") || strings.HasPrefix(p.Name, "../") || p.Name == "." || p.Name == ".." || filepath.IsAbs(p.Name))
 }
