@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -85,14 +86,16 @@ func LivingApp(t *testing.T) *base.App {
 	a := &base.App{Env: os.Getenv}
 	// Ports derived from the names would be the same in the packages that go test runs
 	// side by side.
-	store, err := a.Store()
+	dirs, err := a.Dirs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"one", "two", "three"} {
-		if err := store.RememberPort(name, freePort(t)); err != nil {
-			t.Fatal(err)
-		}
+	ports := fmt.Sprintf(`{"one": %d, "two": %d, "three": %d}`, freePort(t), freePort(t), freePort(t))
+	if err := os.MkdirAll(dirs.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dirs.State, "ports.json"), []byte(ports), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		m, err := a.Manager()
