@@ -134,7 +134,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
 		// The engine's suite is a test that lies in a package of its own.
 		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest"}, true},
-		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli", "test", "bench"}, true},
+		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli/mcpcmd", "internal/cli/clitest", "test", "bench"}, true},
 		{"github.com/spf13/cobra", []string{"internal/cli", "internal/registry/command", "cmd"}, false},
 		{"modernc.org/sqlite", []string{"internal/registry/store/sqlite", "test"}, false},
 		{"github.com/jackc/pgx", []string{"internal/registry/store/postgres", "test", "bench"}, false},
@@ -198,6 +198,10 @@ func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
 func TestImportsPointDownward(t *testing.T) {
 	onlyFrom := map[string][]string{
 		"internal/cli": {"cmd"},
+		// Below the root of the command line: commands, then what they share.
+		"internal/cli/mcpcmd":      {"internal/cli"},
+		"internal/cli/registrycmd": {"internal/cli"},
+		"internal/cli/runcmd":      {"internal/cli"},
 		// The registry server's command line, and the server that it starts.
 		"internal/registry/command": {"cmd"},
 		"internal/registry/server":  {"internal/registry/command"},
@@ -206,6 +210,11 @@ func TestImportsPointDownward(t *testing.T) {
 		"bench":                     {"bench"},
 	}
 	never := map[string][]string{
+		"internal/cli/mcpcmd":      {"internal/cli/runcmd", "internal/cli/registrycmd"},
+		"internal/cli/registrycmd": {"internal/cli/mcpcmd", "internal/cli/runcmd"},
+		"internal/cli/runcmd":      {"internal/cli/mcpcmd", "internal/cli/registrycmd"},
+		"internal/cli/base":        {"internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
+		"internal/cli/render":      {"internal/cli/base", "internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -12,71 +13,70 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newStatus(app *App) *cobra.Command {
-	s := &selection{}
+func newStatus(app *base.App) *cobra.Command {
+	s := &base.Selection{}
 	cmd := &cobra.Command{
-		Use:   "status" + selected,
-		Short: "Show what workloads are doing, in full",
-		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
-variables it shows the names, never the values; the server's arguments and a remote
-server's headers, which may be as secret, it does not show, nor --debug. What else is
-not shown has not been asked for. thv export shows the whole configuration. With -o json
-one NAME is one object, everything else an array.
+		Use:   "status" + base.SelectionUsage,
+		Short: "Show workloads in full: their state and their settings",
+		Long: `Status shows the state of a workload and its settings. Of environment variables it
+shows the names, never the values; the server's arguments and a remote server's headers,
+which may be secret too, and --debug are not shown. Other settings that are missing have
+their defaults. thv export shows the whole configuration. With -o json one NAME is one
+object, everything else an array.
 
-What the server itself speaks, with sessions (MCP 2024-11-05 to 2025-11-25) and without
-(2026-07-28), is what the gateway has found out last. It asks about one of the two when a
-client first wants it, and again when the server changes. In JSON it is .speaks.session
-and .speaks.stateless: a version, "no" or "unknown"; .speaks.translated names those of
-the two whose clients the gateway translates for.`,
+The versions that the server itself supports, with sessions (MCP 2024-11-05 to
+2025-11-25) and without (2026-07-28), are those that the gateway detected last. It
+probes for one of the two when the first such client connects, and again when the server
+changes. In JSON they are .speaks.session and .speaks.stateless: a version, "no" or
+"unknown"; .speaks.translated names those of the two that the gateway translates.`,
 		Example: `  thv status time
   thv status --all -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			store, err := app.Store()
-			if err != nil {
-				return err
-			}
-			var all []fullStatus
-			err = app.each(cmd.Context(), names, func(name string) error {
-				st, err := m.Status(cmd.Context(), name)
-				if err != nil {
-					return err
-				}
-				full := fullStatus{Status: st}
-				// Of a configuration that cannot be read, st says so.
-				if spec, err := store.Get(name); err == nil {
-					full.setUp(spec)
-				}
-				all = append(all, full)
-				if !app.JSON {
-					if len(all) > 1 {
-						fmt.Fprintln(app.Out)
-					}
-					return showStatus(app, full)
-				}
-				return nil
-			})
-			return show(app, s.one(), all, err)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), app, s) },
 	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-// exposure says what it means that a server is exposed.
-func exposure(st *workload.Status) string {
-	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
+func runStatus(ctx context.Context, app *base.App, s *base.Selection) error {
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	var all []fullStatus
+	err = app.Each(ctx, names, func(name string) error {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return err
+		}
+		full := fullStatus{Status: st}
+		// st reports a configuration that cannot be read.
+		if spec, err := store.Get(name); err == nil {
+			full.setUp(spec)
+		}
+		all = append(all, full)
+		if !app.JSON {
+			if len(all) > 1 {
+				fmt.Fprintln(app.Out)
+			}
+			return showStatus(app, full)
+		}
+		return nil
+	})
+	return base.Show(app, s.One(), all, err)
 }
 
-func showStatus(app *App, st fullStatus) error {
+func showStatus(app *base.App, st fullStatus) error {
 	started := ""
 	if st.Started != nil {
 		started = st.Started.Format(time.RFC3339)
@@ -87,17 +87,17 @@ func showStatus(app *App, st fullStatus) error {
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
-	for _, line := range speech(st.Speaks) {
+	for _, line := range base.ServerVersions(st.Speaks) {
 		rows = append(rows, [2]string{"Server speaks", line})
 	}
-	if serves(st.Status) {
+	if base.Serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
 	}
 	if st.Restarts > 0 {
 		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
 	}
 	if st.Exposed != "" {
-		rows = append(rows, [2]string{"Exposed", exposure(st.Status)})
+		rows = append(rows, [2]string{"Exposed", base.Exposure(st.Status)})
 	}
 	if st.PID != 0 {
 		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})
@@ -112,7 +112,7 @@ func showStatus(app *App, st fullStatus) error {
 		}
 		value := plaintext.Lines(row[1])
 		if row[0] == "State" {
-			value = app.paintState(value)
+			value = render.PaintState(app.Out, app.Env, value)
 		}
 		label := row[0] + ":"
 		if i > 0 && rows[i-1][0] == row[0] {
@@ -125,9 +125,8 @@ func showStatus(app *App, st fullStatus) error {
 	return nil
 }
 
-// fullStatus is what a workload is doing and how it was set up, under the names that
-// these things have in its configuration. It has no values of environment variables:
-// who looks at a status may show it to others.
+// fullStatus is a workload's state and settings, under the names of its configuration. It
+// has no values of environment variables: a status is shown to others.
 type fullStatus struct {
 	*workload.Status
 	EnvNames       []string            `json:"envNames,omitempty"`
@@ -153,7 +152,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	}
 }
 
-// rows show how the workload was set up; what is empty is left out.
+// rows lists the settings; empty ones are left out.
 func (st *fullStatus) rows() [][2]string {
 	var rows [][2]string
 	each := func(label string, values []string) {
@@ -211,7 +210,7 @@ func (st *fullStatus) rows() [][2]string {
 	return rows
 }
 
-// permissions is a permission profile in one line. Its paths are among the volumes.
+// permissions formats a permission profile in one line. Its paths are among the volumes.
 func permissions(p workload.Permissions, rules []workload.NetworkRule) string {
 	var parts []string
 	if p.Name != "" {
@@ -229,7 +228,7 @@ func permissions(p workload.Permissions, rules []workload.NetworkRule) string {
 	return strings.Join(parts, "; ")
 }
 
-// pairs are the entries of m, sorted.
+// pairs returns the entries of m as key=value, sorted.
 func pairs(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -29,10 +30,10 @@ func everySetting() *workload.Spec {
 	return spec
 }
 
-func TestStatusShowsHowAWorkloadWasSetUp(t *testing.T) {
-	a := testApp(t)
+func TestStatus_Settings(t *testing.T) {
+	a := clitest.App(t)
 	keep(t, a, everySetting(), workload.Stopped, "")
-	out := must(t, a, "status", "full")
+	out := clitest.Must(t, a, "status", "full")
 	_, setUp, _ := strings.Cut(out, "Created:")
 	_, setUp, _ = strings.Cut(setUp, "\n")
 	want := `Label:           team=x y
@@ -54,7 +55,7 @@ Caution:         a limit of its permission profile is requested, not enforced: "
 	if diff := cmp.Diff(want, setUp); diff != "" {
 		t.Error(diff)
 	}
-	asJSON := must(t, a, "status", "full", "-o", "json")
+	asJSON := clitest.Must(t, a, "status", "full", "-o", "json")
 	for _, text := range []string{out, asJSON} {
 		if strings.Contains(text, "the-value") || strings.Contains(text, "the-reference") {
 			t.Errorf("a value is shown: %s", text)
@@ -80,10 +81,10 @@ Caution:         a limit of its permission profile is requested, not enforced: "
 	}
 }
 
-func TestStatusLeavesOutWhatIsNotSet(t *testing.T) {
-	a := testApp(t)
+func TestStatus_LeavesOutDefaults(t *testing.T) {
+	a := clitest.App(t)
 	keep(t, a, inContainer("bare"), workload.Failed, "it said:\n  no")
-	out := must(t, a, "status", "bare")
+	out := clitest.Must(t, a, "status", "bare")
 	if !strings.Contains(out, "Reason:          it said:\n  no\n") {
 		t.Errorf("the reason has lost its lines: %q", out)
 	}

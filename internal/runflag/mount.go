@@ -23,14 +23,12 @@ func ParseMount(value, cwd string) (workload.Mount, error) {
 	if err != nil {
 		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
-	_, err = os.Stat(m.Host)
-	if errors.Is(err, fs.ErrNotExist) {
-		if name, _, _ := strings.Cut(value, ":"); !strings.ContainsAny(name, `/\.`) {
-			return workload.Mount{}, fmt.Errorf("-v %s: there is no folder %s here, and named volumes are not supported; make the folder, or give the path of another", value, name)
-		}
-		return workload.Mount{}, fmt.Errorf("-v %s: %w; make it, or give another path", value, err)
-	}
-	if err != nil {
+	switch _, err := os.Stat(m.Host); {
+	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(strings.SplitN(value, ":", 2)[0], `./\~`):
+		return workload.Mount{}, fmt.Errorf("-v %s: there is no folder %s, and named volumes are not supported; make the folder first, or write another path", value, m.Host)
+	case errors.Is(err, fs.ErrNotExist):
+		return workload.Mount{}, fmt.Errorf("-v %s: there is no such file or directory: %s; make the folder first", value, m.Host)
+	case err != nil:
 		return workload.Mount{}, fmt.Errorf("-v %s: %w", value, err)
 	}
 	return m, nil

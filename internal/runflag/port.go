@@ -11,11 +11,15 @@ import (
 // ParsePort reads a value of -p: hostPort:containerPort, or containerPort alone
 // for any free port of the host. Ports are published on the loopback address.
 func ParsePort(value string) (workload.Port, error) {
-	switch _, protocol, given := strings.Cut(value, "/"); {
-	case given:
-		return workload.Port{}, fmt.Errorf("-p %s: only TCP ports can be published; write hostPort:containerPort without /%s", value, protocol)
+	switch {
 	case strings.Count(value, ":") > 1:
-		return workload.Port{}, fmt.Errorf("-p %s: ports are published on the loopback address, and no other can be chosen; write hostPort:containerPort", value)
+		ports := strings.Split(value, ":")
+		return workload.Port{}, fmt.Errorf("-p %s: an address cannot be chosen, ports are published on the loopback address; write %s", value, strings.Join(ports[len(ports)-2:], ":"))
+	case strings.Contains(value, "/"):
+		ports, _, _ := strings.Cut(value, "/")
+		return workload.Port{}, fmt.Errorf("-p %s: a protocol cannot be chosen, TCP is published; write %s", value, ports)
+	case strings.Contains(strings.TrimPrefix(value, "-"), "-"):
+		return workload.Port{}, fmt.Errorf("-p %s: ranges are not supported; write -p hostPort:containerPort for each port", value)
 	}
 	host, inside, both := strings.Cut(value, ":")
 	if !both {

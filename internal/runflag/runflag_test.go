@@ -246,10 +246,10 @@ func FuzzParseMount(f *testing.F) {
 func TestAFaultHasOneHint(t *testing.T) {
 	for _, c := range []struct{ flag, value, hint string }{
 		{"v", "data:/data", "named volumes are not supported"},
-		{"v", "./no-such:/data", "no such file or directory; make it"},
-		{"v", "/no/such:/data", "/no/such: no such file or directory; make it"},
+		{"v", "./no-such:/data", "make the folder first"},
+		{"v", "/no/such:/data", "no such file or directory: /no/such; make the folder first"},
 		{"p", "127.0.0.1:80:8080", "published on the loopback address"},
-		{"p", "53:53/udp", "only TCP ports"},
+		{"p", "53:53/udp", "a protocol cannot be chosen"},
 		{"p", "80:web", `"web" is not a port`},
 	} {
 		var err error
