@@ -134,7 +134,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
 		// The engine's suite is a test that lies in a package of its own.
 		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest"}, true},
-		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli", "test", "bench"}, true},
+		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli/mcpcmd", "internal/cli/clitest", "test", "bench"}, true},
 		{"github.com/spf13/cobra", []string{"internal/cli", "internal/registry/command", "cmd"}, false},
 		{"modernc.org/sqlite", []string{"internal/registry/store/sqlite", "test"}, false},
 		{"github.com/jackc/pgx", []string{"internal/registry/store/postgres", "test", "bench"}, false},
@@ -169,7 +169,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 
 // The packages at the bottom know nothing of what is built on them.
 func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
-	bottom := []string{"internal/strictjson", "internal/mcp", "internal/guest", "internal/container", "internal/netguard", "internal/plaintext", "internal/seal", "internal/settings", "internal/endpoint"}
+	bottom := []string{"internal/strictjson", "internal/mcp", "internal/guest", "internal/container", "internal/netguard", "internal/plaintext", "internal/process", "internal/seal", "internal/settings", "internal/endpoint"}
 	seen := map[string]bool{}
 	eachPackage(t, func(t *testing.T, p pkg) {
 		for _, base := range bottom {
@@ -198,6 +198,10 @@ func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
 func TestImportsPointDownward(t *testing.T) {
 	onlyFrom := map[string][]string{
 		"internal/cli": {"cmd"},
+		// Below the root of the command line: commands, then what they share.
+		"internal/cli/mcpcmd":      {"internal/cli"},
+		"internal/cli/registrycmd": {"internal/cli"},
+		"internal/cli/runcmd":      {"internal/cli"},
 		// The registry server's command line, and the server that it starts.
 		"internal/registry/command": {"cmd"},
 		"internal/registry/server":  {"internal/registry/command"},
@@ -206,12 +210,18 @@ func TestImportsPointDownward(t *testing.T) {
 		"bench":                     {"bench"},
 	}
 	never := map[string][]string{
+		"internal/cli/mcpcmd":      {"internal/cli/runcmd", "internal/cli/registrycmd"},
+		"internal/cli/registrycmd": {"internal/cli/mcpcmd", "internal/cli/runcmd"},
+		"internal/cli/runcmd":      {"internal/cli/mcpcmd", "internal/cli/registrycmd"},
+		"internal/cli/base":        {"internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
+		"internal/cli/render":      {"internal/cli/base", "internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
 		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
 		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},
 		"internal/workload": {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
+		"internal/runflag":  {"internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/container", "internal/owner"},
 		"internal/secret":   {"internal/workload", "internal/gateway", "internal/container"},
 		// One validator for whoever needs one: it knows none of them.
 		"internal/auth":        {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},

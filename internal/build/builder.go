@@ -15,7 +15,7 @@ import (
 // ErrNotFound: no such package, or no such version of it.
 var ErrNotFound = errors.New("package not found")
 
-// Event is a step of a build, in words for the person who waits.
+// Event is a step of a build, described for a person.
 type Event struct{ Message string }
 
 // Config is what a Builder depends on.
@@ -118,7 +118,7 @@ func (b *Builder) make(ctx context.Context, r Request, k recordKey) (made, error
 }
 
 // reusable finds the record of an earlier build whose image the engine still has,
-// unless the request asks to look again.
+// unless the request is to resolve again.
 func (b *Builder) reusable(ctx context.Context, r Request, k recordKey) (record, bool) {
 	if r.Refresh || r.Version == "latest" || r.Dir != "" {
 		return record{}, false
@@ -143,7 +143,7 @@ func (b *Builder) reusable(ctx context.Context, r Request, k recordKey) (record,
 	return rec, err == nil || errors.Is(err, container.ErrNotFound)
 }
 
-// exists asks whether the engine has the image already.
+// exists reports whether the engine has the image already.
 func (b *Builder) exists(ctx context.Context, image string) (bool, error) {
 	_, err := b.cfg.Engine.Image(ctx, image)
 	if errors.Is(err, container.ErrNotFound) {
@@ -156,7 +156,7 @@ func (b *Builder) exists(ctx context.Context, image string) (bool, error) {
 }
 
 // undo removes what a failed build may have left: an engine can finish although
-// the one who asked went away.
+// the caller has gone.
 func (b *Builder) undo(ctx context.Context, image string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
@@ -184,7 +184,7 @@ func (b *Builder) say(format string, args ...any) {
 	b.cfg.Log(Event{Message: fmt.Sprintf(format, args...)})
 }
 
-// labels let a person and `docker image ls --filter` tell what an image is.
+// labels show a person, and `docker image ls --filter`, what an image is.
 func labels(r Request, version string) map[string]string {
 	pkg := r.Scheme + "://" + r.Name
 	if r.Dir != "" {

@@ -85,7 +85,7 @@ func (h house) mustBuild(t *testing.T, r Request) Result {
 	return res
 }
 
-func TestTheSameRequestAsksNobodyAndBuildsNothing(t *testing.T) {
+func TestTheSameRequestIsAnsweredFromItsRecord(t *testing.T) {
 	h := newHouse(t)
 	r := Request{Scheme: "npx", Name: "pkg", AddPackages: []string{"b", "a"}}
 	first := h.mustBuild(t, r)
@@ -169,7 +169,7 @@ func TestOneMoreTagIsPutOnAnImageThatIsThere(t *testing.T) {
 	}
 }
 
-func TestWithoutGoAndABuilderImageThePersonIsToldWhatToDo(t *testing.T) {
+func TestWithoutGoAndABuilderImageTheErrorHasAHint(t *testing.T) {
 	h := newHouse(t)
 	h.env["PATH"] = t.TempDir()
 	_, err := h.Build(t.Context(), Request{Scheme: "go", Name: "example.com/x"})

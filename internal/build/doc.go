@@ -9,9 +9,9 @@
 // that is not root and needs no network to do so.
 //
 // An image is named by what made it: resolved version, base image, options (see
-// imageTag). A record of each request says what it became, so that the same
-// request asks nobody and builds nothing for as long as the engine has the
-// image. `@latest` and Request.Refresh ask again.
+// imageTag). A record of each request holds its result, so that the same
+// request needs no registry and builds nothing for as long as the engine has the
+// image. `@latest` and Request.Refresh resolve again.
 //
 // No name, version or argument is ever read by a shell: the commands of a
 // generated Dockerfile are in exec form, and names are held to the strict

@@ -20,7 +20,7 @@ const (
 	appUser = appID + ":" + appID
 )
 
-// caPath is where certificates are kept in an image that was asked to trust more.
+// caPath is where certificates are kept in an image that is to trust more of them.
 const caPath = "/etc/thv/ca.crt"
 
 // settingsDir is where the installer's configuration is in a build context: not
@@ -41,7 +41,7 @@ type installation struct {
 	keepCA   bool   // and afterwards
 }
 
-// words is a command of a Dockerfile. It has exec form only, which no shell
+// words are a command of a Dockerfile. It has exec form only, which no shell
 // reads and in which the builder replaces no variables.
 type words []string
 
@@ -95,8 +95,8 @@ func (in installation) system() *lines {
 		}
 		l.add("RUN %s", command)
 	}
-	// The home of the server, who is any user (container.AnyUser). To copy a directory
-	// is to copy what is in it, so this is said in both files.
+	// The home of the server, which runs as any user (container.AnyUser). COPY of a
+	// directory copies its content alone, so the mode is set in both files.
 	l.add("RUN %s", words{"install", "-d", "-m", "0777", "-o", appID, "-g", appID, "/app"})
 	return l
 }

@@ -44,7 +44,7 @@ func TestNoLineOfADockerfileIsReadByAShell(t *testing.T) {
 	}
 }
 
-func TestCertificatesStayOnlyWhenAsked(t *testing.T) {
+func TestCertificatesStayOnlyOnRequest(t *testing.T) {
 	in := installation{scheme: schemeNPX, name: "pkg", version: "1", base: "base:1", certs: []byte("x")}
 	first, second := in.dockerfiles("stage:1")
 	if strings.Contains(second, "ca.crt") || !strings.Contains(first, "NODE_EXTRA_CA_CERTS=/thv/ca.crt") {

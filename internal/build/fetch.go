@@ -40,14 +40,14 @@ func redacted(text string) string {
 	return u.Redacted()
 }
 
-// question is what a registry is asked.
+// question is a request to a registry.
 type question struct {
 	address       *url.URL
 	accept        string
 	authorization string // header; "" when there is none
 }
 
-// ask gets one JSON answer of a registry. errAbsent when it says 404 or 410.
+// ask gets one JSON document of a registry. errAbsent for the status 404 or 410.
 func (b *Builder) ask(ctx context.Context, r Request, q question, into any) error {
 	address := q.address
 	opt := netguard.Options{
@@ -76,7 +76,7 @@ func (b *Builder) ask(ctx context.Context, r Request, q question, into any) erro
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
-			err = failed.Err // the address, which may hold a password, is said below without it
+			err = failed.Err // the address may hold a password, and is added below without it
 		}
 		return fmt.Errorf("ask the registry at %s: %w", address.Redacted(), err)
 	}

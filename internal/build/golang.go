@@ -79,7 +79,7 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 	return made{image: image, version: version, base: base, built: built}, nil
 }
 
-// mayCompile tells early what is wrong with a directory; "" is none.
+// mayCompile finds early what is wrong with a directory; "" is none.
 func mayCompile(dir string) error {
 	if dir == "" {
 		return nil
@@ -127,7 +127,7 @@ type goCommand interface {
 	close()
 }
 
-// goError is a failed go command with what it said.
+// goError is a failed go command with its output.
 type goError struct {
 	err    error
 	output string
@@ -205,7 +205,7 @@ func (t *toolchain) compile(ctx context.Context, dir, pkg string, flags ...strin
 	return nil
 }
 
-// fetchError makes one sentence of what the go command says when it cannot find
+// fetchError makes one sentence of the go command's output when it cannot find
 // a package. The command has no exit status of its own for that.
 func fetchError(pkg, version string, err error) error {
 	var failed *goError
@@ -218,14 +218,14 @@ func fetchError(pkg, version string, err error) error {
 	} {
 		if strings.Contains(failed.output, sign) {
 			lines := strings.Split(strings.TrimSpace(failed.output), "\n")
-			return fmt.Errorf("%w: there is no Go package %s at version %s (go says: %s)", ErrNotFound, pkg, version, lastLines(lines[len(lines)-1]))
+			return fmt.Errorf("%w: there is no Go package %s at version %s (go: %s)", ErrNotFound, pkg, version, lastLines(lines[len(lines)-1]))
 		}
 	}
 	return fmt.Errorf("fetch %s@%s: %w", pkg, version, err)
 }
 
-// tail keeps the end of what is written to it, so that a program which says very
-// much does not fill the memory.
+// tail keeps the end of what is written to it, so that a program with much output
+// does not fill the memory.
 // The buffer is not embedded: io.Copy would find its ReadFrom, and pass by Write.
 type tail struct{ kept bytes.Buffer }
 

@@ -46,7 +46,7 @@ const labelWorkshop = "dev.toolhaven.build"
 // Nothing of the container outlives the build: no stage, no layer, no cache.
 type containerCommand struct {
 	engine container.Engine
-	image  string // as the person knows it
+	image  string // as the person names it
 	id     string
 	line   *guest.Line
 	stderr lockedTail
@@ -198,7 +198,7 @@ func (c *containerCommand) run(ctx context.Context, dir string, args ...string) 
 	if ctxErr := context.Cause(ctx); ctxErr != nil {
 		return "", fmt.Errorf("go %s was stopped: %w", args[0], ctxErr)
 	}
-	c.end() // so that all of what it said has come
+	c.end() // so that all of its output has come
 	if said := c.stderr.String(); said != "" {
 		return "", &goError{err: err, output: said}
 	}
@@ -245,7 +245,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// end ends what runs in the container, and waits until what it said has come.
+// end ends what runs in the container, and waits until its output has come.
 func (c *containerCommand) end() {
 	c.ended.Do(func() {
 		if c.line == nil {
@@ -268,12 +268,12 @@ func (c *containerCommand) close() {
 	_ = c.engine.Remove(ctx, c.id) // the next build tries again
 }
 
-// sweepWorkshops removes containers of builds that were killed. One that runs is
-// somebody's.
+// sweepWorkshops removes containers of builds that were killed. One that runs belongs
+// to a build that goes on.
 func (b *Builder) sweepWorkshops(ctx context.Context) {
 	left, err := b.cfg.Engine.List(ctx, map[string]string{labelWorkshop: "go"})
 	if err != nil {
-		return // what matters fails with the same reason
+		return // the build itself fails for the same reason
 	}
 	for _, c := range left {
 		if c.State == "exited" || c.State == "dead" {

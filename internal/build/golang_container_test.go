@@ -67,12 +67,12 @@ func TestWithoutGoAPackageIsCompiledInAContainer(t *testing.T) {
 	if host := mustBuild(t, builder(t, t.TempDir()), ref(t, everything)); host.Image != first.Image || host.Built {
 		t.Errorf("the host's Go makes %+v, a container %+v", host, first)
 	}
-	// The second time asks nobody.
+	// The second time needs no proxy.
 	offline(t)
 	if again := mustBuild(t, withoutGo(t, state), r); again.Built || again.Image != first.Image {
 		t.Errorf("the second build: %+v", again)
 	}
-	// And GOPROXY=off is honoured where somebody would have to be asked.
+	// And GOPROXY=off is honoured where a proxy would be needed.
 	_, err = withoutGo(t, t.TempDir()).Build(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "GOPROXY=off") {
 		t.Errorf("with GOPROXY=off: %v", err)
@@ -127,7 +127,7 @@ func TestWithoutGoADirectoryIsCompiledInAContainer(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotCompileInAContainerIsSaid(t *testing.T) {
+func TestACompilerErrorInAContainerIsReported(t *testing.T) {
 	wrong := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "main.go": "package main\n\nfunc main() { undefinedName() }\n"})
 	library := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n"})
 	nothing := tree(t, map[string]string{"main.go": "package main\n"})

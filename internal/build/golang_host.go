@@ -38,7 +38,7 @@ var goSettings = [...]string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL",
 }
 
-// goWays is what says how to get at modules. It is true in a container too.
+// goWays are the settings by which modules are fetched. They hold in a container too.
 var goWays = [...]string{
 	"GOTOOLCHAIN", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",

@@ -23,8 +23,8 @@ const (
 )
 
 // sourceTar copies code into a tar: what the go command may read to compile it,
-// and nothing else, because beside the code there may be much (node_modules) and
-// what is nobody's business.
+// and nothing else: beside the code there may be large directories (node_modules) and
+// private files.
 //
 // It reads files of code, by their names, and what a //go:embed directive in one
 // of them names. It compiles and embeds nothing of a module inside a module that
@@ -59,7 +59,7 @@ func (s *sourceTar) walk(root string, visit func(path string, d fs.DirEntry) err
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil && d != nil && d.IsDir() && path != root:
-			return fs.SkipDir // one that we may not read: go says so, if it matters
+			return fs.SkipDir // unreadable: go reports it, if it matters
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == ".git" || s.anotherModule(path)):
@@ -84,7 +84,7 @@ func (s *sourceTar) noteEmbedded(path string, d fs.DirEntry) error {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil // add meets it again, and may say so
+		return nil // add meets it again, and may report it
 	}
 	defer f.Close()
 	content, err := netguard.ReadBounded(f, maxGoFile)

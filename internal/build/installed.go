@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -95,10 +96,26 @@ func (b *Builder) install(ctx context.Context, in installation, image string, la
 			return fmt.Errorf("the installation of %s %s was stopped: %w", in.name, in.version, ctxErr)
 		}
 		if err != nil {
+			if program := missingProgram(err); program != "" {
+				return fmt.Errorf("install %s %s: the base image %s has no %s; name one that has with --runtime-image", in.name, in.version, in.base, program)
+			}
 			return fmt.Errorf("install %s %s on %s: %w", in.name, in.version, in.base, &installError{err: err, output: output.text.String()})
 		}
 	}
 	return nil
+}
+
+// programNotFound matches the errors of Docker and Podman for a program that an image lacks.
+var programNotFound = regexp.MustCompile("exec: \"([^\"]+)\": executable file not found|executable file `([^`]+)` not found")
+
+// missingProgram returns the program that the image of a build step lacks; "" when the
+// step failed for another reason.
+func missingProgram(err error) string {
+	m := programNotFound.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2]
 }
 
 // base makes sure that the engine has the base image.

@@ -170,7 +170,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestAPackageThatDoesNotExistIsSaidInOneSentence(t *testing.T) {
+func TestAPackageThatDoesNotExistIsOneSentence(t *testing.T) {
 	b := builder(t, t.TempDir())
 	for _, arg := range []string{
 		"go://github.com/modelcontextprotocol/go-sdk/examples/server/nothing-here@v1.8.0",
@@ -189,7 +189,7 @@ func TestAPackageThatDoesNotExistIsSaidInOneSentence(t *testing.T) {
 			t.Errorf("%s: more than a sentence: %v", arg, err)
 		}
 	}
-	// What was asked for and not found leaves nothing.
+	// A request for what does not exist leaves nothing.
 	entries, err := os.ReadDir(b.cfg.StateDir)
 	if err != nil || len(entries) != 0 {
 		t.Fatalf("%v, %v", entries, err)
@@ -246,7 +246,7 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--cap-drop=ALL", "--user=1234:1234", "--entrypoint=mkdir", first.Image, "/app/.cache").CombinedOutput(); err != nil {
 				t.Errorf("a user of the machine's cannot write into the home: %s", out)
 			}
-			// The same version asked for by name is the same image.
+			// The same version given by name is the same image.
 			r.Version = first.Version
 			second := mustBuild(t, builder(t, state), r)
 			if diff := cmp.Diff(Result{Image: first.Image, Version: first.Version}, second); diff != "" {

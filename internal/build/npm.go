@@ -12,8 +12,8 @@ import (
 
 const npmRegistry = "https://registry.npmjs.org/"
 
-// npmPackage is what npm's registry says of a package, in the short form that
-// installers ask for.
+// npmPackage is a package in npm's registry, in the short form that
+// installers request.
 type npmPackage struct {
 	Tags     map[string]string `json:"dist-tags"`
 	Versions map[string]struct {

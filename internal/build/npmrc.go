@@ -21,7 +21,7 @@ import (
 // maxNpmrc bounds npm's configuration file, in bytes.
 const maxNpmrc = 1 << 20
 
-// npmSettings is the part of a person's npm configuration that says where
+// npmSettings is the part of a person's npm configuration that determines where
 // packages come from and what lets one in. An installation is given these
 // settings and no others.
 type npmSettings map[string]string
@@ -31,7 +31,7 @@ var (
 	npmVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// npmSettings reads the person's npmrc and what the environment says instead.
+// npmSettings reads the person's npmrc and the environment, which takes precedence.
 func (b *Builder) npmSettings() (npmSettings, error) {
 	s := npmSettings{}
 	path := b.firstEnv("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")

@@ -11,7 +11,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// once makes an image unless the engine has it. Of several processes that want
+// once makes an image unless the engine has it. Of several processes that need
 // the same image one makes it and the others wait for that: otherwise one that is
 // stopped would remove what another has just made.
 func (b *Builder) once(ctx context.Context, image string, build func() error) (built bool, err error) {
@@ -34,7 +34,7 @@ func (b *Builder) once(ctx context.Context, image string, build func() error) (b
 	return true, nil
 }
 
-// stepOutput keeps the end of what the build step that runs last says, without
+// stepOutput keeps the end of the output of the build step that runs last, without
 // the builder's own lines: those repeat whole commands.
 type stepOutput struct{ text tail }
 
@@ -50,7 +50,7 @@ func (o *stepOutput) line(text string) {
 }
 
 // installError is a failed installation: in its first line what failed, then
-// the end of what was said meanwhile.
+// the end of the output meanwhile.
 type installError struct {
 	err    error
 	output string

@@ -10,7 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// slowEngine builds when it is told to, and may be asked by several at once.
+// slowEngine builds when it is released, and may be called concurrently.
 type slowEngine struct {
 	mu sync.Mutex
 	fakeEngine
@@ -42,7 +42,7 @@ func (s *slowEngine) Build(ctx context.Context, b container.Build) error {
 	return s.fakeEngine.Build(ctx, b)
 }
 
-func TestOfTwoWhoWantTheSameImageOneMakesIt(t *testing.T) {
+func TestConcurrentBuildsOfOneImageAreOne(t *testing.T) {
 	h := newHouse(t)
 	engine := &slowEngine{fakeEngine: *h.engine, begun: make(chan struct{}, 6), release: make(chan struct{})}
 	type answer struct {
@@ -80,7 +80,7 @@ func TestOfTwoWhoWantTheSameImageOneMakesIt(t *testing.T) {
 	}
 }
 
-func TestAFailedInstallationSaysWhatFailedAndWhatWasSaid(t *testing.T) {
+func TestAFailedInstallationHasItsOutput(t *testing.T) {
 	var o stepOutput
 	for _, line := range []string{"Step 1/2 : RUN a", " ---> Running in 1", "of the first", "STEP 2/2: RUN [\"npm\",\"--registry=https://u:verysecret@x\"]", "--> Using cache 1", " ---> 2", "npm ERR! \x1b[31mred", "Removing intermediate container 3"} {
 		o.line(line)

@@ -11,7 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-// record says what a request became. It is a hint: one that cannot be read or
+// record is what a request became. It is a hint: one that cannot be read or
 // does not fit is as good as none, and the image is made again.
 type record struct {
 	Request recordKey

@@ -18,7 +18,7 @@ const (
 	schemeGo  = "go"
 )
 
-// Request says what to build.
+// Request is a package to build an image of.
 type Request struct {
 	Scheme  string // uvx, npx or go
 	Name    string // the package; for a local Go directory "", see Dir
@@ -51,7 +51,7 @@ const (
 
 // ParseRef reads a package reference as a person types it: npx://@scope/pkg@1.2,
 // uvx://pkg@1.2, go://module/path/cmd@v1, go://./directory. A local directory is
-// made absolute. The error says what is wrong with the reference.
+// made absolute. The error is what is wrong with the reference.
 func ParseRef(arg string) (Request, error) {
 	scheme, rest, ok := strings.Cut(arg, "://")
 	if !ok || scheme != schemeNPX && scheme != schemeUVX && scheme != schemeGo {
@@ -80,7 +80,7 @@ func ParseRef(arg string) (Request, error) {
 	return r, nil
 }
 
-// isLocal tells a directory from a module path, as the go command does.
+// isLocal distinguishes a directory from a module path, as the go command does.
 func isLocal(path string) bool {
 	return path == "." || path == ".." || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") || filepath.IsAbs(path)
 }
@@ -103,7 +103,7 @@ func (r Request) validate() error {
 		return err
 	}
 	if r.Version != "" && (!versionText.MatchString(r.Version) || len(r.Version) > maxVersion) {
-		return fmt.Errorf("%.120q is not a version that can be asked for: give an exact version, a tag such as latest, or for npm the beginning of a version such as 1.2", r.Version)
+		return fmt.Errorf("%.120q is not a version: give an exact version, a tag such as latest, or for npm the beginning of a version such as 1.2", r.Version)
 	}
 	if err := r.validateArgs(); err != nil {
 		return err

@@ -3,28 +3,26 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/build"
-	"github.com/toolhaven/toolhaven/internal/container"
-	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 )
 
 type buildOptions struct {
+	app                            *base.App
 	ref, tag, runtimeImage, caCert string
 	args, addPackages              []string
 	refresh                        bool
 }
 
-func newBuild(app *App) *cobra.Command {
-	o := &buildOptions{}
+func newBuild(app *base.App) *cobra.Command {
+	o := &buildOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "build [flags] PACKAGE [-- ARGS...]",
-		Short: "Make an image from a package, without running it",
+		Short: "Build an image from a package, without running it",
 		Long: `Build makes the image that run would make of a package and prints its name. The
 image needs no network to start. Arguments after -- become part of it.`,
 		Example: `  thv build npx://@modelcontextprotocol/server-everything
@@ -41,7 +39,7 @@ image needs no network to start. Arguments after -- become part of it.`,
 			o.ref, o.args = args[0], args[1:]
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBuild(cmd.Context(), app, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBuild(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.tag, "tag", "", "Another name for the image")
@@ -49,79 +47,31 @@ image needs no network to start. Arguments after -- become part of it.`,
 	f.StringSliceVar(&o.addPackages, "runtime-add-package", nil, "Extra packages in builder and runtime stages; repeatable")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for the build")
 	f.BoolVar(&o.refresh, "refresh", false, "Look for a newer version of a package given without one")
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func runBuild(ctx context.Context, app *App, o *buildOptions) error {
+func runBuild(ctx context.Context, o *buildOptions) error {
+	app := o.app
 	r, err := build.ParseRef(o.ref)
 	if err != nil {
-		return asUsage(err)
+		return base.AsUsage(err)
 	}
 	r.Args, r.Tag, r.RuntimeImage, r.AddPackages, r.CACert, r.Refresh = o.args, o.tag, o.runtimeImage, o.addPackages, o.caCert, o.refresh
 	engine, err := app.Engine(ctx)
 	if err != nil {
 		return err
 	}
-	p := newProgress(app.Err)
-	defer p.done()
-	result, err := app.build(ctx, engine, r, p)
+	p := render.NewProgress(app.Err, app.Env)
+	defer p.Done()
+	result, err := app.Build(ctx, engine, r, p.Event)
 	if err != nil {
 		return err
 	}
-	p.done()
+	p.Done()
 	if app.JSON {
-		return writeJSON(app.Out, map[string]any{"image": result.Image, "version": result.Version, "built": result.Built})
+		return render.JSON(app.Out, map[string]any{"image": result.Image, "version": result.Version, "built": result.Built})
 	}
 	fmt.Fprintln(app.Out, result.Image)
 	return nil
-}
-
-func (a *App) build(ctx context.Context, engine container.Engine, r build.Request, p *progress) (build.Result, error) {
-	dirs, err := a.Dirs()
-	if err != nil {
-		return build.Result{}, err
-	}
-	if r.CACert == "" {
-		cfg, err := a.Config()
-		if err != nil {
-			return build.Result{}, err
-		}
-		r.CACert = cfg.CACert
-	}
-	b := build.New(build.Config{
-		Engine: engine, StateDir: dirs.State, Env: a.Env,
-		Log: func(e build.Event) { p.event(workload.Event{Stage: "image", Message: e.Message}) },
-	})
-	return b.Build(ctx, r)
-}
-
-// buildPackage makes the image of a Spec's package.
-func buildPackage(ctx context.Context, app *App, engine container.Engine, s *workload.Spec, p *progress) error {
-	pkg := s.Package
-	r := build.Request{
-		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,
-		RuntimeImage: pkg.RuntimeImage, AddPackages: pkg.AddPackages, CACert: pkg.CACert,
-	}
-	if isLocalGo(pkg) {
-		cwd, err := os.Getwd()
-		if err != nil {
-			return err
-		}
-		if !filepath.IsAbs(pkg.Name) {
-			// Kept absolute: --from-config may run elsewhere.
-			pkg.Name = filepath.Join(cwd, pkg.Name)
-		}
-		r.Name, r.Version, r.Dir = "", "", pkg.Name
-	}
-	result, err := app.build(ctx, engine, r, p)
-	if err != nil {
-		return err
-	}
-	s.Image, pkg.Version = result.Image, result.Version
-	return nil
-}
-
-func isLocalGo(p *workload.Package) bool {
-	return p.Scheme == "go" && (strings.HasPrefix(p.Name, "./") || strings.HasPrefix(p.Name, "../") || p.Name == "." || p.Name == ".." || filepath.IsAbs(p.Name))
 }

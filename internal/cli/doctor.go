@@ -2,92 +2,106 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/container/docker"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// check is one thing that doctor looked at.
+// check is the result of one check of doctor.
 type check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"`
-	// Tried are the places looked at, and what was wrong with each.
+	// Tried are the places where something was looked for, each with the error.
 	Tried []string `json:"tried,omitempty"`
 }
 
-func newDoctor(app *App) *cobra.Command {
+func newDoctor(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at everything thv needs, and say what is missing",
-		Long: `Doctor looks at the container engine (every socket tried, and why each failed), the
-directories, the workloads and their ports, and the registry, and says what to do about
-what is wrong. The exit code is 1 when something is.`,
+		Short: "Check everything that thv needs, and report what is missing",
+		Long: `Doctor checks the container engine (every socket tried, and why each failed), the
+directories, the workloads and their ports, and the registry, with advice for each check
+that fails. The exit code is 1 when one does.`,
 		Example: `  thv doctor
   thv doctor -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-			defer cancel()
-			checks := app.examine(ctx)
-			wrong := 0
-			for _, c := range checks {
-				if !c.OK {
-					wrong++
-				}
-			}
-			if app.JSON {
-				if err := writeJSON(app.Out, checks); err != nil {
-					return err
-				}
-			} else {
-				for _, c := range checks {
-					mark := "ok  "
-					if !c.OK {
-						mark = "FAIL"
-					}
-					fmt.Fprintf(app.Out, "%s  %-22s %s\n", mark, c.Name, plaintext.Lines(c.Found))
-					for _, t := range c.Tried {
-						fmt.Fprintf(app.Out, "      %-22s tried %s\n", "", plaintext.Lines(t))
-					}
-					if c.Advice != "" {
-						fmt.Fprintf(app.Out, "      %-22s -> %s\n", "", plaintext.Lines(c.Advice))
-					}
-				}
-			}
-			if wrong > 0 {
-				return fmt.Errorf("%d of %d checks failed", wrong, len(checks))
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), app) },
 	}
-	outputFlag(cmd, app)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func (a *App) examine(ctx context.Context) []check {
-	checks := a.examineEngine(ctx)
-	checks = append(checks, a.examineDirs()...)
-	checks = append(checks, a.examineWorkloads(ctx)...)
-	return append(checks, a.examineRegistry(ctx))
+func runDoctor(ctx context.Context, app *base.App) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	checks := examine(ctx, app)
+	failed := 0
+	for _, c := range checks {
+		if !c.OK {
+			failed++
+		}
+	}
+	if app.JSON {
+		if err := render.JSON(app.Out, checks); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range checks {
+			c.write(app.Out)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d checks failed", failed, len(checks))
+	}
+	return nil
 }
 
-func (a *App) examineEngine(ctx context.Context) []check {
-	engine, err := a.Engine(ctx)
+func (c *check) write(w io.Writer) {
+	mark := "ok  "
+	if !c.OK {
+		mark = "FAIL"
+	}
+	fmt.Fprintf(w, "%s  %-22s %s\n", mark, c.Name, plaintext.Lines(c.Found))
+	for _, t := range c.Tried {
+		fmt.Fprintf(w, "      %-22s tried %s\n", "", plaintext.Lines(t))
+	}
+	if c.Advice != "" {
+		fmt.Fprintf(w, "      %-22s -> %s\n", "", plaintext.Lines(c.Advice))
+	}
+}
+
+func examine(ctx context.Context, app *base.App) []check {
+	checks := examineEngine(ctx, app)
+	if _, err := app.Dirs(); err != nil { // nothing below works without them
+		return append(checks, check{Name: "directories", Found: err.Error()})
+	}
+	checks = append(checks, examineDirs(app)...)
+	checks = append(checks, examineWorkloads(ctx, app)...)
+	return append(checks, examineRegistry(ctx, app))
+}
+
+func examineEngine(ctx context.Context, app *base.App) []check {
+	engine, err := app.Engine(ctx)
 	if err != nil {
-		c := check{Name: "container engine", Found: "none answers", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
-		for _, attempt := range docker.Probe(ctx, a.Env) {
+		c := check{Name: "container engine", Found: "none responds", Advice: "install Docker (`apt-get install docker.io`) or Podman and start it; remote servers (thv run URL) work without"}
+		for _, attempt := range docker.Probe(ctx, app.Env) {
 			if attempt.Err != nil {
 				c.Tried = append(c.Tried, fmt.Sprintf("%s (%s): %s", attempt.Address, attempt.Source, attempt.Explain()))
 			}
@@ -111,37 +125,48 @@ func (a *App) examineEngine(ctx context.Context) []check {
 	return checks
 }
 
-func (a *App) examineDirs() []check {
-	dirs, err := a.Dirs()
+func examineDirs(app *base.App) []check {
+	dirs, err := app.Dirs()
 	if err != nil {
-		return []check{{Name: "directories", Found: err.Error(), Advice: "set HOME"}}
+		return []check{{Name: "directories", Found: err.Error()}}
 	}
 	var checks []check
 	for _, d := range []struct{ name, path string }{{"configuration", dirs.Config}, {"state", dirs.State}, {"sockets", dirs.Runtime}} {
 		c := check{Name: d.name + " directory", OK: true, Found: d.path}
 		if err := os.MkdirAll(d.path, 0o700); err != nil {
 			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you"
-		} else if f, err := os.CreateTemp(d.path, ".doctor"); err != nil {
-			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you, and see whether the disk is full"
+		} else if err := tryWrite(d.path); errors.Is(err, syscall.ENOSPC) {
+			c.OK, c.Found, c.Advice = false, err.Error(), "free space on that disk"
+		} else if err != nil {
+			c.OK, c.Found, c.Advice = false, err.Error(), "make it writable for you"
 		} else {
-			f.Close()
-			os.Remove(f.Name())
 			if info, err := os.Stat(d.path); err == nil && info.Mode().Perm()&0o077 != 0 && filepath.Separator == '/' {
-				c.Advice = "others can look into it: chmod 700 " + d.path
+				c.Advice = "other users can read it: chmod 700 " + d.path
 			}
 		}
 		checks = append(checks, c)
 	}
-	if _, err := a.Config(); err != nil {
+	if _, err := app.Config(); err != nil {
 		checks = append(checks, check{Name: "configuration", Found: err.Error(), Advice: "correct the file"})
 	}
 	return checks
 }
 
-// examineWorkloads names those that are not as they should be, and the stopped ones
-// whose port somebody else has taken.
-func (a *App) examineWorkloads(ctx context.Context) []check {
-	m, err := a.Manager()
+// tryWrite writes a file in dir and removes it. Creating one succeeds on a full disk.
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 64<<10))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// examineWorkloads reports the workloads that do not serve as they should, and the
+// stopped ones whose port another program uses.
+func examineWorkloads(ctx context.Context, app *base.App) []check {
+	m, err := app.Manager()
 	if err != nil {
 		return []check{{Name: "workloads", Found: err.Error()}}
 	}
@@ -149,36 +174,67 @@ func (a *App) examineWorkloads(ctx context.Context) []check {
 	if err != nil {
 		return []check{{Name: "workloads", Found: err.Error()}}
 	}
-	checks := []check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}
+	checks := append([]check{{Name: "workloads", OK: true, Found: strconv.Itoa(len(all))}}, examineStrays(ctx, app, m)...)
 	for _, st := range all {
-		switch st.State {
-		case workload.Stopped:
-		case workload.Running:
-			if st.Exposed != "" {
-				checks = append(checks, check{Name: "  " + st.Name, OK: true, Found: "running", Advice: exposure(st)})
-			}
-		default:
-			checks = append(checks, check{Name: "  " + st.Name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)})
-		}
-		if st.State != workload.Stopped && st.State != workload.Failed {
-			continue
-		}
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
-		if err != nil {
-			checks = append(checks, check{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"})
-			continue
-		}
-		l.Close()
+		checks = append(checks, examineWorkload(ctx, st)...)
 	}
 	return checks
 }
 
-// afterwards is what to do about a workload that is not as it should be. A remote
-// server's own log is with the server.
+// examineWorkload returns a check for each problem of a workload. A port in use is the
+// cause of any other.
+func examineWorkload(ctx context.Context, st *workload.Status) []check {
+	name := "  " + st.Name
+	switch st.State {
+	case workload.Running:
+		var checks []check
+		for _, caution := range st.Cautions {
+			checks = append(checks, check{Name: name, OK: true, Found: "running", Advice: caution})
+		}
+		if st.Exposed != "" {
+			checks = append(checks, check{Name: name, OK: true, Found: "running", Advice: base.Exposure(st)})
+		}
+		return checks
+	case workload.Stopped, workload.Failed:
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(st.Port)))
+		if err != nil {
+			return []check{{Name: "  port of " + st.Name, Found: fmt.Sprintf("port %d is in use by another program", st.Port), Advice: "end that program, or remove the workload and run it with --proxy-port"}}
+		}
+		l.Close()
+		if st.State == workload.Stopped {
+			return nil
+		}
+	}
+	return []check{{Name: name, Found: string(st.State) + ": " + st.Reason, Advice: afterwards(st)}}
+}
+
+// examineStrays reports gateways and containers that run and have no state.
+func examineStrays(ctx context.Context, app *base.App, m *workload.Manager) []check {
+	engine, err := app.Engine(ctx)
+	if err != nil {
+		engine = nil // examineEngine reports it
+	}
+	strays, err := m.Strays(ctx, engine)
+	var checks []check
+	if err != nil {
+		checks = append(checks, check{Name: "containers", Found: err.Error()})
+	}
+	for _, s := range strays {
+		found := fmt.Sprintf("process %d is its gateway, and its files in the state directory are gone", s.PID)
+		if s.Container != "" {
+			found = fmt.Sprintf("the container %s has no gateway", s.Container)
+		}
+		checks = append(checks, check{Name: "  " + s.Name, Found: found, Advice: "end it with `thv stop " + s.Name + "`"})
+	}
+	return checks
+}
+
+// afterwards returns the advice for a workload that does not serve as it should. A remote
+// server has no log here.
 func afterwards(st *workload.Status) string {
-	if lost(st) {
-		return "" // the reason has said it
+	if base.Lost(st) {
+		return "" // the reason includes it
 	}
 	logs := "`thv logs " + st.Name + "` and `thv logs --proxy " + st.Name + "`"
 	if st.Remote {
@@ -190,8 +246,8 @@ func afterwards(st *workload.Status) string {
 	return "see " + logs
 }
 
-func (a *App) examineRegistry(ctx context.Context) check {
-	catalog, err := a.Catalog()
+func examineRegistry(ctx context.Context, app *base.App) check {
+	catalog, err := app.Catalog()
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
@@ -199,5 +255,5 @@ func (a *App) examineRegistry(ctx context.Context) check {
 	if err != nil {
 		return check{Name: "registry", Found: err.Error(), Advice: "choose another with `thv config set-registry`, or `thv config unset-registry`"}
 	}
-	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), counted(len(list.Entries), "server"))}
+	return check{Name: "registry", OK: true, Found: fmt.Sprintf("%s, %s", catalog.Location(), render.Counted(len(list.Entries), "server"))}
 }

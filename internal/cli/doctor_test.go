@@ -1,6 +1,7 @@
-package cli
+package cli_test
 
 import (
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// keep puts a workload into the app's store that ended as last says.
-func keep(t *testing.T, a *App, spec *workload.Spec, last workload.State, reason string) {
+// keep stores a workload that ended in the state last.
+func keep(t *testing.T, a *base.App, spec *workload.Spec, last workload.State, reason string) {
 	t.Helper()
 	store, err := a.Store()
 	if err != nil {
@@ -50,13 +53,29 @@ func unusedPort() int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func TestDoctorNamesWorkloadsThatFailed(t *testing.T) {
-	a := testApp(t)
-	keep(t, a, inContainer("killed"), workload.Running, "") // nobody noted how it ended
+// check is what a test reads of one finding of doctor.
+type check struct {
+	Name, Found, Advice string
+	OK                  bool
+}
+
+// checksOf runs `doctor -o json`. One check at least fails: there is no engine.
+func checksOf(t *testing.T, a *base.App) (checks []check) {
+	t.Helper()
+	stdout, stderr, code := clitest.Run(t, a, "doctor", "-o", "json")
+	if err := json.Unmarshal([]byte(stdout), &checks); err != nil || code != base.ExitFailure {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	return checks
+}
+
+func TestDoctor_FailedWorkloads(t *testing.T) {
+	a := clitest.App(t)
+	keep(t, a, inContainer("killed"), workload.Running, "") // its end was not recorded
 	keep(t, a, remotely("away"), workload.Failed, "the server did not answer")
 	keep(t, a, inContainer("rests"), workload.Stopped, "")
 	checks := map[string]check{}
-	for _, c := range a.examineWorkloads(t.Context()) {
+	for _, c := range checksOf(t, a) {
 		checks[strings.TrimSpace(c.Name)] = c
 	}
 	for name, advice := range map[string]string{
@@ -71,14 +90,14 @@ func TestDoctorNamesWorkloadsThatFailed(t *testing.T) {
 	if c, named := checks["rests"]; named {
 		t.Errorf("a workload that was stopped is no finding: %+v", c)
 	}
-	stdout, stderr, code := thv(t, a, "doctor")
-	if code != exitFailure || !strings.Contains(stdout, "FAIL    killed") || !strings.Contains(stdout, "FAIL    away") {
+	stdout, stderr, code := clitest.Run(t, a, "doctor")
+	if code != base.ExitFailure || !strings.Contains(stdout, "FAIL    killed") || !strings.Contains(stdout, "FAIL    away") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
 
-func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
-	a := testApp(t)
+func TestDoctor_PortsInUse(t *testing.T) {
+	a := clitest.App(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +110,7 @@ func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
 		keep(t, a, spec, state, "why")
 	}
 	found := 0
-	for _, c := range a.examineWorkloads(t.Context()) {
+	for _, c := range checksOf(t, a) {
 		if strings.HasPrefix(c.Name, "  port of ") && !c.OK && strings.Contains(c.Found, "port "+strconv.Itoa(port)+" is in use") {
 			found++
 		}
@@ -101,23 +120,8 @@ func TestDoctorNamesPortsThatOthersHave(t *testing.T) {
 	}
 }
 
-func TestWhereToLookForTheCause(t *testing.T) {
-	for _, c := range []struct {
-		st   workload.Status
-		want string
-	}{
-		{workload.Status{Name: "x", State: workload.Degraded, Port: 1}, "see `thv logs x` and `thv logs --proxy x`"},
-		{workload.Status{Name: "x", State: workload.Degraded, Port: 1, Remote: true}, "see `thv logs --proxy x`"},
-		{workload.Status{Name: "x", State: workload.Failed, Reason: "its configuration is lost"}, ""},
-	} {
-		if got := afterwards(&c.st); got != c.want {
-			t.Errorf("%+v: %q", c.st, got)
-		}
-	}
-}
-
-func TestAWorkloadWhoseConfigurationIsLostIsNotAdvisedToStart(t *testing.T) {
-	a := testApp(t)
+func TestAdvice_LostConfiguration(t *testing.T) {
+	a := clitest.App(t)
 	keep(t, a, inContainer("torn"), workload.Stopped, "")
 	dirs, err := a.Dirs()
 	if err != nil {
@@ -126,7 +130,7 @@ func TestAWorkloadWhoseConfigurationIsLostIsNotAdvisedToStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dirs.State, "workloads", "torn", "spec.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := thv(t, a, "mcp", "tools", "torn"); code != exitFailure || stderr != "Error: workload \"torn\" is failed; its configuration is lost or damaged; remove it with `thv rm torn`\n" {
+	if _, stderr, code := clitest.Run(t, a, "mcp", "tools", "torn"); code != base.ExitFailure || stderr != "Error: workload \"torn\" is failed; its configuration is lost or damaged; remove it with `thv rm torn`\n" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

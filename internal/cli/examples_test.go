@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"regexp"
@@ -7,6 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/toolhaven/toolhaven/internal/cli"
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 )
 
 // every calls visit for c and all below it.
@@ -18,9 +22,9 @@ func every(c *cobra.Command, visit func(*cobra.Command)) {
 }
 
 // A command line that a help text shows is one that the command takes.
-func TestEveryExampleIsACommandLineThatIsTaken(t *testing.T) {
+func TestExamplesAreValidCommandLines(t *testing.T) {
 	var lines []string
-	every(Root(testApp(t)), func(c *cobra.Command) {
+	every(cli.Root(clitest.App(t)), func(c *cobra.Command) {
 		if c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
 			return // cobra's own
 		}
@@ -41,7 +45,7 @@ func TestEveryExampleIsACommandLineThatIsTaken(t *testing.T) {
 			}
 			args = append(args, strings.Trim(strings.TrimSuffix(w, ";"), `'"`))
 		}
-		cmd, rested, err := Root(testApp(t)).Find(args)
+		cmd, rested, err := cli.Root(clitest.App(t)).Find(args)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
@@ -61,10 +65,10 @@ func TestEveryExampleIsACommandLineThatIsTaken(t *testing.T) {
 }
 
 // What one flag means in one command it means in the others.
-func TestFlagsOfOneNameAreTheSameEverywhere(t *testing.T) {
+func TestFlagsOfOneNameHaveOneType(t *testing.T) {
 	type meaning struct{ Shorthand, Type string }
 	seen := map[string]meaning{}
-	every(Root(testApp(t)), func(c *cobra.Command) {
+	every(cli.Root(clitest.App(t)), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if c.Name() == "run" && f.Name == "group" { // the specification gives it no shorthand there
 				return
@@ -78,7 +82,7 @@ func TestFlagsOfOneNameAreTheSameEverywhere(t *testing.T) {
 	})
 }
 
-func TestAWrongNumberOfArgumentsIsSaidInOneSentence(t *testing.T) {
+func TestUsageErrors_ArgumentCount(t *testing.T) {
 	for line, want := range map[string]string{
 		"list x":            `Error: thv list takes no arguments; "x" is one; see` + " `thv list --help`\n",
 		"mcp call a":        "Error: too few arguments for thv mcp call NAME_OR_URL TOOL; see `thv mcp call --help`\n",
@@ -87,7 +91,7 @@ func TestAWrongNumberOfArgumentsIsSaidInOneSentence(t *testing.T) {
 		"stop --all one":    "Error: names, --all and --group exclude each other; see `thv stop --help`\n",
 		"config get a b c ": `Error: "b" is one argument too many for thv config get SETTING; see` + " `thv config get --help`\n",
 	} {
-		if stdout, stderr, code := thv(t, testApp(t), strings.Fields(line)...); code != exitUsage || stdout != "" || stderr != want {
+		if stdout, stderr, code := clitest.Run(t, clitest.App(t), strings.Fields(line)...); code != base.ExitUsage || stdout != "" || stderr != want {
 			t.Errorf("%s: exit code %d, %q", line, code, stderr)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,32 +12,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/settings"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// exportOptions are what `export` was given.
 type exportOptions struct {
-	selection
+	app *base.App
+	base.Selection
 	file  string // for one workload; "" is standard output
 	dir   string // one file each
 	force bool
 }
 
-func newExport(app *App) *cobra.Command {
-	o := &exportOptions{}
+func newExport(app *base.App) *cobra.Command {
+	o := &exportOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "export {NAME [FILE] | NAME... | --all | --group GROUP} [--output-dir DIR]",
 		Short: "Write workloads' configurations, for run --from-config",
-		Long: `Export writes everything a workload is, as JSON that run --from-config reads.
-Secrets are in it as references, never as values.
+		Long: `Export writes the whole configuration of a workload, as JSON that run --from-config
+reads. Secrets are in it as references, never as values.
 
 One workload goes to standard output or to FILE. Several go to NAME.json each in
 the directory of --output-dir, or to standard output as one JSON array. A second
 argument is FILE when it holds a / or ends in .json, and a name otherwise.
 
-A file that is there already is kept, unless --force is given. With -o json the names
-and files written are shown: one object for one NAME, else an array.`,
+A file that exists is kept, unless --force is given. With -o json the names and files
+written are shown: one object for one NAME, else an array.`,
 		Example: `  thv export time time.json
   thv run --from-config time.json --name time-2
 
@@ -47,47 +49,57 @@ and files written are shown: one object for one NAME, else an array.`,
   thv export --group work | jq -r '.[].image'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("output") && !app.JSON {
-				return usage("a configuration is written as JSON only; leave out --output")
+				return base.Usage("a configuration is written as JSON only; leave out --output")
 			}
-			return runExport(cmd, app, o)
+			return runExport(cmd.Context(), o)
 		},
 	}
-	o.flags(cmd)
+	o.Flags(cmd)
 	cmd.Flags().StringVarP(&o.dir, "output-dir", "d", "", "Write NAME.json for each workload into this directory")
-	cmd.Flags().BoolVar(&o.force, "force", false, "Replace files that are there already")
-	outputFlag(cmd, app)
-	selected := cmd.Args
+	cmd.Flags().BoolVar(&o.force, "force", false, "Replace files that exist")
+	base.OutputFlag(cmd, app)
+	names := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		o.file = ""
-		many := o.all || o.group != ""
-		if n := len(args); (n > 1 || n == 1 && many) && isFile(args[n-1]) && o.dir == "" {
-			args, o.file = args[:n-1], args[n-1]
+		args, err := o.parseFile(args, cmd.Flags().Changed("output-dir"))
+		if err != nil {
+			return err
 		}
-		switch {
-		case o.file != "" && (len(args) > 1 || many):
-			return fmt.Errorf("%s would hold one workload; use --output-dir for several", o.file)
-		case o.dir == "" && cmd.Flags().Changed("output-dir"):
-			return errors.New("--output-dir is empty")
-		case o.force && o.file == "" && o.dir == "":
-			return errors.New("--force goes with FILE or --output-dir")
-		}
-		return selected(cmd, args)
+		return names(cmd, args)
 	}
 	return cmd
 }
 
-// isFile tells a file from a workload's name, by its form alone: what is there
-// at the moment must not decide what a command line means.
+// parseFile takes FILE off the arguments and returns the names.
+func (o *exportOptions) parseFile(args []string, dirGiven bool) ([]string, error) {
+	o.file = ""
+	many := o.All || o.Group != ""
+	if n := len(args); (n > 1 || n == 1 && many) && isFile(args[n-1]) && o.dir == "" {
+		args, o.file = args[:n-1], args[n-1]
+	}
+	switch {
+	case o.file != "" && (len(args) > 1 || many):
+		return nil, fmt.Errorf("%s would hold one workload; use --output-dir for several", o.file)
+	case o.dir == "" && dirGiven:
+		return nil, errors.New("--output-dir is empty")
+	case o.force && o.file == "" && o.dir == "":
+		return nil, errors.New("--force goes with FILE or --output-dir")
+	}
+	return args, nil
+}
+
+// isFile reports whether an argument is a file and not a workload's name. Only its form
+// decides: which files exist must not change the meaning of a command line.
 func isFile(arg string) bool {
 	return strings.ContainsAny(arg, `/\`) || strings.HasSuffix(arg, ".json")
 }
 
-func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
+func runExport(ctx context.Context, o *exportOptions) error {
+	app := o.app
 	store, err := app.Store()
 	if err != nil {
 		return err
 	}
-	_, names, err := o.resolve(cmd.Context(), app)
+	_, names, err := o.Resolve(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -97,7 +109,7 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 	}
 	var specs []*workload.Spec
 	var files []written
-	err = app.each(cmd.Context(), names, func(name string) error {
+	err = app.Each(ctx, names, func(name string) error {
 		spec, err := store.Get(name)
 		if err != nil {
 			return err
@@ -118,9 +130,9 @@ func runExport(cmd *cobra.Command, app *App, o *exportOptions) error {
 		return nil
 	})
 	if o.file != "" || o.dir != "" {
-		return show(app, o.one(), files, err)
+		return base.Show(app, o.One(), files, err)
 	}
-	return write(app, o.one(), specs, err)
+	return base.Write(app, o.One(), specs, err)
 }
 
 // write writes one configuration to a file.

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -10,11 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // stored puts workloads of remote servers into the app's store, none running.
-func stored(t *testing.T, a *App, group string, names ...string) {
+func stored(t *testing.T, a *base.App, group string, names ...string) {
 	t.Helper()
 	store, err := a.Store()
 	if err != nil {
@@ -34,7 +37,7 @@ func stored(t *testing.T, a *App, group string, names ...string) {
 func names(t *testing.T, text string) (all []string) {
 	t.Helper()
 	var specs []workload.Spec
-	if err := workload.DecodeStrict([]byte(text), &specs); err != nil {
+	if err := runflag.DecodeStrict([]byte(text), &specs); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
 	for _, s := range specs {
@@ -43,9 +46,9 @@ func names(t *testing.T, text string) (all []string) {
 	return all
 }
 
-func TestExportOfSeveral(t *testing.T) {
-	app := testApp(t)
-	if got := must(t, app, "export", "--all"); got != "[]\n" {
+func TestExport_Several(t *testing.T) {
+	app := clitest.App(t)
+	if got := clitest.Must(t, app, "export", "--all"); got != "[]\n" {
 		t.Errorf("export of no workloads: %q", got)
 	}
 	store, err := app.Store()
@@ -65,19 +68,19 @@ func TestExportOfSeveral(t *testing.T) {
 		{[]string{"--group", "work"}, []string{"c"}},
 		{[]string{"--group", "work", "-o", "json"}, []string{"c"}},
 	} {
-		if got := names(t, must(t, app, append([]string{"export"}, c.args...)...)); !cmp.Equal(got, c.want) {
+		if got := names(t, clitest.Must(t, app, append([]string{"export"}, c.args...)...)); !cmp.Equal(got, c.want) {
 			t.Errorf("export %v: %v, want %v", c.args, got, c.want)
 		}
 	}
 	// One that is not there: the others are written all the same.
-	stdout, stderr, code := thv(t, app, "export", "a", "nobody", "c")
-	if code != exitFailure || !strings.Contains(stderr, `"nobody"`) || !cmp.Equal(names(t, stdout), []string{"a", "c"}) {
+	stdout, stderr, code := clitest.Run(t, app, "export", "a", "nobody", "c")
+	if code != base.ExitFailure || !strings.Contains(stderr, `"nobody"`) || !cmp.Equal(names(t, stdout), []string{"a", "c"}) {
 		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 
 	dir := filepath.Join(t.TempDir(), "new")
 	var files []struct{ Name, File string }
-	if err := json.Unmarshal([]byte(must(t, app, "export", "--all", "-d", dir, "-o", "json")), &files); err != nil || len(files) != 3 || files[2].File != filepath.Join(dir, "c.json") {
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "export", "--all", "-d", dir, "-o", "json")), &files); err != nil || len(files) != 3 || files[2].File != filepath.Join(dir, "c.json") {
 		t.Errorf("as JSON: %+v, %v", files, err)
 	}
 	for _, name := range []string{"a", "b", "c"} {
@@ -86,14 +89,15 @@ func TestExportOfSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, _ := store.Get(name)
-		if got, _, err := decodeExport(content); err != nil || !cmp.Equal(got, want) {
+		var got workload.Spec
+		if err := runflag.DecodeStrict(content, &got); err != nil || !cmp.Equal(&got, want) {
 			t.Errorf("%s is read back as %+v, %v", name, got, err)
 		}
 	}
 }
 
-func TestExportKeepsFilesThatAreThere(t *testing.T) {
-	app := testApp(t)
+func TestExport_KeepsFiles(t *testing.T) {
+	app := clitest.App(t)
 	stored(t, app, "default", "a", "b")
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "a.json")
@@ -101,31 +105,31 @@ func TestExportKeepsFilesThatAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"export", "a", kept}, {"export", "--all", "-d", dir}} {
-		_, stderr, code := thv(t, app, args...)
-		if b, _ := os.ReadFile(kept); code != exitFailure || !strings.Contains(stderr, kept+" is there already; --force") || string(b) != "mine" {
+		_, stderr, code := clitest.Run(t, app, args...)
+		if b, _ := os.ReadFile(kept); code != base.ExitFailure || !strings.Contains(stderr, kept+" is there already; --force") || string(b) != "mine" {
 			t.Errorf("%v: exit code %d, %s, the file holds %q", args, code, stderr, b)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b.json")); err != nil {
 		t.Errorf("the other was not written: %v", err)
 	}
-	must(t, app, "export", "--all", "-d", dir, "--force")
+	clitest.Must(t, app, "export", "--all", "-d", dir, "--force")
 	if b, _ := os.ReadFile(kept); !strings.Contains(string(b), `"name": "a"`) {
 		t.Errorf("--force wrote %q", b)
 	}
-	if _, stderr, code := thv(t, app, "export", "a", dir+"/"); code != exitFailure || !strings.Contains(stderr, "--output-dir") {
+	if _, stderr, code := clitest.Run(t, app, "export", "a", dir+"/"); code != base.ExitFailure || !strings.Contains(stderr, "--output-dir") {
 		t.Errorf("to a directory: exit code %d, %s", code, stderr)
 	}
 }
 
-func TestExportTellsFilesFromNames(t *testing.T) {
-	app := testApp(t)
+func TestExport_FileOrName(t *testing.T) {
+	app := clitest.App(t)
 	stored(t, app, "default", "a", "b.json")
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
 		args string
-		want string // file that is written
-		says string // else what is said
+		want string // the file that is written, or ""
+		says string // part of the error without a file
 	}{
 		{"a out.json", "out.json", ""},
 		{"a ./out", "out", ""},
@@ -139,8 +143,8 @@ func TestExportTellsFilesFromNames(t *testing.T) {
 		{"a --output-dir=", "", "--output-dir is empty"},
 		{"a -o table", "", "JSON only"},
 	} {
-		_, stderr, code := thv(t, app, append([]string{"export"}, strings.Fields(c.args)...)...)
-		if (code == exitOK) != (c.want != "") || !strings.Contains(stderr, c.says) {
+		_, stderr, code := clitest.Run(t, app, append([]string{"export"}, strings.Fields(c.args)...)...)
+		if (code == base.ExitOK) != (c.want != "") || !strings.Contains(stderr, c.says) {
 			t.Errorf("export %s: exit code %d, %s", c.args, code, stderr)
 		}
 		if c.want == "" {
@@ -150,7 +154,7 @@ func TestExportTellsFilesFromNames(t *testing.T) {
 			t.Errorf("export %s: %v", c.args, err)
 		}
 	}
-	if got := strings.Fields(must(t, app, "__complete", "export", "a", "")); !slices.Contains(got, "b.json") || !slices.Contains(got, ":0") {
+	if got := strings.Fields(clitest.Must(t, app, "__complete", "export", "a", "")); !slices.Contains(got, "b.json") || !slices.Contains(got, ":0") {
 		t.Errorf("completion: %v", got)
 	}
 }

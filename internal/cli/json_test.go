@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -18,18 +20,18 @@ type done struct {
 	Workloads []string
 }
 
-func TestEveryCommandThatChangesWorkloadsSaysWhatItDidInJSON(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
+func TestJSON_OfCommandsThatChangeWorkloads(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
 	says := func(line string, want ...done) {
 		t.Helper()
-		stdout, stderr, code := thv(t, app, append(strings.Fields(line), "-o", "json")...)
+		stdout, stderr, code := clitest.Run(t, app, append(strings.Fields(line), "-o", "json")...)
 		got := make([]done, 1)
 		into := any(&got[0]) // one name, one object
 		if strings.HasPrefix(stdout, "[") {
 			into = &got
 		}
-		if err := json.Unmarshal([]byte(stdout), into); err != nil || code != exitOK {
+		if err := json.Unmarshal([]byte(stdout), into); err != nil || code != base.ExitOK {
 			t.Fatalf("thv %s: exit code %d, %v, %q, %q", line, code, err, stdout, stderr)
 		}
 		if _, many := into.(*[]done); many != (len(want) != 1 || strings.Contains(line, "--")) {
@@ -42,7 +44,7 @@ func TestEveryCommandThatChangesWorkloadsSaysWhatItDidInJSON(t *testing.T) {
 	says("group create work", done{Name: "work", Workloads: []string{}})
 	urls := map[string]string{}
 	for _, name := range []string{"one", "two"} {
-		urls[name] = strings.TrimSpace(must(t, app, "run", server, "--name", name, "--group", "work"))
+		urls[name] = strings.TrimSpace(clitest.Must(t, app, "run", server, "--name", name, "--group", "work"))
 	}
 	one := func(name string, state workload.State) done { return done{Name: name, State: state, URL: urls[name]} }
 	says("stop one", one("one", workload.Stopped))
@@ -55,23 +57,23 @@ func TestEveryCommandThatChangesWorkloadsSaysWhatItDidInJSON(t *testing.T) {
 	says("start --all", one("one", workload.Running), one("two", workload.Running))
 	says("rm one", one("one", workload.Removed))
 	says("list --all", one("two", workload.Running))
-	must(t, app, "group", "create", "rest")
+	clitest.Must(t, app, "group", "create", "rest")
 	says("group rm work rest --with-workloads", done{Name: "work", Workloads: []string{"two"}}, done{Name: "rest", Workloads: []string{}})
 }
 
-func TestWhatFailedIsNotInTheJSON(t *testing.T) {
-	app := livingApp(t)
-	must(t, app, "run", remoteServer(t, nil), "--name", "one")
+func TestJSON_LeavesOutFailures(t *testing.T) {
+	app := clitest.LivingApp(t)
+	clitest.Must(t, app, "run", clitest.RemoteServer(t, nil), "--name", "one")
 	for _, command := range []string{"stop", "restart", "start", "status", "rm"} {
-		if stdout, stderr, code := thv(t, app, command, "none", "-o", "json"); stdout != "" || code != exitNotFound || !strings.Contains(stderr, `no such workload: "none"`) {
+		if stdout, stderr, code := clitest.Run(t, app, command, "none", "-o", "json"); stdout != "" || code != base.ExitNotFound || !strings.Contains(stderr, `no such workload: "none"`) {
 			t.Errorf("%s: exit code %d, %q, %q", command, code, stdout, stderr)
 		}
-		stdout, stderr, code := thv(t, app, command, "none", "one", "-o", "json")
+		stdout, stderr, code := clitest.Run(t, app, command, "none", "one", "-o", "json")
 		var got []done
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got) != 1 || got[0].Name != "one" || code != exitFailure || !strings.Contains(stderr, `no such workload: "none"`) {
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got) != 1 || got[0].Name != "one" || code != base.ExitFailure || !strings.Contains(stderr, `no such workload: "none"`) {
 			t.Errorf("%s: exit code %d, %q, %q", command, code, stdout, stderr)
 		}
-		if stdout, _, code := thv(t, app, command, "none", "nobody", "-o", "json"); stdout != "[]\n" || code != exitFailure {
+		if stdout, _, code := clitest.Run(t, app, command, "none", "nobody", "-o", "json"); stdout != "[]\n" || code != base.ExitFailure {
 			t.Errorf("%s: exit code %d, %q", command, code, stdout)
 		}
 	}

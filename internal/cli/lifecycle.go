@@ -7,214 +7,197 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newStop(app *App) *cobra.Command {
-	s := &selection{}
+func newStop(app *base.App) *cobra.Command {
+	s := &base.Selection{Strays: true}
 	cmd := &cobra.Command{
-		Use:   "stop" + selected,
+		Use:   "stop" + base.SelectionUsage,
 		Short: "Stop workloads",
-		Long: `Stop ends workloads and their containers. They stay known and can be started again;
-their URLs do not change. That goes for one that is still starting too; the command
+		Long: `Stop ends workloads and their containers. They are kept and can be started again;
+their URLs do not change. A workload that is still starting is stopped too; the command
 that starts it then fails.
 
-No new call is taken. Those that are running have 10 s to end, and then the server
-has 10 s. A gateway that has not ended after 30 s, or that does not answer, is
+New calls are refused. Calls that are running have 10 s to end, and then the server
+has 10 s. A gateway that has not exited after 30 s, or that does not respond, is
 killed, and its container with it.
 
-Ctrl-C ends the waiting, not the stop: a workload that was asked to stop goes on
-stopping by itself.
+Ctrl-C ends the waiting, not the stop.
 
-` + asListed,
+` + base.JSONHelp,
 		Example: `  thv stop time
   thv stop --group work
   thv stop --all`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			p := newProgress(app.Err)
-			defer p.done()
-			var stopped []*workload.Status
-			err = app.each(cmd.Context(), names, func(name string) error {
-				err := m.Stop(cmd.Context(), name, p.event)
-				p.done()
-				switch {
-				case errors.Is(err, workload.ErrNotRunning):
-					fmt.Fprintf(app.Err, "%s is not running\n", name)
-				case err == nil:
-					fmt.Fprintf(app.Err, "%s stopped\n", name)
-				default:
-					return err
-				}
-				if !app.JSON {
-					return nil
-				}
-				st, err := m.Status(cmd.Context(), name)
-				if err == nil {
-					stopped = append(stopped, st)
-				}
-				return err
-			})
-			return show(app, s.one(), stopped, err)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStop(cmd.Context(), app, s) },
 	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func newRm(app *App) *cobra.Command {
-	s := &selection{}
+func runStop(ctx context.Context, app *base.App, s *base.Selection) error {
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	p := render.NewProgress(app.Err, app.Env)
+	defer p.Done()
+	var stopped []*workload.Status
+	err = app.Each(ctx, names, func(name string) error {
+		err := m.Stop(ctx, name, p.Event)
+		p.Done()
+		switch {
+		case errors.Is(err, workload.ErrNotRunning):
+			fmt.Fprintf(app.Err, "%s is not running\n", name)
+		case err == nil:
+			fmt.Fprintf(app.Err, "%s stopped\n", name)
+		default:
+			return err
+		}
+		if !app.JSON {
+			return nil
+		}
+		st, err := m.Status(ctx, name)
+		if err == nil {
+			stopped = append(stopped, st)
+		}
+		return err
+	})
+	return base.Show(app, s.One(), stopped, err)
+}
+
+func newRm(app *base.App) *cobra.Command {
+	s := &base.Selection{Strays: true}
 	cmd := &cobra.Command{
-		Use:   "rm" + selected,
+		Use:   "rm" + base.SelectionUsage,
 		Short: "Stop and remove workloads",
 		Long: `Remove ends workloads, as stop does, and deletes their configuration, logs and
 secrets. A workload that is run again under the same name has the same URL.
 
-After a Ctrl-C while it waits, the workload goes on stopping by itself and is not
-removed.
+After a Ctrl-C while it waits, the workload is still stopped, but not removed.
 
-` + asListed + ` The state is
+` + base.JSONHelp + ` The state is
 "removed" then.`,
 		Example: `  thv rm time
   thv rm --group work`,
 		Aliases: []string{"remove", "delete"},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			store, err := app.Store()
-			if err != nil {
-				return err
-			}
-			p := newProgress(app.Err)
-			defer p.done()
-			var removed []*workload.Status
-			err = app.each(cmd.Context(), names, func(name string) error {
-				st := &workload.Status{Name: name}
-				// One whose configuration is lost can be removed too.
-				if spec, err := store.Get(name); err == nil {
-					st = spec.Status()
-					st.Created = store.Created(name)
-				}
-				err := m.Remove(cmd.Context(), name, p.event)
-				p.done()
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(app.Err, "%s removed\n", name)
-				st.State = workload.Removed
-				removed = append(removed, st)
-				return nil
-			})
-			return show(app, s.one(), removed, err)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runRm(cmd.Context(), app, s) },
 	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-func newStart(app *App) *cobra.Command {
-	return startCommand(app, &cobra.Command{
-		Use:   "start" + selected,
-		Short: "Start stopped workloads",
-		Long: `Start runs workloads again as they were, waits until their servers have answered,
-and prints their URLs.
+func runRm(ctx context.Context, app *base.App, s *base.Selection) error {
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	p := render.NewProgress(app.Err, app.Env)
+	defer p.Done()
+	var removed []*workload.Status
+	err = app.Each(ctx, names, func(name string) error {
+		st := &workload.Status{Name: name}
+		// A workload whose configuration is lost can be removed too.
+		if spec, err := store.Get(name); err == nil {
+			st = spec.Status()
+			st.Created = store.Created(name)
+		}
+		err := m.Remove(ctx, name, p.Event)
+		p.Done()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(app.Err, "%s removed\n", name)
+		st.State = workload.Removed
+		removed = append(removed, st)
+		return nil
+	})
+	return base.Show(app, s.One(), removed, err)
+}
 
-` + asListed,
+func newStart(app *base.App) *cobra.Command {
+	return startCommand(app, &cobra.Command{
+		Use:   "start" + base.SelectionUsage,
+		Short: "Start stopped workloads",
+		Long: `Start runs workloads again as they were, waits for their servers' first response, and
+prints their URLs.
+
+` + base.JSONHelp,
 		Example: `  thv start time
   thv start --all`,
-	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {
-		st, err := m.Start(ctx, name, p.event)
+	}, func(ctx context.Context, m *workload.Manager, name string, p *render.Progress) (*workload.Status, error) {
+		st, err := m.Start(ctx, name, p.Event)
 		if !errors.Is(err, workload.ErrAlreadyRunning) {
 			return st, err
 		}
-		// It has a gateway, which is not to say that it serves.
-		if st, err = m.Status(ctx, name); err == nil && !serves(st) {
-			return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, advice(st))
+		// It has a gateway, which may not serve yet.
+		if st, err = m.Status(ctx, name); err == nil && !base.Serves(st) {
+			return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, base.Advice(st))
 		}
 		return st, err
 	})
 }
 
-// serves tells whether a client can connect to a workload.
-func serves(st *workload.Status) bool {
-	return st.State == workload.Running || st.State == workload.Degraded
-}
-
-// advice is how a workload that does not serve comes to do so, from the state that
-// it is in.
-func advice(st *workload.Status) string {
-	switch st.State {
-	case workload.Starting:
-		return "wait until `thv status " + st.Name + "` says that it is running"
-	case workload.Stopping:
-		return "when it has stopped, start it with `thv start " + st.Name + "`"
-	case workload.Unresponsive:
-		return "restart it with `thv restart " + st.Name + "`"
-	}
-	if lost(st) {
-		return st.Reason
-	}
-	return "start it with `thv start " + st.Name + "`"
-}
-
-// lost tells whether a workload has no configuration that can be read; its reason then
-// says what is left to do.
-func lost(st *workload.Status) bool { return st.State == workload.Failed && st.Port == 0 }
-
-func newRestart(app *App) *cobra.Command {
+func newRestart(app *base.App) *cobra.Command {
 	return startCommand(app, &cobra.Command{
-		Use:   "restart" + selected,
+		Use:   "restart" + base.SelectionUsage,
 		Short: "Stop workloads and start them again",
 		Long: `Restart ends workloads, as stop does, and starts them again, as start does.
 
-After a Ctrl-C while it waits for the end, the workload goes on stopping by itself
-and is not started again.
+After a Ctrl-C while it waits for the end, the workload is still stopped, but not
+started again.
 
-` + asListed,
+` + base.JSONHelp,
 		Example: `  thv restart time
   thv restart --group work`,
-	}, func(ctx context.Context, m *workload.Manager, name string, p *progress) (*workload.Status, error) {
-		return m.Restart(ctx, name, p.event)
+	}, func(ctx context.Context, m *workload.Manager, name string, p *render.Progress) (*workload.Status, error) {
+		return m.Restart(ctx, name, p.Event)
 	})
 }
 
-// startCommand is what start and restart have in common.
-func startCommand(app *App, cmd *cobra.Command, do func(context.Context, *workload.Manager, string, *progress) (*workload.Status, error)) *cobra.Command {
-	s := &selection{}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, err := app.startTimeout(); err != nil {
-			return err
-		}
-		m, names, err := s.resolve(cmd.Context(), app)
+// starter starts one workload.
+type starter = func(context.Context, *workload.Manager, string, *render.Progress) (*workload.Status, error)
+
+// startCommand completes start and restart; do starts one workload.
+func startCommand(app *base.App, cmd *cobra.Command, do starter) *cobra.Command {
+	s := &base.Selection{}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runStart(cmd.Context(), app, s, do) }
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
+	return cmd
+}
+
+func runStart(ctx context.Context, app *base.App, s *base.Selection, do starter) error {
+	if _, err := app.StartTimeout(); err != nil {
+		return err
+	}
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	p := render.NewProgress(app.Err, app.Env)
+	defer p.Done()
+	var started []*workload.Status
+	err = app.Each(ctx, names, func(name string) error {
+		st, err := do(ctx, m, name, p)
+		p.Done()
 		if err != nil {
 			return err
 		}
-		p := newProgress(app.Err)
-		defer p.done()
-		var started []*workload.Status
-		err = app.each(cmd.Context(), names, func(name string) error {
-			st, err := do(cmd.Context(), m, name, p)
-			p.done()
-			if err != nil {
-				return err
-			}
-			started = append(started, st)
-			app.sayState(st)
-			if app.JSON {
-				return nil // shown together, below
-			}
-			return app.showReady(st)
-		})
-		return show(app, s.one(), started, err)
-	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
-	return cmd
+		started = append(started, st)
+		app.PrintState(st)
+		if app.JSON {
+			return nil // Show prints them together
+		}
+		return app.PrintReady(st)
+	})
+	return base.Show(app, s.One(), started, err)
 }

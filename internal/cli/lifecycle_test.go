@@ -1,87 +1,33 @@
-package cli
+package cli_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// thvProcess is thv in a process of its own, which a test interrupts.
-type thvProcess struct {
-	cmd   *exec.Cmd
-	lines chan string // of standard error
-}
-
-func startProgram(t *testing.T, args ...string) *thvProcess {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &thvProcess{cmd: cmd, lines: make(chan string, 100)}
-	go func() {
-		defer close(p.lines)
-		for s := bufio.NewScanner(stderr); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	return p
-}
-
-// says waits for the next line on standard error.
-func (p *thvProcess) says(t *testing.T, part string) {
-	t.Helper()
-	select {
-	case line := <-p.lines:
-		if !strings.Contains(line, part) {
-			t.Errorf("it says %q, want %q", line, part)
-		}
-	case <-time.After(longEnough):
-		t.Fatalf("it never says %q", part)
-	}
-}
-
-// ends waits for the end; nothing more must be said until then.
-func (p *thvProcess) ends(t *testing.T, code int) {
-	t.Helper()
-	for line := range p.lines {
-		t.Errorf("it says too: %q", line)
-	}
-	_ = p.cmd.Wait() // the code is looked at
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("exit code %d, want %d", got, code)
-	}
-}
-
-func (p *thvProcess) interrupt(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// waitForState asks until the workload is in that state.
-func waitForState(t *testing.T, app *App, name string, want workload.State) {
+// waitForState waits until the workload is in that state.
+func waitForState(t *testing.T, app *base.App, name string, want workload.State) {
 	t.Helper()
 	var st workload.Status
-	for deadline := time.Now().Add(longEnough); ; time.Sleep(20 * time.Millisecond) {
-		if err := json.Unmarshal([]byte(must(t, app, "status", name, "-o", "json")), &st); err != nil {
+	for deadline := time.Now().Add(clitest.LongEnough); ; time.Sleep(20 * time.Millisecond) {
+		if err := json.Unmarshal([]byte(clitest.Must(t, app, "status", name, "-o", "json")), &st); err != nil {
 			t.Fatal(err)
 		}
 		if st.State == want {
@@ -93,11 +39,62 @@ func waitForState(t *testing.T, app *App, name string, want workload.State) {
 	}
 }
 
+func statusOf(t *testing.T, app *base.App, name string) (st workload.Status) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "status", name, "-o", "json")), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// waitForRun waits until the workload is there and running.
+func waitForRun(t *testing.T, app *base.App, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(clitest.LongEnough); ; time.Sleep(20 * time.Millisecond) {
+		if stdout, _, _ := clitest.Run(t, app, "status", name, "-o", "json"); strings.Contains(stdout, `"state": "running"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never runs", name)
+		}
+	}
+}
+
+// remote is a server at a URL that can be down: what is before it answers 503 then.
+type remote struct {
+	url  string
+	down atomic.Bool
+}
+
+func newRemote(t *testing.T) *remote {
+	t.Helper()
+	r := &remote{}
+	target, err := url.Parse(strings.TrimSuffix(clitest.RemoteServer(t, nil), "/mcp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.down.Load() {
+			http.Error(w, "down for a test", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	r.url = front.URL + "/mcp"
+	return r
+}
+
 // slowCalls is a remote server whose calls wait to be let go.
 func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
 	t.Helper()
 	came, gone := make(chan struct{}, 16), make(chan struct{})
-	url = remoteServer(t, func(r *http.Request) {
+	url = clitest.RemoteServer(t, func(r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte(`"tools/call"`)) {
@@ -111,48 +108,48 @@ func slowCalls(t *testing.T) (url string, called <-chan struct{}, let func()) {
 	return url, came, func() { close(gone) }
 }
 
-func TestCtrlCDuringAStopLeavesTheStopGoing(t *testing.T) {
-	app := livingApp(t)
+func TestInterrupt_DuringStop(t *testing.T) {
+	app := clitest.LivingApp(t)
 	url, called, let := slowCalls(t)
-	must(t, app, "run", url, "--name", "one")
-	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	clitest.Must(t, app, "run", url, "--name", "one")
+	call := clitest.Start(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(longEnough):
+	case <-time.After(clitest.LongEnough):
 		t.Fatal("the server was never called")
 	}
-	rm := startProgram(t, "rm", "one")
-	rm.says(t, "waiting for one to stop (calls have 10 s to end")
-	rm.interrupt(t)
-	rm.says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
-	rm.ends(t, exitInterrupted)
+	rm := clitest.Start(t, "rm", "one")
+	rm.Says(t, "waiting for one to stop (calls have 10 s to end")
+	rm.Interrupt(t)
+	rm.Says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
+	rm.Ends(t, base.ExitInterrupted)
 	waitForState(t, app, "one", workload.Stopping)
 	let()
-	call.ends(t, exitOK)
+	call.Ends(t, base.ExitOK)
 	waitForState(t, app, "one", workload.Stopped)
 }
 
-func TestABadStartTimeoutIsSaidBeforeAnythingStarts(t *testing.T) {
-	app := livingApp(t)
-	url := remoteServer(t, nil)
-	must(t, app, "run", url, "--name", "one")
+func TestStartTimeout_Invalid(t *testing.T) {
+	app := clitest.LivingApp(t)
+	url := clitest.RemoteServer(t, nil)
+	clitest.Must(t, app, "run", url, "--name", "one")
 	for _, value := range []string{"abc", "-1s", "0s", "90"} {
-		t.Setenv(EnvStartTimeout, value)
+		t.Setenv(base.EnvStartTimeout, value)
 		want := fmt.Sprintf("Error: THV_START_TIMEOUT is %q; it must be a time above zero, such as 90s or 3m\n", value)
 		for _, args := range [][]string{{"run", url, "--name", "two"}, {"run", "-f", url, "--name", "two"}, {"start", "one"}, {"restart", "one"}} {
-			stdout, stderr, code := thv(t, app, args...)
-			if code != exitUsage || stdout != "" || stderr != want {
+			stdout, stderr, code := clitest.Run(t, app, args...)
+			if code != base.ExitUsage || stdout != "" || stderr != want {
 				t.Errorf("%s, %v: exit code %d, %q, %q", value, args, code, stdout, stderr)
 			}
 		}
 		waitForState(t, app, "one", workload.Running)
 	}
-	if got := must(t, app, "list"); strings.Count(got, "\n") != 1 {
+	if got := clitest.Must(t, app, "list"); strings.Count(got, "\n") != 1 {
 		t.Errorf("list prints %q", got)
 	}
 }
 
-// silentServer answers nothing; asked tells that it was asked.
+// silentServer never responds; asked receives a value for each request.
 func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 	t.Helper()
 	came := make(chan struct{}, 16)
@@ -160,7 +157,7 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case came <- struct{}{}:
-		default: // asked again, and nobody waits for that
+		default: // the test waits for the first ones only
 		}
 		<-r.Context().Done()
 	}))
@@ -171,24 +168,24 @@ func silentServer(t *testing.T) (url string, asked <-chan struct{}) {
 	return silent.URL + "/mcp", came
 }
 
-// starting runs thv, and returns when the server it starts has been asked.
-func starting(t *testing.T, asked <-chan struct{}, args ...string) *thvProcess {
+// starting runs thv, and returns when the server it starts has received a request.
+func starting(t *testing.T, asked <-chan struct{}, args ...string) *clitest.Process {
 	t.Helper()
-	p := startProgram(t, args...)
-	p.says(t, "waiting for the server to answer")
+	p := clitest.Start(t, args...)
+	p.Says(t, "waiting for the server to answer")
 	if t.Failed() {
 		t.FailNow()
 	}
 	select {
 	case <-asked:
-	case <-time.After(longEnough):
-		t.Fatal("the server was never asked")
+	case <-time.After(clitest.LongEnough):
+		t.Fatal("the server received no request")
 	}
 	return p
 }
 
-func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
-	app := livingApp(t)
+func TestStop_WhileStarting(t *testing.T) {
+	app := clitest.LivingApp(t)
 	url, asked := silentServer(t)
 	run := []string{"run", url, "--transport", "streamable-http", "--name", "one"}
 	const early = `Error: workload "one" was stopped while it was starting`
@@ -203,11 +200,11 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 	} {
 		t.Run(c.args[0]+", "+c.stops, func(t *testing.T) {
 			p := starting(t, asked, c.args...)
-			must(t, app, strings.Fields(c.stops)...)
-			p.says(t, early)
-			p.ends(t, exitFailure)
+			clitest.Must(t, app, strings.Fields(c.stops)...)
+			p.Says(t, early)
+			p.Ends(t, base.ExitFailure)
 			var all []workload.Status
-			if err := json.Unmarshal([]byte(must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != c.left {
+			if err := json.Unmarshal([]byte(clitest.Must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != c.left {
 				t.Fatalf("list: %+v, %v", all, err)
 			}
 			if c.left > 0 && all[0].State != workload.Stopped {
@@ -217,46 +214,110 @@ func TestAStopOfAWorkloadThatIsStarting(t *testing.T) {
 	}
 }
 
-func TestTheAdviceFitsTheState(t *testing.T) {
-	app := livingApp(t)
+func TestAdvice_ByState(t *testing.T) {
+	app := clitest.LivingApp(t)
 	silent, asked := silentServer(t)
 	url, called, let := slowCalls(t)
 	advised := func(state, want string) {
 		t.Helper()
 		for _, args := range [][]string{{"mcp", "tools", "one"}, {"start", "one"}, {"run", url, "--name", "one"}} {
-			stdout, stderr, code := thv(t, app, args...)
-			if code != exitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
+			if state == "starting" && args[0] == "start" {
+				continue // it waits for the other start
+			}
+			stdout, stderr, code := clitest.Run(t, app, args...)
+			if code != base.ExitFailure || stdout != "" || !strings.Contains(stderr, " is "+state+"; "+want) {
 				t.Errorf("%s, %v: exit code %d, %q, %q", state, args, code, stdout, stderr)
 			}
 		}
 	}
 	p := starting(t, asked, "run", silent, "--transport", "streamable-http", "--name", "one")
 	advised("starting", "wait until `thv status one` says that it is running")
-	must(t, app, "rm", "one")
-	p.says(t, "was stopped while it was starting")
-	p.ends(t, exitFailure)
+	clitest.Must(t, app, "rm", "one")
+	p.Says(t, "was stopped while it was starting")
+	p.Ends(t, base.ExitFailure)
 
-	must(t, app, "run", url, "--name", "one")
-	call := startProgram(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
+	clitest.Must(t, app, "run", url, "--name", "one")
+	call := clitest.Start(t, "mcp", "call", "one", "echo", "--arg", "text=hi")
 	select {
 	case <-called:
-	case <-time.After(longEnough):
+	case <-time.After(clitest.LongEnough):
 		t.Fatal("the server was never called")
 	}
-	stop := startProgram(t, "stop", "one")
+	stop := clitest.Start(t, "stop", "one")
 	waitForState(t, app, "one", workload.Stopping)
 	advised("stopping", "when it has stopped, start it with `thv start one`")
 	let()
-	call.ends(t, exitOK)
-	for line := range stop.lines { // perhaps what it waits for, then the end
+	call.Ends(t, base.ExitOK)
+	for line := range stop.Lines { // perhaps what it waits for, then the end
 		if !strings.Contains(line, "waiting for one to stop") && line != "one stopped" {
-			t.Errorf("stop says %q", line)
+			t.Errorf("stop writes %q", line)
 		}
 	}
-	stop.ends(t, exitOK)
+	stop.Ends(t, base.ExitOK)
 	for _, args := range [][]string{{"mcp", "tools", "one"}, {"run", url, "--name", "one"}} {
-		if _, stderr, code := thv(t, app, args...); code != exitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
+		if _, stderr, code := clitest.Run(t, app, args...); code != base.ExitFailure || !strings.Contains(stderr, " is stopped; start it with `thv start one`") {
 			t.Errorf("stopped, %v: exit code %d, %q", args, code, stderr)
 		}
+	}
+}
+
+func TestConcurrentStartsOfOneWorkloadAllSucceed(t *testing.T) {
+	app := clitest.LivingApp(t)
+	url := clitest.Must(t, app, "run", clitest.RemoteServer(t, nil), "--name", "one")
+	clitest.Must(t, app, "stop", "one")
+	type result struct {
+		stdout, stderr string
+		err            error
+	}
+	results := make(chan result)
+	for range 4 {
+		go func() {
+			var stdout, stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "start", "one")
+			cmd.Env = append(os.Environ(), clitest.AsProgram+"=1")
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			results <- result{stdout.String(), stderr.String(), err}
+		}()
+	}
+	for range 4 {
+		if r := <-results; r.err != nil || r.stdout != url {
+			t.Errorf("start: %v, %q, %q", r.err, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestARemoteServerThatIsDownIsRetriedAfterAStart(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := newRemote(t)
+	url := clitest.Must(t, app, "run", server.url, "--name", "one")
+	server.down.Store(true)
+	for _, args := range [][]string{{"restart", "one"}, {"stop", "one"}, {"start", "one"}} {
+		stdout, stderr, code := clitest.Run(t, app, args...)
+		if code != base.ExitOK || args[0] != "stop" && (stdout != url || !strings.Contains(stderr, "one is degraded")) {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if st := statusOf(t, app, "one"); st.State != workload.Degraded || !strings.Contains(st.Reason, "down for a test") {
+		t.Errorf("it is %s (%s)", st.State, st.Reason)
+	}
+	if _, stderr, code := clitest.Run(t, app, "run", server.url, "--name", "two", "--transport", "streamable-http"); code != base.ExitFailure || !strings.Contains(stderr, "did not answer") {
+		t.Errorf("a first run: exit code %d, %q", code, stderr)
+	}
+	server.down.Store(false)
+	waitForState(t, app, "one", workload.Running)
+	clitest.Must(t, app, "mcp", "call", "one", "echo", "--arg", "text=hi")
+}
+
+func TestAChosenPortIsForgottenByRm(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
+	port := strconv.Itoa(unusedPort())
+	if got := clitest.Must(t, app, "run", server, "--name", "one", "--proxy-port", port); got != "http://127.0.0.1:"+port+"/mcp\n" {
+		t.Errorf("run prints %q", got)
+	}
+	clitest.Must(t, app, "rm", "one")
+	if got := clitest.Must(t, app, "run", server, "--name", "one"); strings.Contains(got, port) {
+		t.Errorf("run after rm prints %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -17,75 +17,67 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// must runs a command line that is expected to work.
-func must(t *testing.T, a *App, args ...string) string {
-	t.Helper()
-	stdout, stderr, code := thv(t, a, args...)
-	if code != exitOK {
-		t.Fatalf("thv %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
-	}
-	return stdout
-}
-
-func TestAWorkloadThroughItsWholeLifeByCommand(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
-	url := must(t, app, "run", server, "--name", "one")
+func TestLifecycle(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
+	url := clitest.Must(t, app, "run", server, "--name", "one")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || !strings.HasSuffix(url, "/mcp\n") || strings.Count(url, "\n") != 1 {
 		t.Errorf("run prints %q", url)
 	}
-	_, stderr, code := thv(t, app, "run", server, "--name", "one")
-	if code != exitFailure || !strings.Contains(stderr, `"one", which is running; remove it with `+"`thv rm one`, or choose another --name") {
+	_, stderr, code := clitest.Run(t, app, "run", server, "--name", "one")
+	if code != base.ExitFailure || !strings.Contains(stderr, `"one", which is running; remove it with `+"`thv rm one`, or choose another --name") {
 		t.Errorf("a second run: exit code %d, %s", code, stderr)
 	}
-	if got := must(t, app, "list"); !strings.HasPrefix(got, "one\trunning\t"+strings.TrimSpace(url)+"\tdefault\t"+server+"\t") {
+	if got := clitest.Must(t, app, "list"); !strings.HasPrefix(got, "one\trunning\t"+strings.TrimSpace(url)+"\tdefault\t"+server+"\t") {
 		t.Errorf("list prints %q", got)
 	}
 	var st workload.Status
-	if err := json.Unmarshal([]byte(must(t, app, "status", "one", "-o", "json")), &st); err != nil || st.State != workload.Running || st.PID == 0 {
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "status", "one", "-o", "json")), &st); err != nil || st.State != workload.Running || st.PID == 0 {
 		t.Errorf("status: %+v, %v", st, err)
 	}
-	if got := must(t, app, "__complete", "stop", ""); !strings.HasPrefix(got, "one\n") {
+	if got := clitest.Must(t, app, "__complete", "stop", ""); !strings.HasPrefix(got, "one\n") {
 		t.Errorf("completion of names: %q", got)
 	}
-	must(t, app, "stop", "one")
-	if _, stderr, code := thv(t, app, "stop", "one"); code != exitOK || !strings.Contains(stderr, "not running") {
+	clitest.Must(t, app, "stop", "one")
+	if _, stderr, code := clitest.Run(t, app, "stop", "one"); code != base.ExitOK || !strings.Contains(stderr, "not running") {
 		t.Errorf("a second stop: exit code %d, %s", code, stderr)
 	}
-	if got := must(t, app, "list", "-o", "json"); !strings.Contains(got, `"state": "stopped"`) {
+	if got := clitest.Must(t, app, "list", "-o", "json"); !strings.Contains(got, `"state": "stopped"`) {
 		t.Errorf("after stop: %s", got)
 	}
-	if got := must(t, app, "list", "--running", "-o", "json"); got != "[]\n" {
+	if got := clitest.Must(t, app, "list", "--running", "-o", "json"); got != "[]\n" {
 		t.Errorf("what runs after stop: %s", got)
 	}
-	if _, stderr, code := thv(t, app, "mcp", "tools", "one"); code != exitFailure || !strings.Contains(stderr, "thv start one") {
+	if _, stderr, code := clitest.Run(t, app, "mcp", "tools", "one"); code != base.ExitFailure || !strings.Contains(stderr, "thv start one") {
 		t.Errorf("mcp of a stopped workload: exit code %d, %s", code, stderr)
 	}
-	if got := must(t, app, "start", "one"); got != url {
+	if got := clitest.Must(t, app, "start", "one"); got != url {
 		t.Errorf("start prints %q, run printed %q", got, url)
 	}
 	var all []workload.Status
-	if err := json.Unmarshal([]byte(must(t, app, "restart", "--all", "-o", "json")), &all); err != nil || len(all) != 1 || all[0].URL+"\n" != url {
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "restart", "--all", "-o", "json")), &all); err != nil || len(all) != 1 || all[0].URL+"\n" != url {
 		t.Errorf("restart: %+v, %v", all, err)
 	}
 	// One name of several that is not there: the others are done all the same.
-	stdout, stderr, code := thv(t, app, "rm", "nobody", "one")
-	if code != exitFailure || stdout != "" || !strings.Contains(stderr, `no such workload: "nobody"`) || !strings.Contains(stderr, "one removed") {
+	stdout, stderr, code := clitest.Run(t, app, "rm", "nobody", "one")
+	if code != base.ExitFailure || stdout != "" || !strings.Contains(stderr, `no such workload: "nobody"`) || !strings.Contains(stderr, "one removed") {
 		t.Errorf("rm: exit code %d, %s", code, stderr)
 	}
-	if got := must(t, app, "list", "-o", "json"); got != "[]\n" {
+	if got := clitest.Must(t, app, "list", "-o", "json"); got != "[]\n" {
 		t.Errorf("after rm: %s", got)
 	}
 }
 
-func TestAPersonCanTryAServer(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
-	must(t, app, "run", server, "--name", "one", "--proxy-mode", "sse")
+func TestMCP_ThroughAWorkloadAndByURL(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
+	clitest.Must(t, app, "run", server, "--name", "one", "--proxy-mode", "sse")
 	for _, target := range []string{"one", server} {
 		for _, c := range []struct {
 			args []string
@@ -98,59 +90,59 @@ func TestAPersonCanTryAServer(t *testing.T) {
 			{[]string{"call", target, "echo", "--arg", "text=hi", "--arg", "n=2"}, "hihi\n"},
 			{[]string{"call", target, "echo", "--json", `{"text":"a"}`, "--arg", "text=b=c"}, "b=c\n"},
 		} {
-			if got := must(t, app, append([]string{"mcp"}, c.args...)...); got != c.want {
+			if got := clitest.Must(t, app, append([]string{"mcp"}, c.args...)...); got != c.want {
 				t.Errorf("mcp %v prints %q, want %q", c.args, got, c.want)
 			}
 		}
-		stdout, _, code := thv(t, app, "mcp", "call", target, "fail")
-		if code != exitFailure || stdout != "no \x1b[31mway\n" {
+		stdout, _, code := clitest.Run(t, app, "mcp", "call", target, "fail")
+		if code != base.ExitFailure || stdout != "no \x1b[31mway\n" {
 			t.Errorf("a tool that fails: exit code %d, %q", code, stdout)
 		}
 		var result struct {
 			IsError bool
 			Content []struct{ Text string }
 		}
-		stdout, _, code = thv(t, app, "mcp", "call", target, "fail", "-o", "json")
-		if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exitFailure || !result.IsError || !strings.Contains(result.Content[0].Text, "way") {
+		stdout, _, code = clitest.Run(t, app, "mcp", "call", target, "fail", "-o", "json")
+		if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != base.ExitFailure || !result.IsError || !strings.Contains(result.Content[0].Text, "way") {
 			t.Errorf("as JSON: exit code %d, %s", code, stdout)
 		}
-		if _, stderr, code := thv(t, app, "mcp", "call", target, "nothing"); code != exitFailure || !strings.Contains(stderr, "nothing") {
+		if _, stderr, code := clitest.Run(t, app, "mcp", "call", target, "nothing"); code != base.ExitFailure || !strings.Contains(stderr, "nothing") {
 			t.Errorf("a tool that is not there: exit code %d, %s", code, stderr)
 		}
 	}
 }
 
-func TestRunForAProgram(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
+func TestRun_JSON(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
 	var ran, asked workload.Status
-	stdout, stderr, code := thv(t, app, "run", server, "--name", "one", "-o", "json")
-	if err := json.Unmarshal([]byte(stdout), &ran); err != nil || code != exitOK || !strings.Contains(stderr, "one is running") {
+	stdout, stderr, code := clitest.Run(t, app, "run", server, "--name", "one", "-o", "json")
+	if err := json.Unmarshal([]byte(stdout), &ran); err != nil || code != base.ExitOK || !strings.Contains(stderr, "one is running") {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}
-	if err := json.Unmarshal([]byte(must(t, app, "status", "one", "-o", "json")), &asked); err != nil {
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "status", "one", "-o", "json")), &asked); err != nil {
 		t.Fatal(err)
 	}
 	ran.Sessions = asked.Sessions
 	if diff := cmp.Diff(asked, ran); diff != "" || ran.State != workload.Running || ran.URL == "" || ran.Server != "remote 1" {
 		t.Errorf("run and status differ: %s", diff)
 	}
-	// What fails says so on standard error alone.
+	// An error is written to standard error only.
 	for _, args := range [][]string{{"run", server, "--name", "one", "-o", "json"}, {"run", "http://127.0.0.1:1/mcp", "--name", "two", "-o", "json"}} {
-		if stdout, stderr, code := thv(t, app, args...); code != exitFailure || stdout != "" || !strings.Contains(stderr, "Error: ") {
+		if stdout, stderr, code := clitest.Run(t, app, args...); code != base.ExitFailure || stdout != "" || !strings.Contains(stderr, "Error: ") {
 			t.Errorf("%v: exit code %d, %q, %s", args, code, stdout, stderr)
 		}
 	}
 }
 
-func TestARunThatFailsLeavesNothing(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
-	_, stderr, code := thv(t, app, "run", strings.TrimSuffix(server, "/mcp")+"/elsewhere", "--transport", "streamable-http", "--name", "one")
-	if code != exitFailure || !strings.HasPrefix(stderr[strings.LastIndex(stderr, "Error:"):], "Error: ") {
+func TestRun_FailureLeavesNothing(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
+	_, stderr, code := clitest.Run(t, app, "run", strings.TrimSuffix(server, "/mcp")+"/elsewhere", "--transport", "streamable-http", "--name", "one")
+	if code != base.ExitFailure || !strings.HasPrefix(stderr[strings.LastIndex(stderr, "Error:"):], "Error: ") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
-	if got := must(t, app, "list", "-o", "json"); got != "[]\n" {
+	if got := clitest.Must(t, app, "list", "-o", "json"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 	dirs, err := app.Dirs()
@@ -162,8 +154,8 @@ func TestARunThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCtrlCDuringARunLeavesNothing(t *testing.T) {
-	app := livingApp(t)
+func TestInterrupt_DuringRun(t *testing.T) {
+	app := clitest.LivingApp(t)
 	asked := make(chan struct{}, 16)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -175,7 +167,7 @@ func TestCtrlCDuringARunLeavesNothing(t *testing.T) {
 		silent.Close()
 	})
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", silent.URL+"/mcp", "--transport", "streamable-http", "--name", "one")
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), clitest.AsProgram+"=1")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
@@ -183,17 +175,17 @@ func TestCtrlCDuringARunLeavesNothing(t *testing.T) {
 	}
 	select {
 	case <-asked:
-	case <-time.After(longEnough):
-		t.Error("the server was never asked")
+	case <-time.After(clitest.LongEnough):
+		t.Error("the server received no request")
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "Error: interrupted\n") {
+	if code := cmd.ProcessState.ExitCode(); code != base.ExitInterrupted || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "Error: interrupted\n") {
 		t.Errorf("exit code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
-	if got := must(t, app, "list", "-o", "json"); got != "[]\n" {
+	if got := clitest.Must(t, app, "list", "-o", "json"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 }
@@ -218,39 +210,38 @@ func writeConfig(t *testing.T, name, url string) string {
 	return file
 }
 
-func TestSecretsOfAConfiguration(t *testing.T) {
-	app := livingApp(t)
+func TestFromConfig_Secrets(t *testing.T) {
+	app := clitest.LivingApp(t)
 	var key atomic.Value
-	server := remoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
+	server := clitest.RemoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
 	file := writeConfig(t, "one", server)
 	t.Setenv("X_API_KEY", "from the environment")
 
-	_, stderr, code := thv(t, app, "run", "--from-config", file)
-	if code != exitUsage || !strings.Contains(stderr, "-e X_API_KEY=...") {
+	_, stderr, code := clitest.Run(t, app, "run", "--from-config", file)
+	if code != base.ExitUsage || !strings.Contains(stderr, "-e X_API_KEY=...") {
 		t.Fatalf("without the secret: exit code %d, %s", code, stderr)
 	}
-	if _, stderr, code = thv(t, app, "run", "--from-config", file, "-e", "X_API_KEY=k", "-e", "OTHER=1"); code != exitUsage || !strings.Contains(stderr, "OTHER: ") {
+	if _, stderr, code = clitest.Run(t, app, "run", "--from-config", file, "-e", "X_API_KEY=k", "-e", "OTHER=1"); code != base.ExitUsage || !strings.Contains(stderr, "OTHER: ") {
 		t.Errorf("a variable that is none of its secrets: exit code %d, %s", code, stderr)
 	}
-	must(t, app, "run", "--from-config", file, "-e", "X_API_KEY=hunter2")
+	clitest.Must(t, app, "run", "--from-config", file, "-e", "X_API_KEY=hunter2")
 	if got := key.Load(); got != "hunter2" {
 		t.Errorf("the server was sent the key %q", got)
 	}
-	if exported := must(t, app, "export", "one"); strings.Contains(exported, "hunter2") {
+	if exported := clitest.Must(t, app, "export", "one"); strings.Contains(exported, "hunter2") {
 		t.Errorf("the secret is exported: %s", exported)
 	}
 
-	// The same workload under another name: its secrets go with it, and the
-	// person is told.
-	_, stderr, code = thv(t, app, "run", "--from-config", file, "--name", "two")
-	if code != exitOK || !strings.Contains(stderr, "secrets taken over from workload one: X_API_KEY") {
+	// The same workload under another name: its secrets are copied, with a note.
+	_, stderr, code = clitest.Run(t, app, "run", "--from-config", file, "--name", "two")
+	if code != base.ExitOK || !strings.Contains(stderr, "secrets taken over from workload one: X_API_KEY") {
 		t.Errorf("a copy: exit code %d, %s", code, stderr)
 	}
-	// A stranger's server does not get them, whatever its file is called.
+	// Another server does not receive them, whatever its file is called.
 	key.Store("")
-	stranger := remoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
-	_, stderr, code = thv(t, app, "run", "--from-config", writeConfig(t, "one", stranger), "--name", "three")
-	if code != exitUsage || key.Load() != "" {
+	stranger := clitest.RemoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
+	_, stderr, code = clitest.Run(t, app, "run", "--from-config", writeConfig(t, "one", stranger), "--name", "three")
+	if code != base.ExitUsage || key.Load() != "" {
 		t.Errorf("a stranger's configuration: exit code %d, key %q, %s", code, key.Load(), stderr)
 	}
 	// Nor by a reference to them.
@@ -267,7 +258,7 @@ func TestSecretsOfAConfiguration(t *testing.T) {
 		t.Errorf("a reference to another workload's secret: %v", err)
 	}
 
-	must(t, app, "rm", "one", "two")
+	clitest.Must(t, app, "rm", "one", "two")
 	secrets, err := app.Secrets()
 	if err != nil {
 		t.Fatal(err)

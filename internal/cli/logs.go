@@ -10,62 +10,73 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newLogs(app *App) *cobra.Command {
-	var opt workload.LogOptions
-	s := &selection{}
+type logsOptions struct {
+	app   *base.App
+	names base.Selection
+	workload.LogOptions
+}
+
+func newLogs(app *base.App) *cobra.Command {
+	o := &logsOptions{app: app}
 	cmd := &cobra.Command{
-		Use:   "logs" + selected,
-		Short: "Show what servers have logged",
+		Use:   "logs" + base.SelectionUsage,
+		Short: "Show the logs of servers",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
 to its standard output. With --proxy it shows the gateway's own log. With several
-workloads each line begins with the workload's name. On a terminal colours and all
-else that would steer it are left out; a pipe or a file gets what was logged, as it is.`,
+workloads each line begins with the workload's name. On a terminal, colours and other
+control sequences are left out; a pipe or a file receives the log unchanged.`,
 		Example: `  thv logs time --tail 20
   thv logs -f time
   thv logs --group work --proxy`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if opt.Tail < 0 {
-				return usage("--tail must not be negative")
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Tail < 0 {
+				return base.Usage("--tail must not be negative")
 			}
-			m, names, err := s.resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			w := app.Out
-			if isTerminal(w) {
-				plain := plaintext.NewWriter(w)
-				defer func() {
-					if flushErr := plain.Flush(); err == nil {
-						err = flushErr
-					}
-				}()
-				w = plain
-			}
-			if s.one() {
-				return m.Logs(cmd.Context(), names[0], opt, w)
-			}
-			return app.logsOfMany(cmd.Context(), m, names, opt, w)
+			return runLogs(cmd.Context(), o)
 		},
 	}
-	s.flags(cmd)
-	cmd.Flags().BoolVarP(&opt.Follow, "follow", "f", false, "Go on showing what is logged")
-	cmd.Flags().BoolVar(&opt.Proxy, "proxy", false, "The gateway's log instead of the server's")
-	cmd.Flags().IntVar(&opt.Tail, "tail", 0, "Only the last lines (0: all)")
+	o.names.Flags(cmd)
+	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "Follow the log until interrupted")
+	cmd.Flags().BoolVar(&o.Proxy, "proxy", false, "The gateway's log instead of the server's")
+	cmd.Flags().IntVar(&o.Tail, "tail", 0, "Only the last lines (0: all)")
 	return cmd
 }
 
-// logsOfMany shows the logs of several workloads: one after the other, or all at
-// once when they are followed.
-func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
+func runLogs(ctx context.Context, o *logsOptions) (err error) {
+	m, names, err := o.names.Resolve(ctx, o.app)
+	if err != nil {
+		return err
+	}
+	w := o.app.Out
+	if render.IsTerminal(w) {
+		plain := plaintext.NewWriter(w)
+		defer func() {
+			if flushErr := plain.Flush(); err == nil {
+				err = flushErr
+			}
+		}()
+		w = plain
+	}
+	if o.names.One() {
+		return m.Logs(ctx, names[0], o.LogOptions, w)
+	}
+	return logsOfMany(ctx, o.app, m, names, o.LogOptions, w)
+}
+
+// logsOfMany writes the logs of several workloads: one after the other, or concurrently
+// when they are followed.
+func logsOfMany(ctx context.Context, app *base.App, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
 	width := 0
 	for _, name := range names {
 		width = max(width, len(name))
 	}
-	var mu sync.Mutex // over w and a.Err
+	var mu sync.Mutex // over w and app.Err
 	show := func(name string) error {
 		lines := &prefixWriter{mu: &mu, w: w, prefix: name + strings.Repeat(" ", width-len(name)) + " | "}
 		err := m.Logs(ctx, name, opt, lines)
@@ -75,7 +86,7 @@ func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []strin
 		return err
 	}
 	if !opt.Follow {
-		return a.each(ctx, names, show)
+		return app.Each(ctx, names, show)
 	}
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -83,7 +94,7 @@ func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []strin
 		wg.Go(func() { errs[i] = show(name) })
 	}
 	wg.Wait()
-	return a.each(ctx, names, func(name string) error {
+	return app.Each(ctx, names, func(name string) error {
 		for i := range names {
 			if names[i] == name {
 				return errs[i]
@@ -93,16 +104,15 @@ func (a *App) logsOfMany(ctx context.Context, m *workload.Manager, names []strin
 	})
 }
 
-// prefixWriter puts a prefix before each line and writes whole lines, so that
-// several may share one destination.
+// prefixWriter writes whole lines with a prefix. Several may share one destination.
 type prefixWriter struct {
 	mu     *sync.Mutex
 	w      io.Writer
 	prefix string
-	rest   []byte // of a line that has not ended
+	rest   []byte // the line that has not ended
 }
 
-// maxLine is how much of a line is held back until it ends.
+// maxLine bounds the part of a line that is buffered until it ends, in bytes.
 const maxLine = 64 << 10
 
 func (p *prefixWriter) Write(b []byte) (int, error) {

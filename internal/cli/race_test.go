@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// A stop that comes in whatever moment of a start leaves nothing that runs: it ends the
-// start, or what the start has come to.
-func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
+// A stop at any moment of a start leaves nothing that runs: it ends the start, or the
+// workload that was started.
+func TestStop_EarlyInAStart(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
 	store, err := app.Store()
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +25,8 @@ func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
 	early := 0
 	stopsIt := func(name, how string, after time.Duration, args ...string) {
 		t.Helper()
-		starting := startProgram(t, args...)
-		for deadline := time.Now().Add(longEnough); ; time.Sleep(time.Millisecond) {
+		starting := clitest.Start(t, args...)
+		for deadline := time.Now().Add(clitest.LongEnough); ; time.Sleep(time.Millisecond) {
 			// The moment at which a stop can first find the workload.
 			if _, err := store.Get(name); err == nil {
 				break
@@ -33,27 +35,27 @@ func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
 				t.Fatalf("%s was never stored", name)
 			}
 		}
-		time.Sleep(after) // any moment will do; what must hold is asked for below
-		_, stopSays, stopped := thv(t, app, how, name)
+		time.Sleep(after) // the moment varies; what must hold at any of them is checked below
+		_, stopSays, stopped := clitest.Run(t, app, how, name)
 		var said []string
-		for line := range starting.lines {
+		for line := range starting.Lines {
 			said = append(said, line)
 		}
-		ended := starting.cmd.Wait()
+		ended := starting.Cmd.Wait()
 		if strings.Contains(strings.Join(said, "\n"), "while it was starting") {
 			early++
 		}
-		all := must(t, app, "list", "-o", "json")
+		all := clitest.Must(t, app, "list", "-o", "json")
 		var states []workload.Status
 		if err := json.Unmarshal([]byte(all), &states); err != nil {
 			t.Fatal(err)
 		}
 		for _, st := range states {
 			if st.Name == name && (st.State != workload.Stopped || how == "rm") {
-				t.Errorf("after %v: %s is %s (%s); %s said %d, %q; the start %v, %q", after, name, st.State, st.Reason, how, stopped, stopSays, ended, said)
+				t.Errorf("after %v: %s is %s (%s); %s exited with %d, %q; the start with %v, %q", after, name, st.State, st.Reason, how, stopped, stopSays, ended, said)
 			}
 		}
-		if stopped != exitOK {
+		if stopped != base.ExitOK {
 			t.Errorf("after %v: %s: exit code %d, %q", after, how, stopped, stopSays)
 		}
 	}
@@ -75,5 +77,5 @@ func TestAStopInTheFirstMomentsOfAStartIsTheLastWord(t *testing.T) {
 		t.Errorf("what was removed is there: %v", err)
 	}
 	// Stopped early or not, each can be started again.
-	must(t, app, "start", "stop-0")
+	clitest.Must(t, app, "start", "stop-0")
 }

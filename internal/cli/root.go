@@ -1,3 +1,14 @@
+// Package cli implements the command `thv`: the root and the commands on workloads, one
+// file for each. The larger groups have packages of their own: runcmd (run), mcpcmd (mcp)
+// and registrycmd (registry). base is what all commands share, render how they write to
+// terminals and pipes. Imports go from cli to the groups, then to base, then to render.
+//
+// A command is an options struct, a constructor that only parses, and a function that
+// takes the options: it makes one call into the domain and renders the outcome. No
+// decision about workloads is made here.
+//
+// Standard output carries the result and nothing else; progress, notes and errors go to
+// standard error. Exit codes are in base/exit.go.
 package cli
 
 import (
@@ -6,44 +17,54 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/mcpcmd"
+	"github.com/toolhaven/toolhaven/internal/cli/registrycmd"
+	"github.com/toolhaven/toolhaven/internal/cli/runcmd"
 )
 
-// Main runs the command line and returns the exit code.
+// Main executes the command line and returns the exit code.
 func Main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	app := NewApp()
+	app := base.NewApp()
 	root := Root(app)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return exitOK
+		return base.ExitOK
 	}
-	var reported *errReported
+	var reported *base.Reported
 	if ctx.Err() != nil {
-		// Whatever failed, failed because of this.
+		// The cause of any error is the interruption.
 		if !errors.As(err, &reported) {
 			fmt.Fprintln(app.Err, "Error: interrupted")
 		}
-		return exitInterrupted
+		return base.ExitInterrupted
 	}
 	if !errors.As(err, &reported) {
-		fmt.Fprintln(app.Err, sentence(err))
+		fmt.Fprintln(app.Err, base.Sentence(err))
 	}
-	return exitCode(err)
+	return base.ExitCode(err)
 }
 
-// Root is the command `thv` with all its subcommands.
-func Root(app *App) *cobra.Command {
+// endSignals returns the signals that end a command as Ctrl-C does. SIGHUP is sent when a
+// terminal is closed; a program that was started with nohup ignores it.
+func endSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// Root returns the command `thv` with all its subcommands.
+func Root(app *base.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "thv",
 		Short: "Run MCP tool servers safely",
@@ -58,10 +79,8 @@ go://), an exported configuration, or the URL of a remote server.`,
 		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// The one way to see completions is the command `completion`.
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
-		Args:              cobra.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("thv {{.Version}}\n")
 	root.SetOut(app.Out)
@@ -79,109 +98,24 @@ go://), an exported configuration, or the URL of a remote server.`,
 			root.AddCommand(c)
 		}
 	}
-	add("workloads", newRun(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newExport(app), newGroup(app))
-	add("servers", newMCP(app), newRegistry(app), newBuild(app))
+	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newExport(app), newGroup(app))
+	add("servers", mcpcmd.New(app), registrycmd.New(app), newBuild(app))
 	add("tool", newConfig(app), newDoctor(app), newVersion(app))
-	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
+	complete := completeName(app)
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "status", "stop", "start", "restart", "rm", "logs", "export":
-			c.ValidArgsFunction = app.completeName
+			c.ValidArgsFunction = complete
 		case "mcp":
 			for _, sub := range c.Commands() {
-				sub.ValidArgsFunction = app.completeName
+				sub.ValidArgsFunction = complete
 			}
 		}
 	}
+	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID("tool")
 	root.SetCompletionCommandGroupID("tool")
 	usageArgs(root)
 	return root
-}
-
-// completeName offers the shell the workloads' names.
-func (a *App) completeName(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	store, err := a.Store()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	names, err := store.Names()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	if len(args) > 0 && cmd.Flags().Lookup("all") == nil { // it takes one name
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	directive := cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 1 && cmd.Name() == "export" { // a name, or a file
-		directive = cobra.ShellCompDirectiveDefault
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args, n) }), directive
-}
-
-// usageArgs makes every complaint about arguments a fault of the command line.
-func usageArgs(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			if err == nil {
-				return nil
-			}
-			if cmd.HasSubCommands() && len(args) > 0 {
-				var names []string
-				for _, c := range cmd.Commands() {
-					if c.IsAvailableCommand() {
-						names = append(names, c.Name())
-					}
-				}
-				return usage("there is no command %q%s; see `%s --help`", cmd.CommandPath()+" "+args[0], didYouMean(args[0], names, ""), cmd.CommandPath())
-			}
-			if isCount(err) {
-				err = countFault(cmd, args)
-			}
-			return usage("%w; see `%s --help`", err, cmd.CommandPath())
-		}
-	}
-	for _, c := range cmd.Commands() {
-		usageArgs(c)
-	}
-}
-
-// isCount tells that err is cobra's word on the number of arguments.
-func isCount(err error) bool {
-	return strings.Contains(err.Error(), " arg(s)") || strings.HasPrefix(err.Error(), "unknown command ")
-}
-
-// countFault says what is wrong with the number of arguments, each of which cmd.Use has
-// a word for.
-func countFault(cmd *cobra.Command, args []string) error {
-	switch want := len(strings.Fields(cmd.Use)) - 1; {
-	case want == 0:
-		return fmt.Errorf("%s takes no arguments; %q is one", cmd.CommandPath(), args[0])
-	case len(args) < want:
-		return fmt.Errorf("too few arguments for %s%s", cmd.CommandPath(), strings.TrimPrefix(cmd.Use, cmd.Name()))
-	default:
-		return fmt.Errorf("%q is one argument too many for %s%s", args[want], cmd.CommandPath(), strings.TrimPrefix(cmd.Use, cmd.Name()))
-	}
-}
-
-// flagError explains a fault of a flag; for an unknown one it names the nearest.
-func flagError(cmd *cobra.Command, err error) error {
-	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				known = append(known, f.Name)
-			}
-		})
-		return usage("unknown flag --%s%s; see `%s --help`", name, didYouMean(name, known, "--"), cmd.CommandPath())
-	}
-	return usage("%w; see `%s --help`", err, cmd.CommandPath())
-}
-
-func didYouMean(word string, known []string, prefix string) string {
-	if near := settings.Nearest(word, known); near != "" {
-		return "; did you mean " + prefix + near + "?"
-	}
-	return ""
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -7,17 +7,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
-	app := livingApp(t)
-	server := remoteServer(t, nil)
-	must(t, app, "run", server, "--name", "one")
+func TestServerVersionsAreShown(t *testing.T) {
+	app := clitest.LivingApp(t)
+	server := clitest.RemoteServer(t, nil)
+	clitest.Must(t, app, "run", server, "--name", "one")
 	is := func(args []string, member string, want *workload.Speaks) {
 		t.Helper()
 		var got map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(must(t, app, args...)), &got); err != nil {
+		if err := json.Unmarshal([]byte(clitest.Must(t, app, args...)), &got); err != nil {
 			t.Fatal(err)
 		}
 		var speaks *workload.Speaks
@@ -30,7 +31,7 @@ func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
 	}
 	shows := func(args []string, lines ...string) {
 		t.Helper()
-		got := must(t, app, args...)
+		got := clitest.Must(t, app, args...)
 		for _, line := range lines {
 			if !strings.Contains(got, line+"\n") {
 				t.Errorf("%v prints %q, without %q", args, got, line)
@@ -39,8 +40,8 @@ func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
 	}
 	session := []string{"mcp", "info", "one", "--protocol", "session"}
 	is([]string{"status", "one", "-o", "json"}, "speaks", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"})
-	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has come yet")
-	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has come yet\ntranslated\tno\nserver\tremote 1")
+	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has connected yet")
+	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has connected yet\ntranslated\tno\nserver\tremote 1")
 
 	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\twith sessions: 2025-11-25; stateless: no (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
 	shows(session, "translated\tno")
@@ -49,9 +50,9 @@ func TestWhatTheServerItselfSpeaksIsShownBesideWhatTheClientDoes(t *testing.T) {
 	is([]string{"status", "one", "-o", "json"}, "speaks", known)
 	is([]string{"mcp", "info", server, "-o", "json"}, "serverSpeaks", nil)
 	var all []workload.Status
-	if err := json.Unmarshal([]byte(must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != 1 || !cmp.Equal(all[0].Speaks, known) {
+	if err := json.Unmarshal([]byte(clitest.Must(t, app, "list", "-o", "json")), &all); err != nil || len(all) != 1 || !cmp.Equal(all[0].Speaks, known) {
 		t.Errorf("list: %+v, %v", all, err)
 	}
-	must(t, app, "stop", "one")
+	clitest.Must(t, app, "stop", "one")
 	is([]string{"status", "one", "-o", "json"}, "speaks", nil)
 }

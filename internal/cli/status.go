@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,71 +13,70 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newStatus(app *App) *cobra.Command {
-	s := &selection{}
+func newStatus(app *base.App) *cobra.Command {
+	s := &base.Selection{}
 	cmd := &cobra.Command{
-		Use:   "status" + selected,
-		Short: "Show what workloads are doing, in full",
-		Long: `Status shows what a workload is doing now, and how it was set up. Of environment
-variables it shows the names, never the values; the server's arguments and a remote
-server's headers, which may be as secret, it does not show, nor --debug. What else is
-not shown has not been asked for. thv export shows the whole configuration. With -o json
-one NAME is one object, everything else an array.
+		Use:   "status" + base.SelectionUsage,
+		Short: "Show workloads in full: their state and their settings",
+		Long: `Status shows the state of a workload and its settings. Of environment variables it
+shows the names, never the values; the server's arguments and a remote server's headers,
+which may be secret too, and --debug are not shown. Other settings that are missing have
+their defaults. thv export shows the whole configuration. With -o json one NAME is one
+object, everything else an array.
 
-What the server itself speaks, with sessions (MCP 2024-11-05 to 2025-11-25) and without
-(2026-07-28), is what the gateway has found out last. It asks about one of the two when a
-client first wants it, and again when the server changes. In JSON it is .speaks.session
-and .speaks.stateless: a version, "no" or "unknown"; .speaks.translated names those of
-the two whose clients the gateway translates for.`,
+The versions that the server itself supports, with sessions (MCP 2024-11-05 to
+2025-11-25) and without (2026-07-28), are those that the gateway detected last. It
+probes for one of the two when the first such client connects, and again when the server
+changes. In JSON they are .speaks.session and .speaks.stateless: a version, "no" or
+"unknown"; .speaks.translated names those of the two that the gateway translates.`,
 		Example: `  thv status time
   thv status --all -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, names, err := s.resolve(cmd.Context(), app)
-			if err != nil {
-				return err
-			}
-			store, err := app.Store()
-			if err != nil {
-				return err
-			}
-			var all []fullStatus
-			err = app.each(cmd.Context(), names, func(name string) error {
-				st, err := m.Status(cmd.Context(), name)
-				if err != nil {
-					return err
-				}
-				full := fullStatus{Status: st}
-				// Of a configuration that cannot be read, st says so.
-				if spec, err := store.Get(name); err == nil {
-					full.setUp(spec)
-				}
-				all = append(all, full)
-				if !app.JSON {
-					if len(all) > 1 {
-						fmt.Fprintln(app.Out)
-					}
-					return showStatus(app, full)
-				}
-				return nil
-			})
-			return show(app, s.one(), all, err)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), app, s) },
 	}
-	s.flags(cmd)
-	outputFlag(cmd, app)
+	s.Flags(cmd)
+	base.OutputFlag(cmd, app)
 	return cmd
 }
 
-// exposure says what it means that a server is exposed.
-func exposure(st *workload.Status) string {
-	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
+func runStatus(ctx context.Context, app *base.App, s *base.Selection) error {
+	m, names, err := s.Resolve(ctx, app)
+	if err != nil {
+		return err
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	var all []fullStatus
+	err = app.Each(ctx, names, func(name string) error {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return err
+		}
+		full := fullStatus{Status: st}
+		// st reports a configuration that cannot be read.
+		if spec, err := store.Get(name); err == nil {
+			full.setUp(spec)
+		}
+		all = append(all, full)
+		if !app.JSON {
+			if len(all) > 1 {
+				fmt.Fprintln(app.Out)
+			}
+			return showStatus(app, full)
+		}
+		return nil
+	})
+	return base.Show(app, s.One(), all, err)
 }
 
-func showStatus(app *App, st fullStatus) error {
+func showStatus(app *base.App, st fullStatus) error {
 	started := ""
 	if st.Started != nil {
 		started = st.Started.Format(time.RFC3339)
@@ -86,29 +87,32 @@ func showStatus(app *App, st fullStatus) error {
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
-	for _, line := range speech(st.Speaks) {
+	for _, line := range base.ServerVersions(st.Speaks) {
 		rows = append(rows, [2]string{"Server speaks", line})
 	}
-	if serves(st.Status) {
+	if base.Serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
 	}
 	if st.Restarts > 0 {
 		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
 	}
 	if st.Exposed != "" {
-		rows = append(rows, [2]string{"Exposed", exposure(st.Status)})
+		rows = append(rows, [2]string{"Exposed", base.Exposure(st.Status)})
 	}
 	if st.PID != 0 {
 		rows = append(rows, [2]string{"Gateway process", strconv.Itoa(st.PID)})
 	}
 	rows = append(rows, st.rows()...)
+	for _, caution := range st.Cautions {
+		rows = append(rows, [2]string{"Caution", caution})
+	}
 	for i, row := range rows {
 		if row[1] == "" {
 			continue
 		}
 		value := plaintext.Lines(row[1])
 		if row[0] == "State" {
-			value = app.paintState(value)
+			value = render.PaintState(app.Out, app.Env, value)
 		}
 		label := row[0] + ":"
 		if i > 0 && rows[i-1][0] == row[0] {
@@ -121,9 +125,8 @@ func showStatus(app *App, st fullStatus) error {
 	return nil
 }
 
-// fullStatus is what a workload is doing and how it was set up, under the names that
-// these things have in its configuration. It has no values of environment variables:
-// who looks at a status may show it to others.
+// fullStatus is a workload's state and settings, under the names of its configuration. It
+// has no values of environment variables: a status is shown to others.
 type fullStatus struct {
 	*workload.Status
 	EnvNames       []string            `json:"envNames,omitempty"`
@@ -135,6 +138,8 @@ type fullStatus struct {
 	Container      *workload.Container `json:"container,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
+
+	rules []workload.NetworkRule
 }
 
 func (st *fullStatus) setUp(spec *workload.Spec) {
@@ -143,11 +148,11 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	st.TargetHost, st.TargetPort, st.TargetPath = spec.TargetHost, spec.TargetPort, spec.TargetPath
 	st.Proxy = &spec.Proxy
 	if spec.Remote == nil {
-		st.Container, st.Network = &spec.Container, spec.NetworkName()
+		st.Container, st.Network, st.rules = &spec.Container, spec.NetworkName(), spec.NetworkRules()
 	}
 }
 
-// rows show how the workload was set up; what is empty is left out.
+// rows lists the settings; empty ones are left out.
 func (st *fullStatus) rows() [][2]string {
 	var rows [][2]string
 	each := func(label string, values []string) {
@@ -182,7 +187,9 @@ func (st *fullStatus) rows() [][2]string {
 			each("Published port", []string{fmt.Sprintf("%s to %d in the container", host, p.Container)})
 		}
 		each("Network", []string{st.Network})
-		each("Permissions", []string{permissions(c.Permissions)})
+		if !reflect.ValueOf(c.Permissions).IsZero() {
+			each("Permissions", []string{permissions(c.Permissions, st.rules)})
+		}
 	}
 	if p := st.Proxy; p != nil {
 		if p.Host != "127.0.0.1" {
@@ -203,8 +210,8 @@ func (st *fullStatus) rows() [][2]string {
 	return rows
 }
 
-// permissions is a permission profile in one line. Its paths are among the volumes.
-func permissions(p workload.Permissions) string {
+// permissions formats a permission profile in one line. Its paths are among the volumes.
+func permissions(p workload.Permissions, rules []workload.NetworkRule) string {
 	var parts []string
 	if p.Name != "" {
 		parts = append(parts, p.Name)
@@ -212,30 +219,16 @@ func permissions(p workload.Permissions) string {
 	if p.Privileged {
 		parts = append(parts, "privileged")
 	}
-	if n := p.Network; n != nil && n.Outbound != nil {
-		switch out := n.Outbound; {
-		case out.InsecureAllowAll:
-			parts = append(parts, "connects to any address")
-		case len(out.AllowHost) == 0 && len(out.AllowPort) == 0:
-			parts = append(parts, "connects to nothing")
-		default:
-			what := "any host"
-			if len(out.AllowHost) > 0 {
-				what = strings.Join(out.AllowHost, " ")
-			}
-			if len(out.AllowPort) > 0 {
-				what += " on ports " + strings.Trim(fmt.Sprint(out.AllowPort), "[]")
-			}
-			parts = append(parts, "connects to "+what)
+	for _, rule := range rules {
+		if !rule.Enforced {
+			rule.Text += " (requested, not enforced)"
 		}
-	}
-	if n := p.Network; n != nil && n.Inbound != nil && len(n.Inbound.AllowHost) > 0 {
-		parts = append(parts, "reached as "+strings.Join(n.Inbound.AllowHost, " "))
+		parts = append(parts, rule.Text)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// pairs are the entries of m, sorted.
+// pairs returns the entries of m as key=value, sorted.
 func pairs(m map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

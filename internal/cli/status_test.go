@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/cli/clitest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -29,10 +30,10 @@ func everySetting() *workload.Spec {
 	return spec
 }
 
-func TestStatusShowsHowAWorkloadWasSetUp(t *testing.T) {
-	a := testApp(t)
+func TestStatus_Settings(t *testing.T) {
+	a := clitest.App(t)
 	keep(t, a, everySetting(), workload.Stopped, "")
-	out := must(t, a, "status", "full")
+	out := clitest.Must(t, a, "status", "full")
 	_, setUp, _ := strings.Cut(out, "Created:")
 	_, setUp, _ = strings.Cut(setUp, "\n")
 	want := `Label:           team=x y
@@ -45,15 +46,16 @@ Volume:          /h at /c, read-only
 Published port:  9000 to 9001 in the container
                  a free port to 9002 in the container
 Network:         mine
-Permissions:     file.json; privileged; connects to a.example on ports 443
+Permissions:     file.json; privileged; connects to a.example on ports 443 (requested, not enforced)
 Endpoint prefix: /p
 Session TTL:     1h30m0s
 Stateless:       yes
+Caution:         a limit of its permission profile is requested, not enforced: "connects to a.example on ports 443"; the server can connect to whatever the network mine reaches
 `
 	if diff := cmp.Diff(want, setUp); diff != "" {
 		t.Error(diff)
 	}
-	asJSON := must(t, a, "status", "full", "-o", "json")
+	asJSON := clitest.Must(t, a, "status", "full", "-o", "json")
 	for _, text := range []string{out, asJSON} {
 		if strings.Contains(text, "the-value") || strings.Contains(text, "the-reference") {
 			t.Errorf("a value is shown: %s", text)
@@ -79,10 +81,10 @@ Stateless:       yes
 	}
 }
 
-func TestStatusLeavesOutWhatIsNotSet(t *testing.T) {
-	a := testApp(t)
+func TestStatus_LeavesOutDefaults(t *testing.T) {
+	a := clitest.App(t)
 	keep(t, a, inContainer("bare"), workload.Failed, "it said:\n  no")
-	out := must(t, a, "status", "bare")
+	out := clitest.Must(t, a, "status", "bare")
 	if !strings.Contains(out, "Reason:          it said:\n  no\n") {
 		t.Errorf("the reason has lost its lines: %q", out)
 	}

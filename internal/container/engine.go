@@ -1,4 +1,4 @@
-// Package container describes what Toolhaven asks of a container engine. The
+// Package container describes what Toolhaven uses of a container engine. The
 // implementation over the Docker API, which Podman and others serve too, is in
 // container/docker; container/enginetest is the suite every implementation
 // passes.
@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 )
 
 // Errors that callers decide on. Implementations wrap them.
@@ -22,9 +21,9 @@ var (
 )
 
 // Engine runs containers. Every method may be called concurrently; every error
-// says what was being done and to what.
+// names the operation and its object.
 type Engine interface {
-	// Info asks the engine who it is. It fails with ErrUnavailable when no
+	// Info describes the engine. It fails with ErrUnavailable when no
 	// engine answers.
 	Info(ctx context.Context) (Info, error)
 
@@ -56,8 +55,6 @@ type Engine interface {
 	Start(ctx context.Context, id string) error
 	// Wait returns the exit status when the container is no longer running.
 	Wait(ctx context.Context, id string) (ExitStatus, error)
-	// Stop asks the container to end and kills it after grace.
-	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Remove deletes a container, killing it if it runs, with its anonymous
 	// volumes. Removing one that is gone is no error.
 	Remove(ctx context.Context, id string) error
@@ -69,7 +66,7 @@ type Engine interface {
 	Close() error
 }
 
-// Info is what an engine says of itself.
+// Info describes an engine.
 type Info struct {
 	Name       string // "Docker", "Podman"
 	Version    string
@@ -81,23 +78,20 @@ type Info struct {
 }
 
 // LabelUser, of the value AnyUser, is on images that run as whichever user they are
-// started as: all of their files are for everybody.
+// started as: every user may read all of their files.
 const (
 	LabelUser = "dev.toolhaven.user"
 	AnyUser   = "any"
 )
 
-// Image is what Toolhaven needs to know of a local image.
+// Image describes a local image.
 type Image struct {
 	ID           string // sha256:...
-	Ref          string
-	RepoDigests  []string
 	OS, Arch     string
 	Entrypoint   []string
 	Cmd          []string
 	Env          []string
 	User         string
-	WorkingDir   string
 	Labels       map[string]string
 	ExposedPorts []int // TCP, ascending
 }
@@ -110,12 +104,11 @@ type Progress struct {
 	Total   int64  // bytes
 }
 
-// Build says what to build.
+// Build is an image to build.
 type Build struct {
 	Context    io.Reader // tar with a Dockerfile at its root
 	Tags       []string
 	Labels     map[string]string
-	BuildArgs  map[string]string
 	NetworkOff bool              // build steps have no network
 	Log        func(line string) // the builder's output; may be nil
 }
@@ -140,7 +133,7 @@ type Config struct {
 	Publish    []Port
 	User       string // uid:gid; "" is the image's user. With SetUp, the entry point becomes it
 	Network    string // "none", "host", or a network's name; "" is the engine's default bridge
-	Privileged bool   // keep capabilities; only when a profile says so
+	Privileged bool   // keep capabilities; only when a profile requests it
 	SetUp      bool   // see above
 	Memory     int64  // bytes; 0 is the default limit
 	Pids       int64  // processes; 0 is the default limit
@@ -164,7 +157,7 @@ type Port struct {
 // ExitStatus is how a container ended.
 type ExitStatus struct {
 	Code int
-	// OOMKilled says that memory ran out. An engine that does not say so (one
+	// OOMKilled: memory ran out. An engine that does not report it (one
 	// exit in 60 of Docker 20.10, whose monitor may find the cgroup gone) leaves
 	// it open: the code is 137 all the same.
 	OOMKilled bool
@@ -173,20 +166,16 @@ type ExitStatus struct {
 // Container is one that exists.
 type Container struct {
 	ID, Name  string
-	Image     string // reference as created
-	ImageID   string
 	State     string // created, running, exited, ...
 	Labels    map[string]string
-	Created   time.Time
-	Exit      ExitStatus // meaningful when exited
-	IP        string     // first address, "" when none
-	HostPorts []Port     // as published
+	IP        string // first address, "" when none
+	HostPorts []Port // as published
 }
 
 // Streams are a container's standard streams. Closing them detaches; the
 // container's standard input then ends.
 // Standard error that is not read does not hold up the standard output: past a
-// bound its oldest bytes are dropped, and the reader is told so in the stream.
+// bound its oldest bytes are dropped, and a line in the stream reports that.
 type Streams struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader

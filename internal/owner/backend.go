@@ -16,8 +16,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// backend makes the way to the server that the Spec describes. For a container
-// it prepares the site; nothing runs yet.
+// backend makes the backend of the server that the Spec describes. For a container
+// it prepares the instance; nothing runs yet.
 func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Backend, error) {
 	if o.spec.Remote != nil {
 		return o.remote()
@@ -26,19 +26,19 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	if err != nil {
 		return nil, err
 	}
-	words := []io.Writer{serverLog, &o.last}
+	outputs := []io.Writer{serverLog, &o.last}
 	if o.cfg.Console != nil {
-		words = append(words, o.cfg.Console)
+		outputs = append(outputs, o.cfg.Console)
 	}
-	o.site = &site{
-		spec: o.spec, store: o.cfg.Store, engine: engine, secrets: o.cfg.Secrets,
-		stderr: io.MultiWriter(words...), log: o.log,
+	o.instance = &instance{
+		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, build: o.cfg.Build, ref: o.spec.Image, engine: engine, secrets: o.cfg.Secrets,
+		stderr: io.MultiWriter(outputs...), log: o.log,
 		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
 	}
 	if o.spec.Transport == workload.Stdio {
-		return backend.NewStdio(backend.StdioConfig{Spawn: o.site.spawn, Stray: o.site.stderr, Log: o.log}), nil
+		return backend.NewStdio(backend.StdioConfig{Spawn: o.instance.spawn, Stray: o.instance.stderr, Log: o.log}), nil
 	}
-	// Whatever the URL says, the transport dials the server's port inside its
+	// Whatever host the URL has, the transport dials the server's port inside its
 	// container. Servers that guard against DNS rebinding see their own address.
 	target := url.URL{
 		Scheme: "http",
@@ -46,7 +46,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		Path:   o.spec.TargetPath,
 	}
 	return o.overHTTP(target.String(), &http.Transport{
-		DialContext:           o.site.dial,
+		DialContext:           o.instance.dial,
 		MaxIdleConnsPerHost:   64,
 		IdleConnTimeout:       90 * time.Second,
 		DisableCompression:    true,
@@ -54,8 +54,8 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	}), nil
 }
 
-// remote reaches the server at the URL that the person gave. A private address
-// is theirs to name.
+// remote is the backend of a server at a URL. The person gave the URL, so it may have
+// a private address.
 func (o *owner) remote() (exchange.Backend, error) {
 	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
 	if err != nil {

@@ -25,15 +25,15 @@ func (o *owner) close(front *gateway.Gateway) {
 	closed := make(chan error, 1)
 	go func() { closed <- front.Close(drain) }()
 	var late <-chan time.Time
-	if o.site != nil { // what is said to a remote server last is bounded by itself
+	if o.instance != nil { // requests to a remote server have timeouts of their own
 		late = time.After(closeTimeout)
 	}
 	var err error
 	select {
 	case err = <-closed:
 	case <-late:
-		o.log.Warn("the server did not end when it was told to; removing its container")
-		o.raze()
+		o.log.Warn("the server did not end after its input was closed; removing its container")
+		o.tearDown()
 		err = <-closed
 	}
 	if err != nil {
@@ -41,14 +41,14 @@ func (o *owner) close(front *gateway.Gateway) {
 	}
 }
 
-// raze takes the container down, whatever state it is in.
-func (o *owner) raze() {
-	if o.site == nil {
+// tearDown removes the container, whatever state it is in.
+func (o *owner) tearDown() {
+	if o.instance == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := o.site.raze(ctx); err != nil {
+	if err := o.instance.tearDown(ctx); err != nil {
 		o.log.Error("cannot remove the container", "error", err)
 	}
 }

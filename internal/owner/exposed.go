@@ -18,10 +18,10 @@ const exposureTimeout = 300 * time.Millisecond
 //
 // We publish no port, but where containers run on this machine's own kernel the
 // engine gives the host an address on their bridge, so a server that listens on
-// all of its container's addresses, and not only on the loopback one that it was
-// told (MCP_HOST), answers any local program there. The guest keeps those out (see
-// shut) unless the kernel does not let it; so we try, and tell.
-func (s *site) exposed(ctx context.Context) string {
+// all of its container's addresses, and not only on the loopback one of MCP_HOST,
+// accepts any local program there. The guest closes the container's network to those
+// (see shut) unless the kernel does not allow it; a connection shows which is the case.
+func (s *instance) exposed(ctx context.Context) string {
 	if s == nil || s.spec.Transport == workload.Stdio {
 		return ""
 	}
@@ -40,6 +40,6 @@ func (s *site) exposed(ctx context.Context) string {
 	if err != nil {
 		return ""
 	}
-	_ = conn.Close() // nothing was said on it
+	_ = conn.Close() // nothing was sent on it
 	return address
 }

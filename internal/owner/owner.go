@@ -4,8 +4,8 @@
 // running workload, started by workload.Manager or, for `run -f`, in the
 // command's own process.
 //
-// Its life is one function, [Main], read from top to bottom: own, listen, raise,
-// wait for the server's first answer, say so, watch, take down.
+// Its life is one function, [Main], read from top to bottom: own, listen, start,
+// wait for the server's first response, report it, watch, tear down.
 package owner
 
 import (
@@ -29,13 +29,14 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// DefaultStartTimeout is how long a server may take to its first answer.
+// DefaultStartTimeout is how long a server may take to its first response.
 const DefaultStartTimeout = 60 * time.Second
 
-// DefaultPingEvery is how often a server is asked whether it is still there.
+// DefaultPingEvery is the interval between pings of a server.
 const DefaultPingEvery = 30 * time.Second
 
 // Config is what an owner works with.
@@ -53,7 +54,10 @@ type Config struct {
 	Console      io.Writer
 	StartTimeout time.Duration // 0 is DefaultStartTimeout
 	PingEvery    time.Duration // 0 is DefaultPingEvery
-	// Foreground ends the workload when its server ends, instead of raising it
+	// Build makes the image of the Spec's package and notes its name in the Spec. It is
+	// called when the engine has lost the image; nil is an error then.
+	Build func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
+	// Foreground ends the workload when its server ends, instead of starting it
 	// again.
 	Foreground bool
 	// Log receives the gateway's log; nil is the workload's proxy log, at
@@ -64,28 +68,32 @@ type Config struct {
 
 // owner is the state of a running Main.
 type owner struct {
-	cfg  Config
-	spec *workload.Spec
-	log  *slog.Logger
-	last tail // the server's last words
-	site *site
-	// reach is the way to an HTTP server; nil for stdio, whose end is seen at once.
+	cfg      Config
+	spec     *workload.Spec
+	log      *slog.Logger
+	last     tail // of the server's output
+	instance *instance
+	hold     *workload.Ownership
+	// again: the workload ran before.
+	again bool
+	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 
 	mu       sync.Mutex
 	state    workload.State
 	reason   string
-	server   exchange.Backend // nil until there is a way to the server
+	server   exchange.Backend // nil until there is a backend
 	exposed  string
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
 }
 
-// Main runs the workload until ctx ends or a stop is asked for. It reports
-// readiness through cfg.Notices and returns nil after a stop that was asked for,
-// which is a notice too when it was not ready yet; otherwise what went wrong, with the server's last output when that is where
-// the cause is. In either case nothing of the workload runs any more.
+// Main runs the workload until ctx ends or a stop is requested. It reports
+// readiness through cfg.Notices. It returns nil after a requested stop, which is a
+// notice too when the workload was not ready yet, and otherwise what went wrong, with
+// the server's last output when the cause is there. In either case nothing of the
+// workload runs any more.
 func Main(ctx context.Context, cfg Config) error {
 	if cfg.StartTimeout == 0 {
 		cfg.StartTimeout = DefaultStartTimeout
@@ -108,15 +116,17 @@ func Main(ctx context.Context, cfg Config) error {
 		defer file.Close()
 		cfg.Log = slog.New(slog.NewJSONHandler(file, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	}
-	tell, ready := cfg.Notices, false
+	report, ready := cfg.Notices, false
 	cfg.Notices = func(n workload.Notice) {
 		if n.Ready {
-			ready = true // told by run itself
+			ready = true
 		}
-		tell(n)
+		report(n)
 	}
 	err := run(ctx, cfg)
 	switch {
+	case errors.Is(err, workload.ErrAlreadyRunning):
+		cfg.Notices(workload.Notice{Taken: true})
 	case err != nil:
 		cfg.Log.Error("workload failed", "workload", cfg.Name, "error", err)
 		cfg.Notices(workload.Notice{Failed: err.Error()})
@@ -133,7 +143,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer hold.Release()
 	// In this order: a removal takes the Spec away before the note.
-	if cfg.Store.StopAsked(cfg.Name) {
+	if cfg.Store.StopNoted(cfg.Name) {
 		return nil
 	}
 	spec, err := cfg.Store.Get(cfg.Name)
@@ -146,7 +156,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	if err := workload.Validate(spec); err != nil {
 		return err
 	}
-	o := &owner{cfg: cfg, spec: spec, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
+	o := &owner{cfg: cfg, spec: spec, hold: hold, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -158,47 +168,61 @@ func run(ctx context.Context, cfg Config) (err error) {
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
-	go func() { _ = control.Serve(hold.Socket) }() // ends with Close
-	defer control.Close()
+	// It serves until the workload has been taken down.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := hold.Serve(serving, control, o.log); err != nil {
+			o.set(workload.Stopping, "")
+			stop(err)
+		}
+	}()
+	defer func() { endServing(); <-served }()
 	detached := o.watchStarter(cfg.Starter, stop)
 
-	// Noted before anything runs: if we are killed, this is what remains, and
-	// it means that nobody said how it ended.
+	o.again = cfg.Store.Last(cfg.Name).State != ""
+	// Noted before anything runs: if this process is killed, the note remains, and
+	// means that the end was not reported.
 	if err := cfg.Store.SetLast(cfg.Name, workload.Running, ""); err != nil {
 		return fmt.Errorf("note that workload %q starts: %w", cfg.Name, err)
 	}
 	defer func() {
+		if !hold.Held() {
+			return // another owner's note may be there
+		}
 		state, reason := workload.Stopped, ""
 		if err != nil {
 			state, reason = workload.Failed, err.Error()
 		}
-		// On a full disk there is nothing more to do than to say so.
+		// A full disk: the log is all that is left.
 		if noteErr := cfg.Store.SetLast(cfg.Name, state, reason); noteErr != nil {
 			o.log.Error("cannot note how the workload ended", "error", noteErr)
 		}
 	}()
 
 	err = o.serve(ctx, detached)
-	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopped):
 		return nil
-	} else if errors.Is(cause, errStarterGone) {
+	case errors.Is(cause, errStarterGone), errors.Is(cause, workload.ErrLost):
 		return cause
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // a signal: asked for
+		return nil // a signal is a requested stop
 	}
 	return err
 }
 
-// Why a workload was told to end.
+// Why a workload ends before its server does.
 var (
 	errStopped     = errors.New("stopped")
 	errStarterGone = errors.New("interrupted while starting")
 )
 
-// watchStarter stops the workload when whoever started it goes away before it
-// was ready. The returned function tells that it is ready and waits until the
-// starter has seen that.
+// watchStarter stops the workload when the process that started it goes away before it
+// was ready. The returned function reports that it is ready and waits until the
+// starter has received that.
 func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func()) {
 	if starter == nil {
 		return func() { o.cfg.Notices(workload.Notice{Ready: true}) }
@@ -206,8 +230,8 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		word, _ := io.ReadAll(io.LimitReader(starter, 64))
-		if string(word) != workload.Detach {
+		text, _ := io.ReadAll(io.LimitReader(starter, 64))
+		if string(text) != workload.Detach {
 			stop(errStarterGone)
 		}
 	}()
@@ -217,7 +241,7 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 	}
 }
 
-// serve listens, raises the server and keeps it until ctx ends.
+// serve listens, starts the server and keeps it until ctx ends.
 func (o *owner) serve(ctx context.Context, ready func()) error {
 	listener, err := o.listen(ctx)
 	if err != nil {
@@ -234,7 +258,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	defer o.raze()
+	defer o.tearDown()
 	cfg, err := o.gatewayConfig(backend)
 	if err != nil {
 		return err
@@ -262,7 +286,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return o.explain(err)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // it answered just when it was told to stop
+		return err // it responded just when a stop came
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -272,7 +296,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	watching := make(chan struct{})
 	var ended error
 	go func() { ended = watch.keep(watchCtx); close(watching) }()
-	// The watch ends first: it must raise nothing while the rest is taken down.
+	// The watch ends first: it must start nothing while the rest is taken down.
 	defer func() { endWatch(); <-watching }()
 	select {
 	case <-watching:
@@ -287,28 +311,50 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 // explain adds the server's last output to an error of starting it. All of that
 // output has come in only when the container is gone.
 func (o *owner) explain(err error) error {
-	o.raze()
-	if words := o.last.lines(15); words != "" {
-		return fmt.Errorf("%w; its last output:%s", err, words)
+	o.tearDown()
+	if output := o.last.lines(15); output != "" {
+		return fmt.Errorf("%w; its last output:%s", err, output)
 	}
 	return err
 }
 
+// listen opens the gateway's port. An owner of the same workload that lost its state,
+// and so its hold, is ended when it is in the way.
 func (o *owner) listen(ctx context.Context) (net.Listener, error) {
 	address := net.JoinHostPort(o.spec.Proxy.Host, strconv.Itoa(o.spec.Proxy.Port))
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		holder := portHolder(o.spec.Proxy.Port)
-		if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
-			holder = "workload " + strconv.Quote(w)
+		ended, strayErr := o.cfg.Store.EndStrayOwners(ctx, o.spec.Name)
+		switch {
+		case strayErr != nil:
+			return nil, strayErr
+		case ended > 0:
+			o.log.Warn("ended a gateway of this workload that had lost its state")
+			l, err = lc.Listen(ctx, "tcp", address)
 		}
-		return nil, fmt.Errorf("port %d is in use by %s; free it, or run the workload anew with another --proxy-port", o.spec.Proxy.Port, holder)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, o.portTaken()
+	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return l, nil
+}
+
+// portTaken is the error of a port that another program has.
+func (o *owner) portTaken() error {
+	holder, end := "another program", "end that program"
+	if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
+		holder, end = fmt.Sprintf("workload %q", w), "stop that with `thv stop "+w+"`"
+	} else if pid, name := process.Listener(o.spec.Proxy.Port); pid != 0 {
+		holder, end = fmt.Sprintf("process %d (%s)", pid, name), "end that process"
+	}
+	if o.again {
+		return fmt.Errorf("port %d is in use by %s; %s, and then `thv start %s`", o.spec.Proxy.Port, holder, end, o.spec.Name)
+	}
+	return fmt.Errorf("port %d is in use by %s; %s, or choose another --proxy-port", o.spec.Proxy.Port, holder, end)
 }
 
 // workloadAt names another workload of this store that has the port, if one
@@ -341,7 +387,7 @@ func (o *owner) set(state workload.State, reason string) {
 	}
 }
 
-// status is what the control socket answers.
+// status is the response of the control socket.
 func (o *owner) status() *workload.Status {
 	st := o.spec.Status()
 	st.Created = o.cfg.Store.Created(o.spec.Name)
@@ -360,7 +406,7 @@ func (o *owner) status() *workload.Status {
 }
 
 // Detached runs Main for a process started by workload.Manager: notices go to
-// stdout as lines of JSON, stdin tells whether the starter is still there.
+// stdout as lines of JSON, and the end of stdin means that the starter has gone.
 func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File) error {
 	var mu sync.Mutex
 	enc := json.NewEncoder(stdout)
@@ -376,8 +422,8 @@ func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File)
 			// Starting took memory that serving does not need.
 			debug.FreeOSMemory()
 		}
-		_ = enc.Encode(n) // the starter may be gone; stdin tells
-		if n.Ready || n.Failed != "" || n.Stopped {
+		_ = enc.Encode(n) // fails when the starter is gone, which stdin shows
+		if n.Ready || n.Failed != "" || n.Stopped || n.Taken {
 			open = false
 			stdout.Close()
 		}

@@ -16,9 +16,9 @@ const heapFloor = 16 << 20
 func FitProcess() (release func()) {
 	// A gateway that idles for days should not keep what a burst took.
 	debug.SetGCPercent(50)
-	// A gateway runs beside its server and its clients, and does nothing but pass on
-	// what they say. With as many processors as the machine has it wakes one for each
-	// message and takes it from them: docs/decisions/0008.
+	// A gateway runs beside its server and its clients, and only forwards messages. With
+	// as many processors as the machine has it wakes one for each message and takes it
+	// from them: docs/decisions/0008.
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	}

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// reach is the way of every request to an HTTP server. It tells the watch at once what
-// the watch alone would find out at its next look: that a request did not get there, or,
-// while the server is taken for lost, that one did. It makes no request of its own.
+// reach observes every request to an HTTP server. It notifies the watch when a request
+// did not reach the server, or, while the server is considered lost, when one did; the
+// watch alone would notice at its next ping. It makes no request of its own.
 type reach struct {
 	next http.RoundTripper
-	// lost is true while the watch takes the server for lost.
+	// lost is true while the watch considers the server lost.
 	lost atomic.Bool
-	// failed and answered hold one word each; who speaks never waits.
+	// failed and answered hold one notification each, so that sending never blocks.
 	failed, answered chan struct{}
 }
 
@@ -22,52 +22,52 @@ func newReach(next http.RoundTripper) *reach {
 	return &reach{next: next, failed: make(chan struct{}, 1), answered: make(chan struct{}, 1)}
 }
 
-// underway is the context key of the flag that a request sets when it gets on its way.
-type underway struct{}
+// sentFlag is the context key of the flag that a request sets when it is sent.
+type sentFlag struct{}
 
 func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
-	if sent, ok := req.Context().Value(underway{}).(*atomic.Bool); ok {
+	if sent, ok := req.Context().Value(sentFlag{}).(*atomic.Bool); ok {
 		sent.Store(true)
 	}
 	resp, err := r.next.RoundTrip(req)
 	switch {
 	case err == nil && !notThere(resp.StatusCode):
 		if r.lost.Load() {
-			say(r.answered)
+			notify(r.answered)
 		}
-	case !errors.Is(req.Context().Err(), context.Canceled): // else whoever asked has gone
-		say(r.failed)
+	case !errors.Is(req.Context().Err(), context.Canceled): // else the caller has gone
+		notify(r.failed)
 	}
 	return resp, err
 }
 
-// CloseIdleConnections passes on what a backend asks for when it closes; net/http looks
+// CloseIdleConnections is forwarded: a backend that closes calls it, and net/http looks
 // for it at the outermost RoundTripper only.
 func (r *reach) CloseIdleConnections() { (&http.Client{Transport: r.next}).CloseIdleConnections() }
 
-// notThere reports whether status is what stands before a server says when there is
-// none behind it (RFC 9110 sections 15.6.3 to 15.6.5).
+// notThere reports whether status is that of a proxy whose server is not reachable
+// (RFC 9110 sections 15.6.3 to 15.6.5).
 func notThere(status int) bool {
 	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// mark notes whether the server is taken for lost; what was said before is old.
+// mark notes whether the server is considered lost, and drops earlier notifications.
 func (r *reach) mark(lost bool) {
 	r.lost.Store(lost)
-	hush(r.failed)
-	hush(r.answered)
+	drain(r.failed)
+	drain(r.answered)
 }
 
-func say(word chan struct{}) {
+func notify(ch chan struct{}) {
 	select {
-	case word <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-func hush(word chan struct{}) {
+func drain(ch chan struct{}) {
 	select {
-	case <-word:
+	case <-ch:
 	default:
 	}
 }

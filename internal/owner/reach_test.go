@@ -24,7 +24,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// mortalServer is an MCP server whose port nobody listens on while it is dead.
+// mortalServer is an MCP server whose port is closed while it is dead.
 type mortalServer struct {
 	t     *testing.T
 	addr  string
@@ -74,7 +74,7 @@ func (m *mortalServer) live() {
 
 func (m *mortalServer) die() { m.alive.Close() }
 
-// seldom has the watch ask the server so rarely that only calls can tell it anything.
+// seldom has the watch ping the server so rarely that only calls can notify it.
 func seldom(c *Config, _ *workload.Spec) { c.PingEvery = time.Hour }
 
 // ofBothEras runs a test against a server of each era.
@@ -234,7 +234,7 @@ func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.recover(ctx) }()
 	waitFor(t, "tried twice", func() bool {
-		say(o.reach.answered)
+		notify(o.reach.answered)
 		return b.opens.Load() >= 2
 	})
 	if took := time.Since(began); took < lookGap {
@@ -270,7 +270,7 @@ func TestTheWatchsOwnAttemptIsNoCallThatReachesTheServer(t *testing.T) {
 	w := newWatch(o, b)
 	w.minWait, w.maxWait = time.Hour, time.Hour
 	w.mark(true)
-	say(o.reach.answered) // the first attempt comes of a call
+	notify(o.reach.answered) // the first attempt comes of a call
 	ctx, cancel := context.WithTimeout(t.Context(), 5*lookGap/2)
 	defer cancel()
 	w.recover(ctx)
@@ -335,7 +335,7 @@ func TestABackendThatClosesLeavesNoIdleConnection(t *testing.T) {
 	waitFor(t, "closed", ended.Load)
 }
 
-// endingConn tells when it is closed.
+// endingConn reports when it is closed.
 type endingConn struct {
 	net.Conn
 	ended *atomic.Bool
@@ -357,12 +357,12 @@ type deadProcess struct{ guest.Process }
 
 func (deadProcess) Wait() error { return errors.New("exit status 3") }
 
-func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
+func TestAServerThatEndedIsNotReportedAsSilent(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)
 	silent := errors.New("the server does not answer: connection refused")
-	s := &site{http: deadProcess{}, line: line(t)}
-	w := newWatch(&owner{site: s}, nil)
+	s := &instance{http: deadProcess{}, line: line(t)}
+	w := newWatch(&owner{instance: s}, nil)
 	if got, want := w.verdict(t.Context(), ended, silent), "the server ended: exit status 3"; got != want {
 		t.Errorf("of one that ended: %q, want %q", got, want)
 	}
@@ -376,14 +376,14 @@ func TestAServerThatEndedIsNotSaidToBeSilent(t *testing.T) {
 
 func TestAServerThatEndedInALivingContainerIsNotAlive(t *testing.T) {
 	l := line(t)
-	s := &site{line: l, http: deadProcess{}, gone: endOf(l, deadProcess{})}
+	s := &instance{line: l, http: deadProcess{}, gone: endOf(l, deadProcess{})}
 	<-s.ended()
 	if s.alive() {
-		t.Error("it is said to be alive, so nothing raises it again")
+		t.Error("alive reports true, so nothing starts it again")
 	}
 }
 
-// line is a line to a guest that says nothing.
+// line is a line to a guest that is silent.
 func line(t *testing.T) *guest.Line {
 	t.Helper()
 	in, stdin := io.Pipe()

@@ -43,7 +43,7 @@ func (l *logFile) open() error {
 }
 
 // Write appends p. A log that cannot be written (a full disk) loses lines; it
-// never stops the server whose words they are, so Write reports success.
+// never stops the server that writes them, so Write reports success.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

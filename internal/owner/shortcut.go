@@ -12,7 +12,7 @@ import (
 // where there can be one. Neither is worth a server that does not run: an engine that
 // is not of this machine does not find the shortcut's directory, another may not be
 // allowed to give away what shutting takes; those get a container without.
-func (s *site) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
+func (s *instance) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
 	shut := s.shut(cfg, image)
 	if shortcut := s.shortcut(); shortcut != nil {
 		with := shut
@@ -41,7 +41,7 @@ func (s *site) create(ctx context.Context, cfg container.Config, image container
 
 // shortcut is a socket for the container to come; nil when there can be none: only
 // Linux has containers of its own.
-func (s *site) shortcut() *guest.Shortcut {
+func (s *instance) shortcut() *guest.Shortcut {
 	dir := s.store.LineDir(s.spec.Name)
 	if runtime.GOOS != "linux" || dir == "" {
 		return nil
@@ -55,7 +55,7 @@ func (s *site) shortcut() *guest.Shortcut {
 }
 
 // connect opens the line to the guest in a container that has just started.
-func (s *site) connect(ctx context.Context, streams *container.Streams, shortcut *guest.Shortcut) (*guest.Line, error) {
+func (s *instance) connect(ctx context.Context, streams *container.Streams, shortcut *guest.Shortcut) (*guest.Line, error) {
 	if shortcut == nil {
 		return guest.Connect(streams.Stdin, streams.Stdout, streams.Close)
 	}

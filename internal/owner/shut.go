@@ -18,9 +18,9 @@ import (
 // It is not done on the host's network, which is not ours, and in a privileged
 // container, which could open it again; nor where there is nothing to close, unless
 // the guest has to give a name to the user that we run the server as. What the
-// guest cannot close, because the kernel or the engine does not allow it, the
-// guest says in the server's log; then and there exposed tells who gets in.
-func (s *site) shut(cfg container.Config, image container.Image) container.Config {
+// guest cannot close, because the kernel or the engine does not allow it, it reports in
+// the server's log; exposed checks then whether the server is reachable.
+func (s *instance) shut(cfg container.Config, image container.Image) container.Config {
 	alone := cfg.Network == workload.NoNetwork
 	if cfg.Privileged || cfg.Network == "host" || alone && cfg.User == "" {
 		return cfg

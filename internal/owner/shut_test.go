@@ -34,7 +34,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 		{"the host's network", container.Config{Network: "host"}, container.Image{}, nil},
 		{"a container that could open it again", container.Config{Network: "thv", Privileged: true}, container.Image{}, nil},
 	} {
-		cfg := (&site{}).shut(config(row.cfg), row.image)
+		cfg := (&instance{}).shut(config(row.cfg), row.image)
 		got, rest, err := guest.ParseSetUp(cfg.Args)
 		if err != nil {
 			t.Errorf("%s: %v", row.what, err)
@@ -48,7 +48,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 	}
 }
 
-// inspected is an engine that knows one thing of a container: its address.
+// inspected is an engine that reports one property of a container: its address.
 type inspected struct {
 	container.Engine
 	ip  string
@@ -59,7 +59,7 @@ func (e inspected) Inspect(context.Context, string) (container.Container, error)
 	return container.Container{IP: e.ip}, e.err
 }
 
-// Where the network could not be shut, that is found out and told.
+// Where the network could not be shut, that is detected and reported.
 func TestAServerThatIsReachedPastTheGatewayIsFound(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,12 +80,12 @@ func TestAServerThatIsReachedPastTheGatewayIsFound(t *testing.T) {
 		{"it is gone", inspected{ip: "127.0.0.1", err: errors.New("gone")}, workload.StreamableHTTP, port, ""},
 		{"it serves no port", inspected{ip: "127.0.0.1"}, workload.Stdio, 0, ""},
 	} {
-		s := &site{spec: &workload.Spec{Transport: row.transport, TargetPort: row.port}, engine: row.engine}
+		s := &instance{spec: &workload.Spec{Transport: row.transport, TargetPort: row.port}, engine: row.engine}
 		if got := s.exposed(t.Context()); got != row.want {
 			t.Errorf("%s: %q, want %q", row.what, got, row.want)
 		}
 	}
-	if got := (*site)(nil).exposed(t.Context()); got != "" {
+	if got := (*instance)(nil).exposed(t.Context()); got != "" {
 		t.Errorf("a remote server: %q", got)
 	}
 }

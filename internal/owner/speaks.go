@@ -8,7 +8,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// speaks is "name version" of the server, and what it speaks, as far as is known of it.
+// speaks is "name version" of the server, and the protocol versions it supports, as far
+// as they were determined.
 func speaks(backend exchange.Backend) (server string, _ *workload.Speaks) {
 	s := exchange.ServerInfo{}
 	if backend != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// A server at a URL is replaced by one of another name and era: status tells.
-func TestStatusTellsWhatTheServerItselfSpeaksNow(t *testing.T) {
+// A server at a URL is replaced by one of another name and era: status shows it.
+func TestStatusShowsTheProtocolVersionsOfTheServer(t *testing.T) {
 	at := func(name string, stateless bool) http.Handler {
 		server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
 		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: stateless})
@@ -35,7 +35,7 @@ func TestStatusTellsWhatTheServerItselfSpeaksNow(t *testing.T) {
 			return st.Server == name && cmp.Equal(st.Speaks, want)
 		}
 	}
-	waitFor(t, "what was heard at the start", is("old 1", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"}))
+	waitFor(t, "what was reported at the start", is("old 1", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"}))
 	// A client whose newest version is of the stateless era.
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: r.spec.URL()}, nil)

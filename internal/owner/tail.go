@@ -8,8 +8,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
-// tail keeps the last bytes written to it: a server's last words, for the
-// person whose run failed.
+// tail keeps the last bytes written to it: the end of a server's output, for the error
+// of a run that failed.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

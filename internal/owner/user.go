@@ -11,16 +11,16 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// user is who a server runs as, uid:gid; "" is the image's user.
+// user is the user that a server runs as, uid:gid; "" is the image's user.
 //
 // The user of an image is a number that owns nothing outside of it. A server that is
 // given a folder could write nothing there, and not read what only its owner reads.
-// So one whose image says that it runs as anybody, as the images of packages do, is
-// then the person who runs it. For root, who may give away anybody's folder, it is
-// the owner of the first one.
+// So a server whose image is labelled as running under any user, as the images of
+// packages are, runs as the person who starts it. For root, who may give a folder of any
+// user, it runs as the owner of the first folder.
 //
 // A privileged container keeps its image's user: its root is root outside.
-func (s *site) user(ctx context.Context, image container.Image) (string, error) {
+func (s *instance) user(ctx context.Context, image container.Image) (string, error) {
 	c := s.spec.Container
 	if len(c.Mounts) == 0 || image.Labels[container.LabelUser] != container.AnyUser || c.Permissions.Privileged || runtime.GOOS != "linux" {
 		return "", nil // elsewhere engines run in a machine of their own, and see to owners

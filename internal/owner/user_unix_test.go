@@ -17,7 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// described is an engine that says what it is.
+// described is an engine with this description.
 type described struct {
 	container.Engine
 	rootless bool
@@ -34,7 +34,7 @@ func TestAServerThatIsGivenAFolderIsItsOwner(t *testing.T) {
 		t.Skip("engines are elsewhere in a machine of their own")
 	}
 	dir, me := t.TempDir(), fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
-	if os.Getuid() == 0 { // root gives anybody's
+	if os.Getuid() == 0 { // root gives any user's
 		if me = "1234:5678"; os.Chown(dir, 1234, 5678) != nil {
 			t.Skip("this root may not give files away")
 		}
@@ -57,14 +57,14 @@ func TestAServerThatIsGivenAFolderIsItsOwner(t *testing.T) {
 		{"a privileged container", described{}, anybody, workload.Container{Mounts: given, Permissions: workload.Permissions{Privileged: true}}, "", nil},
 		{"an engine that does not answer", described{err: down}, anybody, workload.Container{Mounts: given}, "", down},
 	} {
-		s := &site{spec: &workload.Spec{Container: row.with}, engine: row.engine}
+		s := &instance{spec: &workload.Spec{Container: row.with}, engine: row.engine}
 		if got, err := s.user(t.Context(), row.image); got != row.want || !errors.Is(err, row.err) {
 			t.Errorf("%s: run by %q, want %q (%v)", row.what, got, row.want, err)
 		}
 	}
 }
 
-func TestWhoRunsAServerHasAName(t *testing.T) {
+func TestTheUserOfAServerHasAName(t *testing.T) {
 	env := []string{"A=b", "USER=me"}
 	got := runAs(container.Config{Env: slices.Clone(env)}, "1:2")
 	if diff := cmp.Diff(container.Config{User: "1:2", Env: append(env, "LOGNAME=app")}, got); diff != "" {

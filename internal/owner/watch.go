@@ -26,8 +26,8 @@ const (
 	// lookGap is what lies between two looks at a server that calls do not reach,
 	// and between two attempts because a call reached it again.
 	lookGap = time.Second
-	// endNews is how long the news that a server has ended may take to come out of
-	// its container.
+	// endNews is how long it may take until the end of a server is reported from its
+	// container.
 	endNews = 500 * time.Millisecond
 )
 
@@ -38,21 +38,21 @@ type watch struct {
 	owner   *owner
 	backend exchange.Backend
 	conn    exchange.Conn
-	// minWait and maxWait pace the attempts to find a lost server again.
+	// minWait and maxWait bound the interval of attempts to reach a lost server.
 	minWait, maxWait time.Duration
-	looked           time.Time // when the server was asked last because a call failed
+	looked           time.Time // when the server was pinged last because a call failed
 }
 
 func newWatch(o *owner, b exchange.Backend) *watch {
 	w := &watch{owner: o, backend: b, minWait: minBackoff, maxWait: maxBackoff}
-	if o.site == nil {
+	if o.instance == nil {
 		w.maxWait = maxRemoteBackoff
 	}
 	return w
 }
 
-// self is the client the owner is toward the server. It declares nothing, so
-// the server can ask it nothing.
+// self is the owner as a client of the server. It declares no capabilities, so the
+// server cannot send it requests.
 func self() *exchange.Client {
 	return &exchange.Client{
 		Version:      mcp.LatestSession,
@@ -61,34 +61,51 @@ func self() *exchange.Client {
 	}
 }
 
-// deaf is the Peer of a client that listens to nothing.
-type deaf struct{ exchange.PeerDefaults }
+// noPeer is the Peer of a client that takes no notifications and answers no requests.
+type noPeer struct{ exchange.PeerDefaults }
 
-func (deaf) Notify(*mcp.Message) {}
-func (deaf) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
+func (noPeer) Notify(*mcp.Message) {}
+func (noPeer) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
 	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the health check answers no questions"}
 }
 
-// first raises the server and waits for its first answer. A server that has
-// ended cannot answer any more; one that refuses the connection may still be
-// starting.
+// first starts the server and waits for its first response. A server that has
+// ended cannot respond any more; one that refuses the connection may still be
+// starting. A remote server that was reached in an earlier life may be down for a
+// while: that is no error, and keep goes on trying.
 func (w *watch) first(ctx context.Context) error {
+	err := w.tryFirst(ctx)
+	if err == nil || ctx.Err() != nil || !w.owner.again || w.owner.instance != nil || w.owner.cfg.Foreground {
+		return err
+	}
+	w.owner.log.Warn("the server does not answer yet", "error", err)
+	w.owner.set(workload.Degraded, err.Error())
+	return nil
+}
+
+func (w *watch) tryFirst(ctx context.Context) error {
+	if s := w.owner.instance; s != nil {
+		// What an image takes to be pulled or built is not the server's time.
+		if _, err := s.image(ctx); err != nil {
+			return err
+		}
+	}
 	late := fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint())
 	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout, late)
 	defer cancel()
-	if s := w.owner.site; s != nil {
-		if err := s.raise(ctx); err != nil {
+	if s := w.owner.instance; s != nil {
+		if err := s.start(ctx); err != nil {
 			return err
 		}
 	}
 	w.owner.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: "server", Message: "waiting for the server to answer"}})
 	ended := make(<-chan struct{})
-	if s := w.owner.site; s != nil {
+	if s := w.owner.instance; s != nil {
 		ended = s.ended()
 		waiting, giveUp := context.WithCancelCause(ctx)
 		var patient sync.WaitGroup
-		patient.Go(func() { w.owner.waitWith(waiting, giveUp) })
-		defer func() { giveUp(nil); patient.Wait() }() // it says nothing after us
+		patient.Go(func() { w.owner.reportSlowStart(waiting, giveUp) })
+		defer func() { giveUp(nil); patient.Wait() }() // nothing is reported after the return
 		ctx = waiting
 	}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -100,12 +117,12 @@ func (w *watch) first(ctx context.Context) error {
 			return fmt.Errorf("%w; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
 				err, w.owner.cfg.StartTimeout)
 		}
-		if !w.owner.mayStillStart() && ctx.Err() == nil {
+		if !w.owner.mayBeStarting() && ctx.Err() == nil {
 			return fmt.Errorf("the server did not answer: %w", err)
 		}
 		select {
 		case <-ended:
-			return errors.New(w.owner.site.why(ctx) + " before it answered")
+			return errors.New(w.owner.instance.why(ctx) + " before it answered")
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 				if !errors.Is(cause, late) || errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) {
@@ -119,10 +136,10 @@ func (w *watch) first(ctx context.Context) error {
 	}
 }
 
-// transportHint is what else a container that runs, and does not answer, may want.
+// transportHint is what may be wrong with a server that runs and does not respond.
 func (o *owner) transportHint() string {
 	switch {
-	case o.site == nil:
+	case o.instance == nil:
 		return ""
 	case o.spec.Transport == workload.Stdio:
 		return "; if it serves HTTP, run it with --transport streamable-http or sse"
@@ -130,21 +147,22 @@ func (o *owner) transportHint() string {
 	return fmt.Sprintf("; it must listen on port %d in its container, or on the one that --target-port names", o.spec.TargetPort)
 }
 
-// mayStillStart: only a server that listens on a port can be too early to ask.
-// A stdio process is there or has failed, and a remote server is up or is not.
-func (o *owner) mayStillStart() bool {
-	return o.site != nil && o.spec.Transport != workload.Stdio
+// mayBeStarting: only a server that listens on a port can refuse a connection because it
+// is still starting. A stdio process is there or has failed, and a remote server is up or
+// is not.
+func (o *owner) mayBeStarting() bool {
+	return o.instance != nil && o.spec.Transport != workload.Stdio
 }
 
-// open performs the handshake and notes who answered.
+// open performs the handshake and notes that the server has responded.
 func (w *watch) open(ctx context.Context) error {
-	conn, err := w.backend.Open(ctx, self(), deaf{})
+	conn, err := w.backend.Open(ctx, self(), noPeer{})
 	if err != nil {
 		return err
 	}
 	w.conn = conn
 	o := w.owner
-	exposed := o.site.exposed(ctx)
+	exposed := o.instance.exposed(ctx)
 	if exposed != "" {
 		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
 	}
@@ -158,15 +176,20 @@ func (w *watch) open(ctx context.Context) error {
 	return nil
 }
 
-// keep watches until ctx ends, raising the server again whenever it is lost. In
-// the foreground it returns when the server is lost, and says why.
+// keep watches until ctx ends, and starts the server again whenever it is lost. In
+// the foreground it returns when the server is lost, with the reason.
 func (w *watch) keep(ctx context.Context) error {
 	defer func() {
 		if w.conn != nil {
 			w.conn.Close()
 		}
 	}()
-	w.mark(false) // what was said while the server started is old
+	w.mark(false) // what was reported while the server started is old
+	if w.conn == nil {
+		w.mark(true)
+		w.recover(ctx)
+		w.mark(false)
+	}
 	for ctx.Err() == nil {
 		reason := w.lost(ctx)
 		if ctx.Err() != nil {
@@ -185,38 +208,38 @@ func (w *watch) keep(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// mark tells the way to the server whether it is taken for lost.
+// mark notes in reach whether the server is considered lost.
 func (w *watch) mark(lost bool) {
 	if r := w.owner.reach; r != nil {
 		r.mark(lost)
 	}
 }
 
-// words are what is heard of calls: that one did not reach the server, and that one
-// did although it was taken for lost. Nothing comes where there is no such way.
-func (w *watch) words() (failed, answered <-chan struct{}) {
+// signals are the notifications of reach: a call did not reach the server, and a call
+// did although it was considered lost. Both are nil for a stdio server.
+func (w *watch) signals() (failed, answered <-chan struct{}) {
 	if r := w.owner.reach; r != nil {
 		return r.failed, r.answered
 	}
 	return nil, nil
 }
 
-// lost waits until the server is no longer there and says why it thinks so.
+// lost waits until the server is no longer there, and returns the reason.
 func (w *watch) lost(ctx context.Context) string {
 	ended := make(<-chan struct{})
-	if s := w.owner.site; s != nil {
+	if s := w.owner.instance; s != nil {
 		ended = s.ended()
 	}
 	ping := time.NewTicker(w.owner.cfg.PingEvery)
 	defer ping.Stop()
-	failed, _ := w.words()
-	var look <-chan time.Time // set while a look is owed
+	failed, _ := w.signals()
+	var look <-chan time.Time // set while a ping is due
 	for {
 		select {
 		case <-ctx.Done():
 			return ""
 		case <-ended:
-			return w.owner.site.why(ctx)
+			return w.owner.instance.why(ctx)
 		case <-w.conn.Done():
 			return "the server ended its connection"
 		case <-ping.C:
@@ -224,8 +247,7 @@ func (w *watch) lost(ctx context.Context) string {
 				return w.verdict(ctx, ended, err)
 			}
 		case <-failed:
-			// However many calls fail, one look comes of it, and not at once
-			// after another.
+			// However many calls fail, there is one ping, and lookGap between two.
 			if look == nil {
 				look = time.After(time.Until(w.looked.Add(lookGap)))
 			}
@@ -240,38 +262,38 @@ func (w *watch) lost(ctx context.Context) string {
 	}
 }
 
-// verdict is why a server that does not answer is lost: that it has ended, and how, if
-// that is so, which calls may have noticed first.
+// verdict is why a server that does not respond is lost: how it ended, if it did. Calls
+// may fail before the news of that end has come.
 func (w *watch) verdict(ctx context.Context, ended <-chan struct{}, err error) string {
-	if w.owner.site == nil {
+	if w.owner.instance == nil {
 		return err.Error()
 	}
 	news := time.NewTimer(endNews)
 	defer news.Stop()
 	select {
 	case <-ended:
-		return w.owner.site.why(ctx)
+		return w.owner.instance.why(ctx)
 	case <-news.C:
 	case <-ctx.Done():
 	}
 	return err.Error()
 }
 
-// ping asks for a sign of life (MCP basic/utilities/ping). Any answer is one, also a
-// refusal. The stateless era has no ping, and the connection to a server of that era
-// answers one by itself; then the server is asked what every such server answers (MCP
-// 2026-07-28, server/discover).
+// ping checks that the server responds (MCP basic/utilities/ping). Any response counts,
+// also an error. The stateless era has no ping, and the connection to a server of that era
+// answers one by itself; such a server gets server/discover, which each of them supports
+// (MCP 2026-07-28).
 func (w *watch) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	var sent atomic.Bool
-	_, err := w.conn.Do(context.WithValue(ctx, underway{}, &sent), &exchange.Exchange{
+	_, err := w.conn.Do(context.WithValue(ctx, sentFlag{}, &sent), &exchange.Exchange{
 		Client:  self(),
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
-		Peer:    deaf{},
+		Peer:    noPeer{},
 	})
-	// What goes out over HTTP+SSE does so on its connection's behalf, and there is no
-	// stateless era over it.
+	// A ping over HTTP+SSE is sent by its connection, and that transport has no stateless
+	// era.
 	if err == nil && w.owner.reach != nil && w.owner.spec.Transport != workload.SSE && !sent.Load() {
 		client := self()
 		client.Version = mcp.LatestStateless
@@ -279,7 +301,7 @@ func (w *watch) ping(ctx context.Context) error {
 			Client: client,
 			Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{"` +
 				mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":{}}}`)},
-			Peer: deaf{},
+			Peer: noPeer{},
 		})
 	}
 	if err != nil {
@@ -288,10 +310,10 @@ func (w *watch) ping(ctx context.Context) error {
 	return nil
 }
 
-// recover tries until the server answers again or ctx ends: at growing intervals, and
+// recover tries until the server responds again or ctx ends: at growing intervals, and
 // soon when a call has reached it.
 func (w *watch) recover(ctx context.Context) {
-	var said string
+	var logged string
 	var tried time.Time
 	for wait := w.minWait; ; wait = min(2*wait, w.maxWait) {
 		if !w.pause(ctx, wait, tried) {
@@ -300,10 +322,10 @@ func (w *watch) recover(ctx context.Context) {
 		err := w.again(ctx)
 		tried = time.Now()
 		if err != nil {
-			w.mark(true) // the attempt itself was answered, perhaps; that is no call
-			// A server may be away for days; the log need not say so every time.
-			if err.Error() != said {
-				said = err.Error()
+			w.mark(true) // the attempt may have got a response; it is no call
+			// A server may be away for days; each reason is logged once.
+			if err.Error() != logged {
+				logged = err.Error()
 				w.owner.log.Warn("server not back yet", "error", err)
 			}
 			w.owner.set(workload.Degraded, err.Error())
@@ -320,7 +342,7 @@ func (w *watch) recover(ctx context.Context) {
 // pause waits before the next attempt, and less when a call has reached the server.
 // tried is when the last one was. It is false when ctx has ended.
 func (w *watch) pause(ctx context.Context, wait time.Duration, tried time.Time) bool {
-	_, answered := w.words()
+	_, answered := w.signals()
 	due := time.NewTimer(wait)
 	defer due.Stop()
 	for {
@@ -338,28 +360,33 @@ func (w *watch) pause(ctx context.Context, wait time.Duration, tried time.Time) 
 	}
 }
 
-// again raises the container if that is what is missing, and connects.
+// again starts the container if that is missing, and connects.
 func (w *watch) again(ctx context.Context) error {
+	s := w.owner.instance
+	if s != nil && !s.alive() {
+		if _, err := s.image(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, w.owner.cfg.StartTimeout)
 	defer cancel()
-	s := w.owner.site
 	if s == nil {
 		return w.open(ctx)
 	}
 	if s.alive() {
 		return w.open(ctx)
 	}
-	if err := s.raze(ctx); err != nil {
-		// raise looks again, and judges what is left.
+	if err := s.tearDown(ctx); err != nil {
+		// start looks again, and decides about what is left.
 		w.owner.log.Warn("the old container cannot be removed", "error", err)
 	}
-	if err := s.raise(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return err
 	}
 	ended := s.ended()
 	for {
 		err := w.open(ctx)
-		if err == nil || !w.owner.mayStillStart() {
+		if err == nil || !w.owner.mayBeStarting() {
 			return err
 		}
 		select {

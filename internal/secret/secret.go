@@ -2,7 +2,7 @@
 // to them. Today there is one store: files in the state directory that only the
 // user can read, one for each workload. That protects against other users and
 // against a configuration that is shown, exported or committed; it does not
-// protect against somebody who can read the user's files.
+// protect against a program that can read the user's files.
 package secret
 
 import (

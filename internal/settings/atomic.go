@@ -42,8 +42,8 @@ func WriteAtomic(path string, data []byte, perm os.FileMode) (err error) {
 }
 
 // WriteNew writes data to a file that is not there yet, and fails with
-// fs.ErrExist when it is: nothing is replaced, whoever else writes at the same
-// moment. On any other failure the file is not left behind. The directory is
+// fs.ErrExist when it is: nothing is replaced, also when several processes write at the
+// same moment. On any other failure the file is not left behind. The directory is
 // made if need be, for this user only.
 func WriteNew(path string, data []byte, perm os.FileMode) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

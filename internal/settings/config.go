@@ -141,7 +141,7 @@ func oneLine(err error) error {
 	return errors.New(strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: "))
 }
 
-// findKey finds a setting, or says which there are.
+// findKey finds a setting; its error lists those there are.
 func findKey(name string) (Key, error) {
 	all := Keys()
 	names := make([]string, len(all))

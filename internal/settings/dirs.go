@@ -36,7 +36,7 @@ func Locate(env func(string) string) (Dirs, error) {
 		state = ""
 	}
 	if (config == "" || state == "") && home == "" {
-		return Dirs{}, errors.New("neither HOME nor XDG_CONFIG_HOME and XDG_STATE_HOME are set, so there is no place for configuration and state")
+		return Dirs{}, errors.New("HOME is not set, so there is no place for configuration and state; set it, or XDG_CONFIG_HOME and XDG_STATE_HOME")
 	}
 	if config == "" {
 		config = defaultDir(env, home, ".config")

@@ -17,7 +17,7 @@ func edit(content []byte, k Key, value string) ([]byte, error) {
 		return nil, err
 	}
 	if *k.field(&want) == value {
-		return content, nil // it says so already, in its own way
+		return content, nil // the value is set already
 	}
 	*k.field(&want) = value
 	if doc == nil {
@@ -29,7 +29,7 @@ func edit(content []byte, k Key, value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// YAML has more ways to say a thing (anchors, aliases) than are edited here.
+	// Anchors and aliases of YAML are not edited here.
 	if got, _, err := parseConfig(content); err != nil || got != want {
 		return nil, errors.New("it is written in a way that only a person can change; edit the file instead")
 	}

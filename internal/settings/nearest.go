@@ -2,7 +2,7 @@ package settings
 
 import "strings"
 
-// Nearest is the known word that a mistyped one probably stands for, or "" when
+// Nearest is the word of a list that a mistyped one probably stands for, or "" when
 // none is close: at most two letters may differ.
 func Nearest(word string, known []string) string {
 	best, distance := "", 3

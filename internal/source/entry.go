@@ -55,8 +55,8 @@ func because(message string) string {
 // runnable are the registry types that have a way to run here.
 var runnable = [...]string{"npm", "pypi", "oci", "go"}
 
-// choosePackage is the first package that can be run, and that speaks the
-// transport if one is asked for. None that speaks it: the first all the same,
+// choosePackage is the first package that can be run, and that has the transport if
+// one is requested. If none has it, it is the first all the same,
 // since the server may learn it by an argument.
 func choosePackage(packages []registry.Package, transport workload.Transport) *registry.Package {
 	var first *registry.Package
@@ -95,7 +95,7 @@ func cannotRun(e *registry.Entry) error {
 		}
 	}
 	if len(types) == 0 {
-		return errors.New("the entry says neither how to run it nor where it runs")
+		return errors.New("the entry has neither a package to run nor a remote URL")
 	}
 	return fmt.Errorf("it comes as %s only, which thv cannot run; it runs npm, pypi, oci (container image) and Go packages, and remote servers", strings.Join(types, " and "))
 }

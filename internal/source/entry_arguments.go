@@ -33,7 +33,7 @@ func (r *Resolution) useArguments(req Request, p *registry.Package) error {
 }
 
 // argument is what an argument comes to on the command line. What only the
-// person can say is in missing, for people to read.
+// person can supply is in missing, as text for people.
 func argument(a registry.Argument) (args, missing []string) {
 	value, open := expand(a.Value, declared(a.Variables))
 	if value == "" {
@@ -84,7 +84,7 @@ func join(name, value string) []string {
 	return []string{name, value}
 }
 
-// wantsValue tells a named argument that takes a value from a bare flag.
+// wantsValue distinguishes a named argument that takes a value from a bare flag.
 func wantsValue(a registry.Argument) bool {
 	return a.ValueHint != "" || a.Placeholder != "" || a.Format != "" || len(a.Choices) > 0
 }

@@ -72,7 +72,7 @@ func imageOf(p *registry.Package) (string, error) {
 }
 
 // origins are where each kind of package is fetched from. A package of another
-// place must not be taken from here: there it may be somebody else's.
+// place must not be taken from here: there it may belong to another program.
 func origins(registryType string) (scheme string, hosts []string) {
 	switch registryType {
 	case "npm":
@@ -99,7 +99,7 @@ func packageOf(p *registry.Package) (*workload.Package, error) {
 	return &workload.Package{Scheme: scheme, Name: p.Identifier, Version: p.Version}, nil
 }
 
-// useTransport decides how the server speaks and where it listens.
+// useTransport decides the server's transport and where it listens.
 func (r *Resolution) useTransport(req Request, p *registry.Package) error {
 	s := &r.Spec
 	switch t := workload.Transport(p.Transport.Type); t {
@@ -126,12 +126,12 @@ func (r *Resolution) useTransport(req Request, p *registry.Package) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
-		return fmt.Errorf("the server is said to listen at %.200q, which is not an http URL", text)
+		return fmt.Errorf("by its entry the server listens at %.200q, which is not an http URL", text)
 	}
 	s.TargetPort = 80
 	if u.Port() != "" {
 		if s.TargetPort, err = strconv.Atoi(u.Port()); err != nil || s.TargetPort < 1 || s.TargetPort > 65535 {
-			return fmt.Errorf("the server is said to listen at %.200q, which has no port", text)
+			return fmt.Errorf("by its entry the server listens at %.200q, which has no port", text)
 		}
 	}
 	if s.Transport == declared && u.Path != "/" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -16,16 +17,16 @@ func (r *Resolution) usePermissions(req Request, raw json.RawMessage) error {
 		return nil
 	}
 	var p workload.Permissions
-	if err := workload.DecodeStrict(raw, &p); err != nil {
+	if err := runflag.DecodeStrict(raw, &p); err != nil {
 		return fmt.Errorf("its permissions: %w", err)
 	}
-	const own = "if you want it, give a --permission-profile FILE that says so"
+	const own = "if you need it, give a --permission-profile FILE with it"
 	if p.Privileged {
-		return fmt.Errorf("it asks for a privileged container, which is not made on a registry's word; %s", own)
+		return fmt.Errorf("its entry requests a privileged container, which a registry may not decide; %s", own)
 	}
 	if mounts := slices.Concat(p.Write, p.Read); len(mounts) > 0 {
 		if !req.Mounts {
-			return fmt.Errorf("it asks for the mounts %s, which are not made on a registry's word; if you want them, give them yourself with -v HOST:CONTAINER", strings.Join(mounts, ", "))
+			return fmt.Errorf("its entry requests the mounts %s, which a registry may not decide; if you need them, give them yourself with -v HOST:CONTAINER", strings.Join(mounts, ", "))
 		}
 		r.notice("the registry's own mounts (%s) are not made; yours are", strings.Join(mounts, ", "))
 		p.Read, p.Write = nil, nil
@@ -35,7 +36,7 @@ func (r *Resolution) usePermissions(req Request, raw json.RawMessage) error {
 		case "", "bridge", "default", "none":
 		default:
 			if !req.Network {
-				return fmt.Errorf("it asks for the network %q, which is not joined on a registry's word; if you want it, add --network %s", n.Mode, n.Mode)
+				return fmt.Errorf("its entry requests the network %q, which a registry may not decide; if you need it, add --network %s", n.Mode, n.Mode)
 			}
 			n.Mode = ""
 		}

@@ -43,7 +43,7 @@ func (r *Resolution) useRemote(req Request, m *registry.Remote) error {
 	s.Proxy.Port, s.Proxy.Stateless = m.Hints.ProxyPort, m.Hints.Stateless
 	r.notice("%s runs elsewhere: requests go to %s", r.Entry.Name, u.Redacted())
 	if len(m.Hints.OAuth) > 0 {
-		r.notice("the registry says that %s wants an OAuth sign-in", u.Host)
+		r.notice("by the registry, %s requires an OAuth sign-in", u.Host)
 	}
 	if len(m.Hints.Environment) > 0 {
 		var names []string

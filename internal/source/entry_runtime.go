@@ -97,17 +97,17 @@ func (r *Resolution) useRuntimeFlag(req Request, flag string, value registry.Inp
 			r.notice("the registry's own mount (%s %s) is not made; yours are", flag, text)
 			return nil
 		}
-		return fmt.Errorf("it asks for a mount (%s %s), which is not made on a registry's word; if you want it, give it yourself with -v HOST:CONTAINER", flag, text)
+		return fmt.Errorf("its entry requests a mount (%s %s), which a registry may not decide; if you need it, give it yourself with -v HOST:CONTAINER", flag, text)
 	case networkFlag:
 		if req.Network || text == "bridge" || text == "default" {
 			return nil
 		}
-		return fmt.Errorf("it asks for the network %q, which is not joined on a registry's word; if you want it, add --network %s", text, text)
+		return fmt.Errorf("its entry requests the network %q, which a registry may not decide; if you need it, add --network %s", text, text)
 	case privilegedFlag:
 		if req.Permissions {
 			return nil
 		}
-		return fmt.Errorf("it asks for a privileged container, which is not made on a registry's word; if you want it, give a --permission-profile FILE that holds {\"privileged\": true}")
+		return fmt.Errorf("its entry requests a privileged container, which a registry may not decide; if you need it, give a --permission-profile FILE that holds {\"privileged\": true}")
 	}
 	return fmt.Errorf("its runtime argument %.100q is not understood, so it might do more than you expect; `thv run %s` runs the image without it", strings.TrimSpace(flag+" "+text), r.Spec.Image)
 }

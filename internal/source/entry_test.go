@@ -84,7 +84,7 @@ func TestArgumentsOfAPackage(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatOnlyThePersonKnowsAreAskedFor(t *testing.T) {
+func TestArgumentsThatAreMissingArePrompted(t *testing.T) {
 	members := `"packages": [{"registryType": "npm", "identifier": "b", ` + stdio + `, "packageArguments": [
 		{"type": "positional", "value": "serve"}, {"type": "named", "name": "--key", "isRequired": true, "valueHint": "key"},
 		{"type": "named", "name": "--url", "value": "https://{host}/x", "variables": {"host": {"isRequired": true}}}, {"type": "positional", "valueHint": "dir", "isRequired": true}]}]`
@@ -250,7 +250,7 @@ func TestWhatARegistryMayNotGrantIsRefusedUntilThePersonDoes(t *testing.T) {
 		"a remote over stdio":    {`"remotes": [{"type": "stdio", "url": "https://x.example"}]`, "stdio", Request{}, false},
 		"HTTPS in the container": {`"packages": [{"registryType": "npm", "identifier": "b", "transport": {"type": "sse", "url": "https://localhost:1"}}]`, "not an http URL", Request{}, false},
 		"only other packages":    {`"packages": [{"registryType": "nuget", "identifier": "b"}, {"registryType": "mcpb", "identifier": "c"}]`, "nuget and mcpb", Request{}, false},
-		"nothing to run":         {`"description": "d"`, "neither how to run it", Request{}, false},
+		"nothing to run":         {`"description": "d"`, "neither a package to run", Request{}, false},
 		"deleted":                {`"status": "deleted", "packages": [{"registryType": "npm", "identifier": "b"}]`, "deleted", Request{}, false},
 		"an unknown URL part":    {`"remotes": [{"type": "sse", "url": "https://{tenant}.x.example", "variables": {"tenant": {"isRequired": true}}}]`, "thv run 'https://{tenant}.x.example'", Request{}, false},
 	} {
@@ -284,7 +284,7 @@ func TestLessThanTheDefaultIsTakenFromARegistry(t *testing.T) {
 }
 
 // runnableSpec completes what the command line and the image would, so that the
-// one check of Specs can be asked.
+// one check of Specs can be called.
 func runnableSpec(s workload.Spec, name string) *workload.Spec {
 	s.Schema, s.Name = workload.Schema, name
 	s.Proxy.Host, s.Proxy.Mode = "127.0.0.1", "streamable-http"

@@ -37,7 +37,7 @@ func ParsePackage(arg string) (*workload.Package, error) {
 	return p, nil
 }
 
-// isLocal tells a directory from a module's path, as the go command does.
+// isLocal distinguishes a directory from a module's path, as the go command does.
 func isLocal(p string) bool {
 	return p == "." || p == ".." || strings.HasPrefix(p, "./") || strings.HasPrefix(p, "../") || filepath.IsAbs(p)
 }
@@ -56,8 +56,7 @@ func fromPackage(req Request) (*Resolution, error) {
 	}, nil
 }
 
-// orStdio: packages are programs that speak over their standard streams, unless
-// somebody says otherwise.
+// orStdio: packages are programs with the stdio transport, unless another is given.
 func orStdio(t workload.Transport) workload.Transport {
 	if t == "" {
 		return workload.Stdio

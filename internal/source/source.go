@@ -7,7 +7,7 @@
 // the person meant would otherwise depend on the network. (An exported
 // configuration is read by the command itself.)
 //
-// What a registry says is a stranger's word. It chooses the program, its
+// The content of a registry is not trusted. It chooses the program, its
 // settings and which network it may use less of; it never mounts a folder, makes
 // a container privileged or joins another network. Those are refused with the
 // flag by which the person grants them.
@@ -43,10 +43,10 @@ type Request struct {
 	// Args are the arguments for the server. They take the place of all that a
 	// registry entry gives.
 	Args []string
-	// Transport is what --transport says, "" without it. An entry with several
-	// packages is run by the first that speaks it.
+	// Transport is the value of --transport, "" without it. Of an entry with several
+	// packages, the first that has it is run.
 	Transport workload.Transport
-	// Permissions, Mounts and Network tell that the person gave a permission
+	// Permissions, Mounts and Network: the person gave a permission
 	// profile, mounts or a network of their own, so the entry's do not matter.
 	Permissions, Mounts, Network bool
 	// Catalog opens the registry. It is called only when a name is looked up.
@@ -56,8 +56,8 @@ type Request struct {
 // Resolution is what the argument turned out to be.
 type Resolution struct {
 	// Spec has Source, one of Image, Package and Remote, Args, and what the
-	// registry says of Env, Transport, TargetPort, TargetPath, Proxy.Port (0 when
-	// it says nothing), Proxy.Stateless and Container.Permissions. An empty
+	// registry has of Env, Transport, TargetPort, TargetPath, Proxy.Port (0 when
+	// it has none), Proxy.Stateless and Container.Permissions. An empty
 	// Transport is still to be found out.
 	Spec workload.Spec
 	// Name is a valid workload name made from the argument.
@@ -82,8 +82,8 @@ type Input struct {
 	Choices     []string
 }
 
-// Resolve finds out what the argument means. Its errors say what the person can
-// write instead; errors.Is tells registry.ErrNotFound and the registry's other
+// Resolve determines what the argument means. Its errors have what the person can
+// write instead; errors.Is finds registry.ErrNotFound and the registry's other
 // errors.
 func Resolve(ctx context.Context, req Request) (*Resolution, error) {
 	arg := req.Arg
@@ -116,7 +116,7 @@ func Resolve(ctx context.Context, req Request) (*Resolution, error) {
 	return r, err
 }
 
-// isPath tells a file's path, which is none of the things that can be run.
+// isPath reports whether the argument is a file's path, which cannot be run.
 func isPath(arg string) bool {
 	for _, prefix := range []string{"./", "../", "/", "~", `.\`, `..\`} {
 		if strings.HasPrefix(arg, prefix) {
@@ -130,8 +130,8 @@ func isPath(arg string) bool {
 	return arg == "." || arg == ".."
 }
 
-// lookUp asks the registry, if the argument can be a name there. missed is the
-// registry's word that it has no such server, when an image may be meant.
+// lookUp looks the argument up in the registry, if it can be a name there. missed is the
+// registry's error that it has no such server, when an image may be meant.
 func lookUp(ctx context.Context, req Request) (found *Resolution, missed, err error) {
 	name, version := registry.SplitVersion(req.Arg)
 	if req.Catalog == nil || !registry.ValidName(name) || strings.Contains(version, ":") {

@@ -27,7 +27,7 @@ func catalog(t *testing.T, servers ...string) func() (registry.Catalog, error) {
 	return func() (registry.Catalog, error) { return registry.Open(path, nil, nil) }
 }
 
-// untouched fails when the registry is asked.
+// untouched fails when the registry is called.
 func untouched(t *testing.T) func() (registry.Catalog, error) {
 	return func() (registry.Catalog, error) {
 		t.Error("the registry was asked")
@@ -145,7 +145,7 @@ func TestANameIsLookedUpBeforeItIsAnImage(t *testing.T) {
 			t.Errorf("%s: %s %s", arg, got.Name, d)
 		}
 	}
-	// org/other is not there and may be an image; the person is told.
+	// org/other is not there and may be an image; a notice has it.
 	got, err := Resolve(t.Context(), Request{Arg: "org/other", Catalog: open})
 	if err != nil || got.Spec.Image != "org/other" || len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "org/other") {
 		t.Errorf("%+v, %v", got, err)

@@ -9,8 +9,8 @@ import (
 
 var variable = regexp.MustCompile(`\{([^{}\s]+)\}`)
 
-// expand puts values in the place of {name}. What lookup does not know at all
-// stays as it is (server.json: braces may be part of a value); what it knows
+// expand puts values in the place of {name}. What lookup does not have
+// stays as it is (server.json: braces may be part of a value); what it has
 // without a value is listed in open.
 func expand(template string, lookup func(name string) (value string, known bool)) (text string, open []string) {
 	text = variable.ReplaceAllStringFunc(template, func(match string) string {
@@ -83,7 +83,7 @@ func input(kv registry.KeyValue) (in Input, fixed string) {
 	return in, ""
 }
 
-// take records an Input and puts what the entry knows of it into plain.
+// take records an Input and puts what the entry has of it into plain.
 func (r *Resolution) take(kv registry.KeyValue, header bool, plain map[string]string) {
 	in, fixed := input(kv)
 	in.Header = header

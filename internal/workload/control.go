@@ -18,16 +18,16 @@ import (
 //	GET  /spec    the Spec the owner runs, as JSON
 //	POST /stop    202; the owner then ends and lets go of its lock
 //
-// Every answer carries the owner's nonce in the header Thv-Nonce.
+// Every response carries the owner's nonce in the header Thv-Nonce.
 const nonceHeader = "Thv-Nonce"
 
 // ErrUnresponsive: a process holds the workload but does not answer.
 var ErrUnresponsive = errors.New("its gateway does not answer")
 
-// controlTimeout bounds one question to an owner that should answer at once.
+// controlTimeout bounds one request to an owner, which responds at once.
 const controlTimeout = 3 * time.Second
 
-// Status asks the owner what is true now.
+// Status requests the workload's status from its owner.
 func (o *Owner) Status(ctx context.Context) (*Status, error) {
 	var st Status
 	if err := o.call(ctx, http.MethodGet, "/status", &st); err != nil {
@@ -37,7 +37,7 @@ func (o *Owner) Status(ctx context.Context) (*Status, error) {
 	return &st, nil
 }
 
-// Spec asks the owner what it runs.
+// Spec requests the Spec that the owner runs.
 func (o *Owner) Spec(ctx context.Context) (*Spec, error) {
 	var spec Spec
 	if err := o.call(ctx, http.MethodGet, "/spec", &spec); err != nil {
@@ -46,7 +46,7 @@ func (o *Owner) Spec(ctx context.Context) (*Spec, error) {
 	return &spec, nil
 }
 
-// Stop asks the owner to end. It returns when the owner has agreed.
+// Stop requests the owner to end. It returns when the owner has accepted that.
 func (o *Owner) Stop(ctx context.Context) error {
 	return o.call(ctx, http.MethodPost, "/stop", nil)
 }
@@ -78,7 +78,7 @@ func (o *Owner) call(ctx context.Context, method, path string, into any) error {
 		return fmt.Errorf("workload %q: its gateway refused %s %s: %s", o.Name, method, path, bytes.TrimSpace(body))
 	}
 	if o.Nonce != "" && resp.Header.Get(nonceHeader) != o.Nonce {
-		return fmt.Errorf("workload %q: whoever answers at %s is not its gateway", o.Name, o.socket)
+		return fmt.Errorf("workload %q: the process that answers at %s is not its gateway", o.Name, o.socket)
 	}
 	if into == nil {
 		return nil
@@ -93,7 +93,7 @@ func ControlHandler(nonce string, spec *Spec, status func() *Status, stop func()
 		w.Header().Set(nonceHeader, nonce)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(v) // the caller went away
+		_ = json.NewEncoder(w).Encode(v) // fails when the caller has gone
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, status()) })

@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -13,7 +15,7 @@ import (
 const (
 	// LabelWorkload holds the workload's name.
 	LabelWorkload = "dev.toolhaven.workload"
-	// LabelStore tells stores on one engine apart; see [Store.ID].
+	// LabelStore holds the [Store.ID], which distinguishes stores on one engine.
 	LabelStore = "dev.toolhaven.store"
 	// LabelGroup holds the workload's group.
 	LabelGroup = "dev.toolhaven.group"
@@ -32,8 +34,8 @@ type ManagerConfig struct {
 	Forget func(name string) error
 }
 
-// Manager carries out the commands on workloads. It remembers nothing: every
-// answer is made from locks, owners, and the engine at the time of asking.
+// Manager carries out the commands on workloads. It keeps no state: every result
+// comes from locks, owners, and the engine at the time of the call.
 type Manager struct {
 	store  *Store
 	engine func(ctx context.Context) (container.Engine, error)
@@ -60,8 +62,7 @@ type Event struct {
 	Total   int64  `json:"total,omitempty"`   // bytes; 0 when unknown
 }
 
-// NoteStage is the Stage of an Event that is no step: something to know when all
-// is over.
+// NoteStage is the Stage of an Event that is no step: a remark that stays visible.
 const NoteStage = "note"
 
 // Create stores a workload without starting it.
@@ -79,40 +80,104 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 	return m.store.Create(spec)
 }
 
-// Start starts a stored workload and returns when its server has answered.
-// ErrAlreadyRunning when it has an owner, ErrStoppedEarly when a stop has come since.
+// Start starts a stored workload and returns when its server has answered, or, for a
+// remote server that ran before, when it is being retried. ErrAlreadyRunning when it is
+// running, ErrStoppedEarly when a stop has come since. A start that finds another one
+// under way waits for that.
 func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if err := m.store.wantStart(name); err != nil {
+	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
 	return m.Launch(ctx, name, progress)
 }
 
-// Launch is Start for who has just created the workload: a stop since then has come
-// after this start began.
+// Launch is Start for the caller that has just created the workload: a stop since then
+// has come after this start began.
 func (m *Manager) Launch(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if _, err := m.store.Get(name); err != nil {
-		return nil, err
-	}
 	owner, err := m.store.Owner(name)
 	if err != nil {
 		return nil, err
 	}
-	if owner != nil {
-		return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+	if err := m.hasSpec(name, owner); err != nil {
+		return nil, err
 	}
-	return m.start(ctx, name, progress)
+	if owner == nil {
+		return m.start(ctx, name, progress)
+	}
+	if st, err := m.Status(ctx, name); err == nil && (st.State == Starting || st.State == Unresponsive) {
+		return m.join(ctx, name)
+	}
+	return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+}
+
+// hasSpec is an error with what to do when a workload's Spec cannot be read.
+func (m *Manager) hasSpec(name string, owner *Owner) error {
+	_, err := m.store.Get(name)
+	switch {
+	case !errors.Is(err, ErrNotFound):
+		return err
+	case owner != nil:
+		return fmt.Errorf("the configuration of workload %q is lost, and its gateway still has it; `thv restart %s` restores it", name, name)
+	case m.exists(name):
+		return fmt.Errorf("the configuration of workload %q is lost; remove it with `thv rm %s`", name, name)
+	}
+	return err
 }
 
 func (m *Manager) start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
-	if err := m.spawn(ctx, name, heard(progress)); err != nil {
+	err := m.spawn(ctx, name, callable(progress))
+	switch {
+	case errors.Is(err, ErrAlreadyRunning):
+		return m.join(ctx, name) // another start was quicker
+	case err != nil:
 		return nil, err
 	}
 	return m.Status(ctx, name)
 }
 
-// heard is a progress function that may be called.
-func heard(progress func(Event)) func(Event) {
+// join waits for a start by another process. ErrAlreadyRunning when its owner does not
+// answer.
+func (m *Manager) join(ctx context.Context, name string) (*Status, error) {
+	var silent time.Time // since when its owner has not answered
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		switch st.State {
+		case Running, Degraded:
+			return st, nil
+		case Starting:
+			silent = time.Time{}
+		case Unresponsive: // one that has just begun has no socket
+			if silent.IsZero() {
+				silent = time.Now()
+			}
+			if time.Since(silent) > controlTimeout {
+				return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
+			}
+		default:
+			return nil, fmt.Errorf("workload %q was being started by another process, and is %s%s", name, st.State, because(st.Reason))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// callable is progress, or a function that does nothing in place of nil.
+func callable(progress func(Event)) func(Event) {
 	if progress == nil {
 		return func(Event) {}
 	}
@@ -120,13 +185,13 @@ func heard(progress func(Event)) func(Event) {
 }
 
 // Restart stops a workload if it runs and starts it again. A Spec that was lost
-// from disk while the workload ran is taken back from its owner. When ctx ends
-// while it stops, it is not started again; nor when somebody else stops it.
+// from disk while the workload ran is taken back from its owner. The workload is not
+// started again when ctx ends, or another command stops it, meanwhile.
 func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*Status, error) {
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
-	if err := m.store.wantStart(name); err != nil {
+	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
 	if err := m.stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
@@ -138,20 +203,20 @@ func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)
 	return m.start(ctx, name, progress)
 }
 
+// restoreSpec stores the Spec that a running owner has, when it is lost from disk.
 func (m *Manager) restoreSpec(ctx context.Context, name string) error {
-	_, err := m.store.Get(name)
-	if !errors.Is(err, ErrNotFound) {
+	owner, err := m.store.Owner(name)
+	if err != nil {
 		return err
 	}
-	owner, ownerErr := m.store.Owner(name)
-	if ownerErr != nil || owner == nil {
-		return err
+	if owner != nil {
+		if _, err := m.store.Get(name); errors.Is(err, ErrNotFound) {
+			if spec, err := owner.Spec(ctx); err == nil {
+				return m.store.Put(spec)
+			}
+		}
 	}
-	spec, specErr := owner.Spec(ctx)
-	if specErr != nil {
-		return err
-	}
-	return m.store.Put(spec)
+	return m.hasSpec(name, nil)
 }
 
 func (m *Manager) exists(name string) bool {
@@ -159,7 +224,7 @@ func (m *Manager) exists(name string) bool {
 	return err == nil && slices.Contains(names, name)
 }
 
-// Status tells what is true of one workload now. ErrNotFound when there is none.
+// Status is what is true of one workload now. ErrNotFound when there is none.
 func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	owner, err := m.store.Owner(name)
 	if err != nil {
@@ -171,7 +236,7 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 		} else if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The owner may have ended between the two questions.
+		// The owner may have ended between the two requests.
 		if owner, err = m.store.Owner(name); err != nil {
 			return nil, err
 		}
@@ -186,7 +251,7 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	}
 	st.Created = m.store.Created(name)
 	if owner != nil {
-		st.State, st.PID = Unresponsive, owner.PID
+		st.State, st.PID = Unresponsive, cmp.Or(owner.PID, m.store.holder(name))
 		st.Reason = "its gateway holds the workload but does not answer; `thv stop " + name + "` ends it"
 		return st, nil
 	}
@@ -197,23 +262,25 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	case "":
 		st.State = Stopped
 	case Running, Starting:
-		st.State, st.Reason = Failed, "its gateway ended without a word (killed, or the machine went down); start it with `thv start "+name+"`"
+		st.State, st.Reason = Failed, "its gateway exited without reporting an error (it was killed, or the machine went down); start it with `thv start "+name+"`"
 	default:
 		st.State, st.Reason = last.State, last.Reason
 	}
 	return st, nil
 }
 
-// Status is what a Spec alone says of its workload: everything but the state.
+// Status is the part of a workload's status that follows from its Spec: everything but
+// the state.
 func (s *Spec) Status() *Status {
 	return &Status{
 		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
 		Transport: s.Transport, ProxyMode: s.Proxy.Mode, Source: s.Source.Ref,
 		Image: s.Image, Remote: s.Remote != nil, Labels: s.Container.Labels,
+		Cautions: s.Cautions("its permission profile"),
 	}
 }
 
-// List tells what is true of every workload now, sorted by name.
+// List is the status of every workload now, sorted by name.
 func (m *Manager) List(ctx context.Context) ([]*Status, error) {
 	names, err := m.store.Names()
 	if err != nil {

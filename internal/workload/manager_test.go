@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -23,7 +24,7 @@ func contains(s, part string) bool { return strings.Contains(s, part) }
 
 // The test program run as `PROGRAM owner NAME` is an owner without a gateway:
 // it holds the lock, listens on the port and answers on the control socket.
-// What is tested here is who owns what, and what a Manager makes of it.
+// The tests here are about ownership, and what a Manager makes of it.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "owner" {
 		os.Exit(testOwner(os.Args[2]))
@@ -54,6 +55,7 @@ func testOwner(name string) int {
 		say(Notice{Failed: err.Error()})
 		return 1
 	}
+	hold.every = 50 * time.Millisecond
 	defer hold.Release()
 	spec, err := store.Get(name)
 	if err != nil {
@@ -71,7 +73,16 @@ func testOwner(name string) int {
 	store.SetLast(name, Running, "")
 	stop := make(chan struct{}, 1)
 	status := func() *Status { st := spec.Status(); st.State = Running; st.Server = l.Addr().String(); return st }
-	go http.Serve(hold.Socket, ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} }))
+	ctx, end := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server := &http.Server{Handler: ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} })}
+		if err := hold.Serve(ctx, server, slog.New(slog.DiscardHandler)); err != nil {
+			stop <- struct{}{}
+		}
+	}()
+	defer func() { end(); <-served }()
 	say(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
 	say(Notice{Ready: true})
 	<-stop
@@ -223,7 +234,7 @@ func waitState(t *testing.T, m *Manager, name string, want State) {
 	}
 }
 
-func TestALostSpecHidesNobody(t *testing.T) {
+func TestALostSpecHidesNoWorkload(t *testing.T) {
 	for name, lose := range map[string]func(s *Store) error{
 		"the Spec":      func(s *Store) error { return os.Remove(s.specPath("a")) },
 		"the directory": func(s *Store) error { return os.RemoveAll(s.Dir("a")) },
@@ -256,7 +267,7 @@ func TestALostSpecHidesNobody(t *testing.T) {
 
 func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	m, s := testManager(t)
-	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "ended without a word"} {
+	for mode, want := range map[string]string{"fails": "the server exploded", "silent": "exited without reporting an error"} {
 		t.Setenv("TEST_OWNER", mode)
 		_, err := run(t.Context(), m, "a")
 		if err == nil || !contains(err.Error(), want) {
@@ -268,7 +279,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAStartThatWasStoppedSaysSo(t *testing.T) {
+func TestAStartThatWasStopped(t *testing.T) {
 	m, s := testManager(t)
 	t.Setenv("TEST_OWNER", "stopped")
 	if err := s.Create(remoteSpec("a")); err != nil {
@@ -280,7 +291,7 @@ func TestAStartThatWasStoppedSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedStartTellsTheOwner(t *testing.T) {
+func TestAnInterruptedStartEndsTheOwner(t *testing.T) {
 	m, s := testManager(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	t.Setenv("TEST_OWNER", "slow")

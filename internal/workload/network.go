@@ -3,32 +3,33 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"strings"
 )
 
-// SharedNetwork is the one network of containers that may reach out. Containers
+// SharedNetwork is the one network of containers that may connect out. Containers
 // on it cannot reach each other.
 const SharedNetwork = "thv"
 
-// NoNetwork is what a container is on that may reach nothing.
+// NoNetwork is the network of a container that may connect to nothing.
 const NoNetwork = "none"
 
-// NetworkName is the engine's name of the network the Spec asks for.
+// NetworkName is the engine's name of the network that the Spec requests.
 func (s *Spec) NetworkName() string {
 	switch mode := s.networkMode(); mode {
 	case "", "bridge", "default":
 	default:
 		return mode
 	}
-	// Nothing may be reached: no network is the one that cannot fail open.
-	// Published ports need one all the same.
+	// Nothing may be reached: having no network is the limit that cannot fail
+	// open. Published ports need a network all the same.
 	if s.mayReachNothing() && len(s.Container.Publish) == 0 {
 		return NoNetwork
 	}
 	return SharedNetwork
 }
 
-// networkMode is what the person, or else the profile, calls the network.
+// networkMode is the network of the flag --network, or else of the profile.
 func (s *Spec) networkMode() string {
 	mode := ""
 	if n := s.Container.Permissions.Network; n != nil {
@@ -43,24 +44,28 @@ func (s *Spec) mayReachNothing() bool {
 		!n.Outbound.InsecureAllowAll && len(n.Outbound.AllowHost) == 0 && len(n.Outbound.AllowPort) == 0
 }
 
-// Unenforced says what of the permission profile nothing enforces, because
-// --isolate-network is off, in sentences for the person who runs the workload;
-// whose is who gave the profile. It is nothing when the profile limits nothing,
-// or when there is no network.
-func (s *Spec) Unenforced(whose string) []string {
+// A NetworkRule is one sentence about what the server may reach, or under which
+// names it may be reached: "connects to pypi.org on ports 443". Only an enforced one
+// is true of the running server; the others are requests of the permission profile.
+type NetworkRule struct {
+	Text     string
+	Enforced bool
+}
+
+// NetworkRules describes the network of the Spec's container, for a person. A remote
+// server has none. The one limit that is enforced is to have no network at all; a
+// list of hosts or ports is not.
+func (s *Spec) NetworkRules() []NetworkRule {
 	n := s.Container.Permissions.Network
-	if s.Remote != nil || s.NetworkName() == NoNetwork {
+	switch {
+	case s.Remote != nil:
 		return nil
+	case s.NetworkName() == NoNetwork:
+		return []NetworkRule{{Text: "connects to nothing", Enforced: true}}
+	case s.mayReachNothing():
+		return []NetworkRule{{Text: "connects to nothing"}}
 	}
-	const reach = "enforced only with --isolate-network, so the server can reach any address"
-	var notes []string
-	if s.mayReachNothing() {
-		why := "-p"
-		if mode := s.networkMode(); mode != "" {
-			why = "the network " + mode
-		}
-		return append(notes, fmt.Sprintf("%s allows the server no connections, but %s gives it a network; that is %s", whose, why, reach))
-	}
+	rules := []NetworkRule{{Text: "connects to any address", Enforced: true}}
 	if out := n.Outbound; !out.InsecureAllowAll {
 		what := "any host"
 		if len(out.AllowHost) > 0 {
@@ -69,10 +74,41 @@ func (s *Spec) Unenforced(whose string) []string {
 		if len(out.AllowPort) > 0 {
 			what += " on ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(out.AllowPort)), ", "), "[]")
 		}
-		notes = append(notes, fmt.Sprintf("%s lists where this server may connect to (%s); that is %s", whose, what, reach))
+		rules[0] = NetworkRule{Text: "connects to " + what}
 	}
 	if in := n.Inbound; in != nil && len(in.AllowHost) > 0 {
-		notes = append(notes, fmt.Sprintf("%s lists under which names the server may be reached (%s); that is enforced only with --isolate-network, and the gateway accepts local clients", whose, strings.Join(in.AllowHost, ", ")))
+		rules = append(rules, NetworkRule{Text: "reached as " + strings.Join(in.AllowHost, ", ")})
 	}
-	return notes
+	return rules
+}
+
+// Cautions are what a person must know before running the Spec, in sentences: limits
+// that are requested and not enforced, and a gateway that others can reach. origin is
+// where the permission profile comes from.
+func (s *Spec) Cautions(origin string) []string {
+	var cautions []string
+	for _, rule := range s.NetworkRules() {
+		if rule.Enforced {
+			continue
+		}
+		really := "the server can connect to any address"
+		switch network := s.NetworkName(); {
+		case strings.HasPrefix(rule.Text, "reached"):
+			really = "the gateway accepts its usual names and those of --allowed-hosts"
+		case s.mayReachNothing() && network == SharedNetwork:
+			really = "-p gives it a network, so " + really
+		case network != SharedNetwork && network != "host":
+			really = "the server can connect to whatever the network " + network + " reaches"
+		}
+		cautions = append(cautions, fmt.Sprintf("a limit of %s is requested, not enforced: %q; %s", origin, rule.Text, really))
+	}
+	if !s.Proxy.loopback() {
+		cautions = append(cautions, fmt.Sprintf("the gateway listens on %s and requires no authentication: everyone who can reach this machine's port %d can call the server's tools", s.Proxy.Host, s.Proxy.Port))
+	}
+	return cautions
+}
+
+// loopback reports whether only programs of this machine can connect to the gateway.
+func (p Proxy) loopback() bool {
+	return p.Host == "localhost" || net.ParseIP(p.Host).IsLoopback()
 }

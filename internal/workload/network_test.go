@@ -6,47 +6,79 @@ import (
 	"testing"
 )
 
-func TestWhatNothingEnforcesIsSaid(t *testing.T) {
+func TestNetworkRulesTellRequestsFromLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		container string // of the Spec, as JSON
 		network   string
-		says      []string // in the one sentence; none: nothing is said
+		enforced  string
+		requested string // not enforced
+		caution   []string
 	}{
-		"the profile network":       {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true}}}}`, "thv", nil},
-		"hosts beside everything":   {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true,"allow_host":["a.test"]}}}}`, "thv", nil},
-		"the profile none":          {`{"permissions":{"network":{"outbound":{}}}}`, "none", nil},
-		"no network section":        {`{"permissions":{"name":"x"}}`, "none", nil},
-		"hosts":                     {`{"permissions":{"network":{"outbound":{"allow_host":["a.test",".b.test"]}}}}`, "thv", []string{"the registry lists", "(a.test, .b.test)", "only with --isolate-network", "any address"}},
-		"hosts and ports":           {`{"permissions":{"network":{"outbound":{"allow_host":["a.test"],"allow_port":[443,80]}}}}`, "thv", []string{"(a.test on ports 443, 80)"}},
-		"ports":                     {`{"permissions":{"network":{"outbound":{"allow_port":[443]}}}}`, "thv", []string{"(any host on ports 443)"}},
-		"hosts, no network":         {`{"network":"none","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "none", nil},
-		"hosts, mode none":          {`{"permissions":{"network":{"mode":"none","outbound":{"allow_host":["a.test"]}}}}`, "none", nil},
-		"hosts, the host's network": {`{"network":"host","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "host", []string{"(a.test)"}},
-		"nothing, but a port":       {`{"publish":[{"host":0,"container":9000}],"permissions":{"network":{"outbound":{}}}}`, "thv", []string{"allows the server no connections", "-p gives", "any address"}},
-		"nothing, but a network":    {`{"network":"mine","permissions":{"network":{"outbound":{}}}}`, "mine", []string{"no connections", "the network mine gives"}},
-		"names to be reached under": {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true},"inbound":{"allow_host":["c.test"]}}}}`, "thv", []string{"(c.test)", "local clients"}},
+		"the profile network":       {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true}}}}`, "thv", "connects to any address", "", nil},
+		"hosts beside everything":   {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true,"allow_host":["a.test"]}}}}`, "thv", "connects to any address", "", nil},
+		"the profile none":          {`{"permissions":{"network":{"outbound":{}}}}`, "none", "connects to nothing", "", nil},
+		"no network section":        {`{"permissions":{"name":"x"}}`, "none", "connects to nothing", "", nil},
+		"hosts":                     {`{"permissions":{"network":{"outbound":{"allow_host":["a.test",".b.test"]}}}}`, "thv", "", "connects to a.test, .b.test", []string{"the registry", "requested, not enforced", "any address"}},
+		"hosts and ports":           {`{"permissions":{"network":{"outbound":{"allow_host":["a.test"],"allow_port":[443,80]}}}}`, "thv", "", "connects to a.test on ports 443, 80", []string{"requested, not enforced"}},
+		"ports":                     {`{"permissions":{"network":{"outbound":{"allow_port":[443]}}}}`, "thv", "", "connects to any host on ports 443", []string{"requested, not enforced"}},
+		"hosts, no network":         {`{"network":"none","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "none", "connects to nothing", "", nil},
+		"hosts, mode none":          {`{"permissions":{"network":{"mode":"none","outbound":{"allow_host":["a.test"]}}}}`, "none", "connects to nothing", "", nil},
+		"hosts, the host's network": {`{"network":"host","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "host", "", "connects to a.test", []string{"any address"}},
+		"nothing, but a port":       {`{"publish":[{"host":0,"container":9000}],"permissions":{"network":{"outbound":{}}}}`, "thv", "", "connects to nothing", []string{"-p gives", "any address"}},
+		"nothing, but a network":    {`{"network":"mine","permissions":{"network":{"outbound":{}}}}`, "mine", "", "connects to nothing", []string{"the network mine reaches"}},
+		"names to be reached under": {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true},"inbound":{"allow_host":["c.test"]}}}}`, "thv", "connects to any address", "reached as c.test", []string{"--allowed-hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s Spec
+			s := &Spec{Proxy: Proxy{Host: "127.0.0.1"}}
 			if err := json.Unmarshal([]byte(c.container), &s.Container); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.NetworkName(); got != c.network {
 				t.Errorf("on the network %q, want %q", got, c.network)
 			}
-			notes := s.Unenforced("the registry")
-			if len(notes) != min(1, len(c.says)) {
-				t.Fatalf("said: %q", notes)
-			}
-			for _, want := range c.says {
-				if !strings.Contains(notes[0], want) {
-					t.Errorf("%q does not say %q", notes[0], want)
+			var enforced, requested []string
+			for _, rule := range s.NetworkRules() {
+				if rule.Enforced {
+					enforced = append(enforced, rule.Text)
+				} else {
+					requested = append(requested, rule.Text)
 				}
+			}
+			if got := strings.Join(enforced, "; "); got != c.enforced {
+				t.Errorf("enforced: %q, want %q", got, c.enforced)
+			}
+			if got := strings.Join(requested, "; "); got != c.requested {
+				t.Errorf("requested: %q, want %q", got, c.requested)
+			}
+			cautions := s.Cautions("the registry")
+			if len(cautions) != min(1, len(c.caution)) {
+				t.Fatalf("cautions: %q", cautions)
+			}
+			for _, want := range c.caution {
+				if !strings.Contains(cautions[0], want) {
+					t.Errorf("%q does not contain %q", cautions[0], want)
+				}
+			}
+			if text := strings.Join(cautions, " "); strings.Contains(text, "isolate-network") {
+				t.Errorf("%q refers to a flag that is refused", text)
 			}
 		})
 	}
-	remote := &Spec{Remote: &Remote{URL: "https://x/"}}
-	if notes := remote.Unenforced("the registry"); len(notes) > 0 {
-		t.Errorf("of a remote server: %q", notes)
+	remote := &Spec{Remote: &Remote{URL: "https://x/"}, Proxy: Proxy{Host: "127.0.0.1"}}
+	if got := remote.Cautions("the registry"); len(got) > 0 {
+		t.Errorf("a remote server: %q", got)
+	}
+}
+
+func TestAGatewayThatIsNotOnLoopbackIsACaution(t *testing.T) {
+	for host, open := range map[string]bool{
+		"127.0.0.1": false, "127.0.0.2": false, "::1": false, "localhost": false,
+		"0.0.0.0": true, "::": true, "192.0.2.1": true, "tools.example": true,
+	} {
+		s := &Spec{Remote: &Remote{URL: "https://x/"}, Proxy: Proxy{Host: host, Port: 24386}}
+		got := strings.Join(s.Cautions(""), " ")
+		if strings.Contains(got, "no authentication") != open || strings.Contains(got, "port 24386") != open {
+			t.Errorf("--host %s: %q", host, got)
+		}
 	}
 }

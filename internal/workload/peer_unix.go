@@ -9,8 +9,8 @@ import (
 
 const peerPIDSupported = true
 
-// peerPID asks the kernel which process listens on a Unix socket. It works when
-// that process is stopped. 0 when nobody listens.
+// peerPID is the process that listens on a Unix socket, as the kernel reports it, also
+// when that process is stopped by a signal. 0 when none listens.
 func peerPID(path string) int {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {

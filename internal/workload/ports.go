@@ -16,10 +16,12 @@ const (
 
 // Port is the workload's port: derived from its name, and remembered for good,
 // so that a URL survives restart, upgrade, and rm followed by run. Two names
-// never share a remembered port. A name that has none yet, and so no URL that
-// anybody knows, gets the next one that is free on the machine now. Whether a
-// remembered port is free is not this function's question: that it is taken is
-// reported when the workload starts, and nothing moves.
+// never share a port. A name that has none yet, and so no URL that a client has, gets the next one
+// that is free on the machine now. A remembered port may be taken by another program;
+// the start of the workload fails then, and its URL does not change.
+//
+// A port that was chosen (--proxy-port) is in the workload's Spec alone, and forgotten
+// with it.
 func (s *Store) Port(name string, free func(port int) bool) (int, error) {
 	var port int
 	err := update(filepath.Join(s.state, "ports.json"), func(ports *map[string]int) error {
@@ -30,7 +32,10 @@ func (s *Store) Port(name string, free func(port int) bool) (int, error) {
 			port = p
 			return nil
 		}
-		taken := make(map[int]bool, len(*ports))
+		taken, err := s.chosenPorts(name)
+		if err != nil {
+			return err
+		}
 		for _, p := range *ports {
 			taken[p] = true
 		}
@@ -51,15 +56,19 @@ func (s *Store) Port(name string, free func(port int) bool) (int, error) {
 	return port, nil
 }
 
-// RememberPort keeps a port that the person chose for name.
-func (s *Store) RememberPort(name string, port int) error {
-	return update(filepath.Join(s.state, "ports.json"), func(ports *map[string]int) error {
-		if *ports == nil {
-			*ports = map[string]int{}
+// chosenPorts are the ports of the stored workloads, but for name.
+func (s *Store) chosenPorts(name string) (map[int]bool, error) {
+	names, err := s.Names()
+	if err != nil {
+		return nil, err
+	}
+	ports := make(map[int]bool, len(names))
+	for _, other := range names {
+		if spec, err := s.Get(other); err == nil && other != name {
+			ports[spec.Proxy.Port] = true
 		}
-		(*ports)[name] = port
-		return nil
-	})
+	}
+	return ports, nil
 }
 
 // DefaultGroup is the group of a workload that names none. It always exists.

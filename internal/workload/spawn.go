@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// The line between `run` and the owner it starts: the owner's standard output
-// carries one JSON object a line, its standard input tells it that the starter
-// has gone.
+// The pipes between `run` and the owner it starts: the owner's standard output carries
+// one JSON object a line, and the end of its standard input means that the starter has
+// gone.
 const (
 	// Detach is what the starter writes when it has seen that the owner is
 	// ready. An end of input before that means that the starter was
@@ -30,8 +30,10 @@ type Notice struct {
 	Progress *Event `json:"progress,omitempty"`
 	Ready    bool   `json:"ready,omitempty"`
 	Failed   string `json:"failed,omitempty"`
-	// Stopped: the owner was told to end before it was ready, and has.
+	// Stopped: the owner received a stop before it was ready, and has ended.
 	Stopped bool `json:"stopped,omitempty"`
+	// Taken: another owner has the workload.
+	Taken bool `json:"taken,omitempty"`
 }
 
 // spawn starts the owner of a stored workload as a process of its own and waits
@@ -46,7 +48,7 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 	}
 	defer logFile.Close()
 	cmd := exec.Command(m.exe, "owner", name)
-	cmd.Dir = "/" // hold nobody's directory
+	cmd.Dir = "/" // keep no directory in use
 	if os.PathSeparator != '/' {
 		cmd.Dir = ""
 	}
@@ -76,12 +78,12 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 	}
 	stdin.Close() // without Detach before it: take it down
 	if err == nil {
-		// The owner lives on; nobody waits for it.
+		// The owner goes on by itself.
 		stdout.Close()
 		return cmd.Process.Release()
 	}
 	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }() // what went wrong is known
+	go func() { _ = cmd.Wait(); close(ended) }() // err is reported instead
 	select {
 	case <-ended:
 	case <-time.After(stopTimeout):
@@ -91,19 +93,21 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 	switch {
 	case errors.Is(err, ErrStoppedEarly):
 		return fmt.Errorf("workload %q was %w", name, err)
+	case errors.Is(err, ErrAlreadyRunning):
+		return fmt.Errorf("workload %q is %w", name, err)
 	case errors.Is(err, errSilent):
-		// The log itself may be removed before anybody can look at it.
-		words := tailOf(m.store.ProxyLog(name), 5)
-		if words != "" {
-			words = "; its log ends so:" + words
+		// A failed run removes the log.
+		lines := tailOf(m.store.ProxyLog(name), 5)
+		if lines != "" {
+			lines = "; the last lines of its log:" + lines
 		}
-		return fmt.Errorf("start workload %q: its gateway ended without a word%s", name, words)
+		return fmt.Errorf("start workload %q: its gateway exited without reporting an error%s", name, lines)
 	}
 	return err
 }
 
-// errSilent: the owner ended without saying why.
-var errSilent = errors.New("no word from the gateway")
+// errSilent: the owner exited without reporting an error.
+var errSilent = errors.New("the gateway reported nothing")
 
 func readNotices(r io.Reader, progress func(Event)) error {
 	lines := bufio.NewScanner(r)
@@ -111,7 +115,7 @@ func readNotices(r io.Reader, progress func(Event)) error {
 	for lines.Scan() {
 		var n Notice
 		if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
-			return fmt.Errorf("unexpected words from the gateway: %q", lines.Text())
+			return fmt.Errorf("unexpected output of the gateway: %q", lines.Text())
 		}
 		switch {
 		case n.Ready:
@@ -120,6 +124,8 @@ func readNotices(r io.Reader, progress func(Event)) error {
 			return errors.New(n.Failed)
 		case n.Stopped:
 			return ErrStoppedEarly
+		case n.Taken:
+			return ErrAlreadyRunning
 		case n.Progress != nil:
 			progress(*n.Progress)
 		}

@@ -1,16 +1,15 @@
 // Package workload holds the one description of a workload and what can be done
 // with workloads: run, stop, start, restart, remove, list.
 //
-// A [Spec] says everything a workload is. The flags of run compile to it, a
+// A [Spec] is the whole description of a workload. The flags of run compile to it, a
 // registry entry fills it, export writes it, --from-config reads it, and the
 // process that owns the workload (package owner) reads nothing else. Secrets are
-// in it as references only. A [Status] says what is true of a workload now; it
-// is asked for, never remembered. The [Store] keeps Specs on disk, and a
+// in it as references only. A [Status] is what is true of a workload now; it is
+// computed at each request and never stored. The [Store] keeps Specs on disk, and a
 // [Manager] carries out the commands.
 //
-// Who owns a workload is decided by an operating-system lock on a file in its
-// directory ([Ownership]); the owner answers on a control socket beside it. No
-// PID file decides anything.
+// The process that holds an operating-system lock owns the workload ([Ownership]); it
+// responds on a control socket beside the lock. No PID file decides anything.
 package workload
 
 import (
@@ -28,7 +27,7 @@ type Spec struct {
 	Name   string `json:"name"`
 	Group  string `json:"group,omitempty"`
 
-	// Source records what run was given, for people and for upgrades.
+	// Source records the argument of run, for people and for upgrades.
 	Source Source `json:"source"`
 
 	// Exactly one of Image and Remote is set. An image built from a package
@@ -44,7 +43,7 @@ type Spec struct {
 	Env       map[string]string `json:"env,omitempty"`
 	SecretEnv map[string]string `json:"secretEnv,omitempty"`
 
-	// Transport is how the server speaks: stdio, sse or streamable-http.
+	// Transport is the server's: stdio, sse or streamable-http.
 	Transport Transport `json:"transport"`
 	// TargetHost and TargetPort are where an HTTP server listens, seen from
 	// inside its container.
@@ -59,7 +58,7 @@ type Spec struct {
 	Debug bool `json:"debug,omitempty"`
 }
 
-// Transport is how a server speaks MCP.
+// Transport is a transport of MCP.
 type Transport string
 
 // The transports of the specification.
@@ -109,7 +108,7 @@ type Proxy struct {
 	EndpointPrefix string   `json:"endpointPrefix,omitempty"`
 	SessionTTL     Duration `json:"sessionTTL,omitempty"` // 0 is 2h
 	Stateless      bool     `json:"stateless,omitempty"`
-	// TrustProxyHeaders: X-Forwarded-* of a reverse proxy are believed.
+	// TrustProxyHeaders: X-Forwarded-* of a reverse proxy are used.
 	TrustProxyHeaders bool `json:"trustProxyHeaders,omitempty"`
 	// AllowedHosts are Host header values accepted beside the loopback names
 	// and the address listened on.
@@ -121,7 +120,7 @@ type Container struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	Mounts  []Mount           `json:"mounts,omitempty"`
 	Publish []Port            `json:"publish,omitempty"`
-	// Network is what --network asked for; "" follows the permissions.
+	// Network is the value of --network; "" follows the permissions.
 	Network     string      `json:"network,omitempty"`
 	Permissions Permissions `json:"permissions,omitzero"`
 }
@@ -157,14 +156,14 @@ type Network struct {
 	Inbound  *Inbound  `json:"inbound,omitempty"`
 }
 
-// Outbound says where a server may connect to.
+// Outbound lists where a server may connect to.
 type Outbound struct {
 	InsecureAllowAll bool     `json:"insecure_allow_all,omitempty"`
 	AllowHost        []string `json:"allow_host,omitempty"`
 	AllowPort        []int    `json:"allow_port,omitempty"`
 }
 
-// Inbound says under which host names a server may be reached.
+// Inbound lists the host names under which a server may be reached.
 type Inbound struct {
 	AllowHost []string `json:"allow_host,omitempty"`
 }

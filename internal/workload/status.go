@@ -12,14 +12,14 @@ const (
 	Running      State = "running"      // the server has answered
 	Degraded     State = "degraded"     // owner alive, server gone or failing; being retried
 	Stopping     State = "stopping"     // owner is ending
-	Stopped      State = "stopped"      // ended as asked
-	Failed       State = "failed"       // ended by itself; Reason says why
+	Stopped      State = "stopped"      // ended on request
+	Failed       State = "failed"       // ended by itself, for the Reason
 	Unresponsive State = "unresponsive" // a process holds the workload but does not answer
-	Removed      State = "removed"      // gone; only rm says so, of what it has removed
+	Removed      State = "removed"      // in the output of rm alone
 )
 
 // Status is what is true of a workload now. Its JSON form is what list and
-// status print with -o json, and what an owner answers on its control socket.
+// status print with -o json, and what an owner sends on its control socket.
 type Status struct {
 	Name      string            `json:"name"`
 	Group     string            `json:"group"`
@@ -37,27 +37,30 @@ type Status struct {
 	Started   *time.Time        `json:"started,omitempty"`
 	Sessions  int               `json:"sessions"`
 	Restarts  int               `json:"restarts,omitempty"`
-	// Server is the name and version the server gave of itself.
+	// Server is the name and version that the server reports.
 	Server string `json:"server,omitempty"`
 	// Speaks is set while the workload has an owner that answers.
 	Speaks *Speaks `json:"speaks,omitempty"`
 	// Exposed is an address at which programs on this machine reach the server
-	// past its gateway, as far as that has been seen.
+	// past its gateway; "" when none was found.
 	Exposed string `json:"exposed,omitempty"`
+	// Cautions are those of the Spec: limits that are not enforced, and a gateway that
+	// others can reach.
+	Cautions []string `json:"cautions,omitempty"`
 	// PID is the owner's process id while there is an owner.
 	PID int `json:"pid,omitempty"`
-	// Nonce is the owner's; it proves that who answers holds the lock.
+	// Nonce is the owner's; it proves that the response is from the holder of the lock.
 	Nonce string `json:"-"`
 }
 
-// Speaks is what a workload's server speaks itself, as its gateway has found out last.
-// It finds out about an era when a client of it first comes.
+// Speaks is the protocol versions that a workload's server supports, as its gateway
+// determined them last: for each era, when its first client comes.
 type Speaks struct {
 	// Session and Stateless are the newest version of that era of MCP that server and
-	// gateway both speak, or "no", or "unknown".
+	// gateway both support, or "no", or "unknown".
 	Session   string `json:"session"`
 	Stateless string `json:"stateless"`
 	// Translated names the eras, "session" or "stateless", whose clients the gateway
-	// serves by translation, as far as that is known.
+	// serves by translation.
 	Translated []string `json:"translated,omitempty"`
 }

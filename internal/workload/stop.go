@@ -17,20 +17,23 @@ const stopTimeout = 30 * time.Second
 // not end with the command's context: a clean-up is not left half done.
 const sweepTimeout = 30 * time.Second
 
+// killTime bounds the end of a process that was killed.
+const killTime = 5 * time.Second
+
 // pace is how long a Manager waits at a stop.
 type pace struct {
-	quiet time.Duration // before a person is told that it takes a while
-	stop  time.Duration // before a gateway that was asked to end is killed
+	quiet time.Duration // before progress is reported
+	stop  time.Duration // before a gateway that received a stop is killed
 }
 
 func usualPace() pace { return pace{quiet: time.Second, stop: stopTimeout} }
 
-// ErrInterrupted: the command's context ended first, and the error says what that
-// means for the workload. It wraps the context's error too.
+// ErrInterrupted: the command's context ended first. The error's text has the
+// consequence for the workload. It wraps the context's error too.
 var ErrInterrupted = errors.New("interrupted")
 
-// interruption is what to tell a person whose command's context ended, usually by
-// Ctrl-C: what is left as it is, and what goes on.
+// interruption is the error of a command whose context ended, usually by Ctrl-C. Its
+// text has what is left as it is, and what goes on.
 type interruption struct {
 	text  string
 	cause error // of the context
@@ -51,14 +54,13 @@ func unfinished(err error, what string) error {
 // Stop ends a workload and everything of it on the engine; its Spec stays.
 // ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
 // When it returns nil the workload's port is free. A start that began before it, and
-// has no owner yet, comes to nothing.
+// has no owner yet, ends with ErrStoppedEarly.
 //
-// progress, which may be nil, hears of it when that takes longer than a moment,
-// and when the gateway had to be killed. The end of ctx ends the waiting and
-// never the workload: an owner that was asked to end does so by itself, and is not
-// killed for want of patience. The error, ErrInterrupted, then says so.
+// progress, which may be nil, is called when that takes longer than a second, and when
+// the gateway had to be killed. The end of ctx ends the waiting with ErrInterrupted and
+// not the workload: an owner that received the stop ends by itself, and is not killed.
 func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) error {
-	m.store.askStop(name)
+	m.store.noteStop(name)
 	return m.stop(ctx, name, progress)
 }
 
@@ -67,26 +69,26 @@ func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) e
 	if err != nil {
 		return err
 	}
-	spec, specErr := m.store.Get(name)
-	if owner == nil {
-		if specErr != nil && !m.exists(name) {
-			return specErr
-		}
-		if err := m.sweep(ctx, name, spec); err != nil {
-			return err
-		}
-		// A workload that failed is stopped from now on: that was asked for.
-		if m.store.Last(name).State != Stopped {
-			return m.store.SetLast(name, Stopped, "")
-		}
-		return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
-	}
-	progress = heard(progress)
-	defer m.tellLater(progress, Event{
+	progress = callable(progress)
+	defer m.notifyLater(progress, Event{
 		Stage:   "stop",
 		Message: fmt.Sprintf("waiting for %s to stop (calls have 10 s to end, then the server 10 s)", name),
 	})()
-	if specErr != nil {
+	ended := 0
+	if owner == nil {
+		if ended, err = m.store.EndStrayOwners(ctx, name); err != nil {
+			return err
+		}
+		// One that was not found may have restored its files just then.
+		if owner, err = m.listeningOwner(ctx, name); err != nil {
+			return err
+		}
+	}
+	if owner == nil {
+		return m.sweepStopped(ctx, name, ended)
+	}
+	spec, err := m.store.Get(name)
+	if err != nil {
 		// Lost from disk; its owner still has it. Without it we look for a
 		// container, which is never wrong.
 		spec, _ = owner.Spec(ctx)
@@ -101,11 +103,38 @@ func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) e
 	if err := m.sweep(ctx, name, spec); err != nil {
 		return err
 	}
-	return m.store.SetLast(name, Stopped, reason)
+	if err := m.store.SetLast(name, Stopped, reason); err != nil {
+		return err
+	}
+	return m.store.stillServed(ctx, spec)
 }
 
-// listeningOwner is who holds the workload. One that has only just taken hold, or lets
-// go, has no socket: it is waited for, but not for ever.
+// sweepStopped makes sure that nothing of a workload runs that has no owner: no
+// container, no gateway at its URL. ended is how many owners without state were ended.
+func (m *Manager) sweepStopped(ctx context.Context, name string, ended int) error {
+	spec, specErr := m.store.Get(name)
+	if specErr != nil && !m.exists(name) {
+		removed, err := m.sweepUnknown(ctx, name)
+		if err == nil && ended+removed == 0 {
+			return specErr
+		}
+		return err
+	}
+	if err := m.sweep(ctx, name, spec); err != nil {
+		return err
+	}
+	if err := m.store.stillServed(ctx, spec); err != nil {
+		return err
+	}
+	// A workload that failed is stopped from now on: that was requested.
+	if ended > 0 || m.store.Last(name).State != Stopped {
+		return m.store.SetLast(name, Stopped, "")
+	}
+	return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
+}
+
+// listeningOwner is the owner of a workload. One that has just taken hold, or is letting
+// go, has no socket; it is waited for up to controlTimeout.
 func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
@@ -117,52 +146,53 @@ func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, erro
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
+			owner.PID = m.store.holder(name)
 			return owner, nil
 		}
 	}
 }
 
-// end has owner let go of the workload: as it was asked to, or, which reason then
-// tells, by force.
+// end has owner let go of the workload, gracefully or by force; reason is why force was
+// needed.
 func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason string, err error) {
-	// Asked in any case, so that an interrupt leaves no doubt whether it was. The
-	// question is bounded by itself.
-	asked := owner.Stop(context.WithoutCancel(ctx))
-	patience := m.pace.stop
-	if asked != nil {
-		patience = 0 // it does not answer, or it ended just now
+	// Sent in any case, so that after an interrupt it is certain that the stop was
+	// requested. The request has a timeout of its own.
+	stopErr := owner.Stop(context.WithoutCancel(ctx))
+	limit := m.pace.stop
+	if stopErr != nil {
+		limit = 0 // it does not answer, or it ended just now
 	}
 	switch {
-	case m.released(ctx, name, owner, patience):
+	case m.released(ctx, name, owner, limit):
 		return "", nil
-	case ctx.Err() != nil && asked != nil:
+	case ctx.Err() != nil && stopErr != nil:
 		return "", &interruption{fmt.Sprintf("the gateway of workload %q does not answer, and is left as it is", name), ctx.Err()}
 	case ctx.Err() != nil:
 		return "", &interruption{fmt.Sprintf("workload %q was asked to stop, and goes on stopping by itself", name), ctx.Err()}
 	}
 	reason = "its gateway did not answer and was killed"
-	if asked == nil {
+	if stopErr == nil {
 		reason = fmt.Sprintf("its gateway did not end within %s and was killed", m.pace.stop)
 	}
 	if err := m.store.kill(owner); err != nil {
 		return "", err
 	}
-	if !m.released(context.WithoutCancel(ctx), name, owner, 5*time.Second) {
+	if !m.released(context.WithoutCancel(ctx), name, owner, killTime) {
 		return "", fmt.Errorf("workload %q: process %d still holds it after being killed", name, owner.PID)
 	}
 	return reason, nil
 }
 
-// tellLater tells e when a moment has passed, unless the returned function is
-// called before. After that, nothing is told any more.
-func (m *Manager) tellLater(tell func(Event), e Event) (enough func()) {
+// notifyLater reports e after pace.quiet, unless cancel is called before. After cancel
+// has returned nothing is reported.
+func (m *Manager) notifyLater(report func(Event), e Event) (cancel func()) {
 	over, silent := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(silent)
 		select {
 		case <-over:
 		case <-time.After(m.pace.quiet):
-			tell(e)
+			report(e)
 		}
 	}()
 	return func() {
@@ -208,8 +238,27 @@ func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
 	return RemoveContainers(ctx, engine, m.store, name)
 }
 
+// sweepUnknown removes the containers of a workload that is not stored, and returns
+// how many there were. It may have been a remote one, so no engine is needed.
+func (m *Manager) sweepUnknown(ctx context.Context, name string) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
+	defer cancel()
+	engine, err := m.engine(ctx)
+	if errors.Is(err, container.ErrUnavailable) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for containers of workload %q: %w", name, err)
+	}
+	found, err := Containers(ctx, engine, m.store, name)
+	if err != nil {
+		return 0, err
+	}
+	return len(found), RemoveContainers(ctx, engine, m.store, name)
+}
+
 // RemoveContainers removes every container of a workload of this store. The
-// caller knows that no owner uses them.
+// caller has made sure that no owner uses them.
 func RemoveContainers(ctx context.Context, engine container.Engine, store *Store, name string) error {
 	found, err := Containers(ctx, engine, store, name)
 	if err != nil {
@@ -230,11 +279,6 @@ func Containers(ctx context.Context, engine container.Engine, store *Store, name
 // Remove stops a workload and deletes it. ErrNotFound when there is none. When
 // ctx ends while it stops, it is not deleted. progress is as for Stop.
 func (m *Manager) Remove(ctx context.Context, name string, progress func(Event)) error {
-	if owner, err := m.store.Owner(name); err != nil {
-		return err
-	} else if owner == nil && !m.exists(name) {
-		return fmt.Errorf("%w: %q", ErrNotFound, name)
-	}
 	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
 		return unfinished(err, "it is not removed")
 	}

@@ -74,7 +74,7 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatDoesNotEndIsKilledAndThePersonIsTold(t *testing.T) {
+func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	m, s, _, _ := lingering(t)
 	m.pace.stop = 50 * time.Millisecond
 	m.pace.quiet = time.Hour
@@ -91,7 +91,7 @@ func TestAGatewayThatDoesNotEndIsKilledAndThePersonIsTold(t *testing.T) {
 	}
 }
 
-// The engine here says whether it was asked in a context that lives.
+// The engine here reports whether it was called with a context that lives.
 func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
 	m, s := testManager(t)
 	spec := remoteSpec("a")
@@ -129,7 +129,7 @@ func TestAStopWaitsForAnOwnerThatHasOnlyJustTakenHold(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- m.Stop(t.Context(), "a", nil) }()
-	for deadline := time.Now().Add(time.Minute); !s.StopAsked("a"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !s.StopNoted("a"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the stop left no note")
 		}

@@ -26,8 +26,8 @@ var (
 	ErrGroupExists    = errors.New("the group exists")
 	ErrAlreadyRunning = errors.New("already running")
 	ErrNotRunning     = errors.New("not running")
-	// ErrStoppedEarly: somebody else stopped the workload before its server had
-	// answered. It stays stored, unless they removed it.
+	// ErrStoppedEarly: another command stopped the workload before its server had
+	// answered. It stays stored, unless that command removed it.
 	ErrStoppedEarly = errors.New("stopped while it was starting")
 	// ErrRemovedEarly is ErrStoppedEarly by a removal, before there was an owner.
 	ErrRemovedEarly = errors.New("removed while it was starting")
@@ -67,8 +67,8 @@ func (s *Store) Create(spec *Spec) error {
 	if err != nil {
 		return err
 	}
-	// A link, unlike a rename, fails when its name is there already. What a
-	// crash may leave is a directory without a Spec, which is in nobody's way.
+	// A link, unlike a rename, fails when its name exists. A crash may leave a
+	// directory without a Spec, which the next Create uses.
 	draft := filepath.Join(s.Dir(spec.Name), ".draft-"+newNonce())
 	if err := settings.WriteAtomic(draft, b, 0o600); err != nil {
 		os.Remove(s.Dir(spec.Name)) // if we made it: it is empty then
@@ -76,7 +76,9 @@ func (s *Store) Create(spec *Spec) error {
 	}
 	defer os.Remove(draft)
 	if _, err := os.Stat(s.specPath(spec.Name)); errors.Is(err, fs.ErrNotExist) {
-		os.Remove(s.stopPath(spec.Name)) // said to whom the directory belonged before
+		// Left by an earlier workload of that name.
+		os.Remove(s.stopPath(spec.Name))
+		os.Remove(s.lastPath(spec.Name))
 	}
 	err = os.Link(draft, s.specPath(spec.Name))
 	if errors.Is(err, fs.ErrExist) {
@@ -121,7 +123,7 @@ func (s *Store) Get(name string) (*Spec, error) {
 	dec.DisallowUnknownFields()
 	var spec Spec
 	if err := dec.Decode(&spec); err != nil {
-		return nil, fmt.Errorf("read workload %q: %s: %w", name, s.specPath(name), err)
+		return nil, fmt.Errorf("the configuration of workload %q is damaged (%s: %w); remove it with `thv rm %s`", name, s.specPath(name), err, name)
 	}
 	return &spec, nil
 }
@@ -242,8 +244,8 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// ID tells this store apart from others that use the same engine: containers
-// carry it, so that one store never touches another's.
+// ID distinguishes this store from others that use the same engine: it is a label of
+// containers, so that one store never touches another's.
 func (s *Store) ID() string {
 	abs, err := filepath.Abs(s.state)
 	if err != nil {

@@ -69,8 +69,14 @@ func TestADirectoryLeftByACrashIsTakenOver(t *testing.T) {
 	if err := os.MkdirAll(s.Dir("a"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.SetLast("a", Running, ""); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Create(remoteSpec("a")); err != nil {
 		t.Fatal(err)
+	}
+	if last := s.Last("a"); last.State != "" {
+		t.Errorf("a new workload has run before: %+v", last)
 	}
 }
 
@@ -141,13 +147,25 @@ func TestATakenPortIsPassedOverOnceAndThenNeverMoves(t *testing.T) {
 	}
 }
 
-func TestAChosenPortIsRemembered(t *testing.T) {
-	s := testStore(t)
-	if err := s.RememberPort("a", 12345); err != nil {
+func TestAChosenPortIsGivenToNoOtherAndForgottenWithItsWorkload(t *testing.T) {
+	derived, err := testStore(t).Port("b", anyPort)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if p, _ := s.Port("a", anyPort); p != 12345 {
-		t.Errorf("got port %d", p)
+	s := testStore(t)
+	spec := remoteSpec("a")
+	spec.Proxy.Port = derived // by chance
+	if err := s.Create(spec); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Port("b", anyPort); err != nil || p == derived {
+		t.Errorf("another workload got the chosen port %d (%v)", p, err)
+	}
+	if err := s.Delete("a"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := s.Port("a", anyPort); err != nil || p == derived {
+		t.Errorf("the chosen port %d is remembered (%v)", p, err)
 	}
 }
 

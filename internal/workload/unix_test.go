@@ -17,7 +17,7 @@ import (
 
 func processAlive(p *os.Process) bool { return p.Signal(syscall.Signal(0)) == nil }
 
-func TestAStoppedGatewayIsTheTruthAndIsEnded(t *testing.T) {
+func TestAFrozenGatewayIsUnresponsiveAndIsEnded(t *testing.T) {
 	m, _ := testManager(t)
 	st := mustRun(t, m, "a")
 	local.Freeze(t, st.PID)

@@ -18,7 +18,7 @@ import (
 // namePattern: a name is a directory, a container's name and a label.
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// ValidName says what is wrong with a workload's or group's name, if anything.
+// ValidName is an error when a workload or group cannot have that name.
 func ValidName(name string) error {
 	if !namePattern.MatchString(name) || strings.Contains(name, "..") {
 		return fmt.Errorf("name %q: use 1 to 63 lower-case letters, digits, dots, dashes and underscores, beginning with a letter or digit", name)
@@ -92,8 +92,8 @@ func (s *Spec) validateRemote() error {
 	return errors.Join(errs...)
 }
 
-// ownSecrets refuses references to the secrets of other workloads: a
-// configuration that somebody sends must not lead them to a server of theirs.
+// ownSecrets refuses references to the secrets of other workloads: an imported
+// configuration must not send those to its own server.
 func (s *Spec) ownSecrets(refs map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
@@ -132,15 +132,15 @@ func (s *Spec) validateContainer() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		if err := validEnvName(name); err != nil {
+		if err := ValidEnvName(name); err != nil {
 			errs = append(errs, err)
 		}
-		if err := validEnvValue(s.Env[name]); err != nil {
+		if err := ValidEnvValue(s.Env[name]); err != nil {
 			add("environment variable %s: %w", name, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.SecretEnv)) {
-		if err := validEnvName(name); err != nil {
+		if err := ValidEnvName(name); err != nil {
 			errs = append(errs, err)
 		}
 		if _, both := s.Env[name]; both {
@@ -153,7 +153,7 @@ func (s *Spec) validateContainer() error {
 		if !filepath.IsAbs(m.Host) || strings.ContainsRune(m.Host, 0) {
 			add("mount %s:%s: the host path is not absolute", m.Host, m.Container)
 		}
-		if err := validMountTarget(m.Container); err != nil {
+		if err := ValidMountTarget(m.Container); err != nil {
 			add("mount %s:%s: %w", m.Host, m.Container, err)
 		}
 		if !slices.Contains([]string{"", "z", "Z"}, m.Relabel) {
@@ -173,10 +173,10 @@ func (s *Spec) validateContainer() error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Container.Labels)) {
-		if err := validLabelKey(key); err != nil {
+		if err := ValidLabelKey(key); err != nil {
 			errs = append(errs, err)
 		}
-		if err := validLabelValue(s.Container.Labels[key]); err != nil {
+		if err := ValidLabelValue(s.Container.Labels[key]); err != nil {
 			add("label %s: %w", key, err)
 		}
 	}

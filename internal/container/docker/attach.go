@@ -14,7 +14,7 @@ import (
 
 // Attach connects to the container's standard streams. The connection outlives
 // ctx, which bounds only the making of it. Standard error that is not read holds
-// nothing up: past a bound its oldest bytes are dropped, and the reader is told.
+// nothing up: past a bound its oldest bytes are dropped, which the stream reports.
 func (e *Engine) Attach(ctx context.Context, id string) (*container.Streams, error) {
 	r, err := e.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -44,8 +44,8 @@ func (e *Engine) Attach(ctx context.Context, id string) (*container.Streams, err
 	}, nil
 }
 
-// attachError: the client drops the engine's words when it cannot switch the
-// connection, so the container is asked about.
+// attachError: the client drops the engine's error when it cannot switch the
+// connection, so the container is inspected.
 func (e *Engine) attachError(ctx context.Context, err error, id string) error {
 	if _, gone := e.Inspect(ctx, id); gone != nil {
 		return fmt.Errorf("attach to container %s: %w", short(id), gone)

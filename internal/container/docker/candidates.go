@@ -13,7 +13,7 @@ import (
 // of its socket, such as unix:///var/run/docker.sock.
 const EnvEngine = "THV_ENGINE"
 
-// candidate is an address to try. An explicit one is what the person asked for:
+// candidate is an address to try. An explicit one was chosen by the person:
 // if it fails, no other is tried.
 type candidate struct {
 	source, address string
@@ -74,8 +74,8 @@ func usualSockets(env func(string) string) []candidate {
 	return all
 }
 
-// tlsDirFor says where the certificates for an address from the environment
-// are. Either variable asks for TLS, and TLS always verifies.
+// tlsDirFor is the directory of the certificates for an address from the environment.
+// Either variable enables TLS, and TLS always verifies.
 func tlsDirFor(address string, env func(string) string) string {
 	if !strings.HasPrefix(address, "tcp://") || env("DOCKER_TLS_VERIFY") == "" && env("DOCKER_CERT_PATH") == "" {
 		return ""

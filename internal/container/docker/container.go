@@ -53,14 +53,6 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.ExitStatus, err
 	}
 }
 
-// Stop asks the container to end and kills it after grace.
-func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	// Below zero, the engine would wait for ever.
-	seconds := int((max(grace, 0) + time.Second - 1) / time.Second)
-	_, err := e.api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &seconds})
-	return e.wrap(err, "stop container %s", short(id))
-}
-
 // removalWait bounds how long another's removal of a container is waited for.
 const removalWait = 30 * time.Second
 
@@ -94,9 +86,9 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.wrap(e.removeNetwork(ctx, own), "remove network %q of container %s", own, short(id))
 }
 
-// remove asks the engine to delete a container. Podman refuses ("container state
+// remove deletes a container. Podman refuses ("container state
 // improper") when it ends between Podman's look at it and its signal to it, and is
-// asked again then.
+// called again then.
 func (e *Engine) remove(ctx context.Context, id string) error {
 	for attempt := 1; ; attempt++ {
 		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -111,7 +103,7 @@ func (e *Engine) remove(ctx context.Context, id string) error {
 	}
 }
 
-// gone waits until a container that somebody else is removing is gone.
+// gone waits until a container that another client is removing is gone.
 func (e *Engine) gone(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, removalWait)
 	defer cancel()
@@ -140,14 +132,12 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.Container, e
 		return container.Container{}, e.wrap(err, "inspect container %s", short(id))
 	}
 	in := r.Container
-	c := container.Container{ID: in.ID, Name: strings.TrimPrefix(in.Name, "/"), ImageID: in.Image}
-	c.Created, _ = time.Parse(time.RFC3339Nano, in.Created) // zero when the engine writes another form
+	c := container.Container{ID: in.ID, Name: strings.TrimPrefix(in.Name, "/")}
 	if in.Config != nil {
-		c.Image, c.Labels = in.Config.Image, in.Config.Labels
+		c.Labels = in.Config.Labels
 	}
 	if in.State != nil {
 		c.State = string(in.State.Status)
-		c.Exit = container.ExitStatus{Code: in.State.ExitCode, OOMKilled: in.State.OOMKilled}
 	}
 	if ns := in.NetworkSettings; ns != nil {
 		for _, name := range slices.Sorted(maps.Keys(ns.Networks)) {
@@ -194,7 +184,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	}
 	out := make([]container.Container, 0, len(r.Items))
 	for _, s := range r.Items {
-		c := container.Container{ID: s.ID, Image: s.Image, ImageID: s.ImageID, State: string(s.State), Labels: s.Labels, Created: time.Unix(s.Created, 0)}
+		c := container.Container{ID: s.ID, State: string(s.State), Labels: s.Labels}
 		if len(s.Names) > 0 {
 			c.Name = strings.TrimPrefix(s.Names[0], "/")
 		}

@@ -50,7 +50,7 @@ func (e *Engine) Create(ctx context.Context, c container.Config) (string, error)
 	id, err := e.create(ctx, c, labels, host)
 	if err != nil && limitsRefused(err) && c.Memory == 0 && c.Pids == 0 {
 		// An engine without cgroup delegation (rootless on cgroup v1) cannot
-		// limit. Nobody asked for these limits, so it runs without.
+		// limit. These limits are defaults, so it runs without.
 		host.Memory, host.PidsLimit = 0, nil
 		id, err = e.create(ctx, c, labels, host)
 	}
@@ -88,7 +88,7 @@ func (e *Engine) create(ctx context.Context, c container.Config, labels map[stri
 	return r.ID, err
 }
 
-// user is who the entry point starts as, "" for the image's own.
+// user is the user that the entry point starts as, "" for the image's own.
 func user(c container.Config) string {
 	if c.SetUp {
 		return "0:0"
@@ -100,12 +100,12 @@ func user(c container.Config) string {
 // [container.Config]. All but the first are among an engine's default ones.
 var setUpCapabilities = []string{"NET_ADMIN", "SETPCAP", "SETUID", "SETGID", "CHOWN"}
 
-// nameTaken: Docker answers 409, Podman 4 a plain 500 whose words are all there is.
+// nameTaken: Docker answers 409, Podman 4 a plain 500, recognized by its text.
 func nameTaken(err error) bool {
 	return errdefs.IsConflict(err) || errdefs.IsInternal(err) && strings.Contains(err.Error(), "name is already in use")
 }
 
-// limitsRefused reports whether the engine says that it cannot limit resources.
+// limitsRefused reports whether the error is that the engine cannot limit resources.
 func limitsRefused(err error) bool {
 	text := strings.ToLower(err.Error())
 	return strings.Contains(text, "cgroup") && (strings.Contains(text, "not supported") || strings.Contains(text, "limit"))
@@ -117,7 +117,7 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 		// Among others "container:ID", which would join another container.
 		return nil, fmt.Errorf("network %q is not a network's name", c.Network)
 	case c.SetUp && (c.Privileged || c.Network == "" || c.Network == "host"):
-		// What an unnamed network is, the engine's configuration says: in
+		// What an unnamed network is, the engine's configuration decides: in
 		// Podman's it can be the host's.
 		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)
 	case c.Memory < 0 || c.Pids < 0:
@@ -175,7 +175,7 @@ func addMount(host *ctr.HostConfig, m container.Mount) error {
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 		return nil
 	case "z", "Z":
-		// Only the short form can ask for an SELinux label, and it has no way
+		// Only the short form can request an SELinux label, and it has no way
 		// to write a colon.
 		if strings.Contains(m.Source, ":") || strings.Contains(m.Target, ":") {
 			return fmt.Errorf("mount %s at %s: a path with a colon cannot be relabelled (:%s)", m.Source, m.Target, m.Relabel)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// asked is what of a request to create a container matters.
+// asked is the part of a request to create a container that matters.
 type asked struct {
 	OpenStdin, StdinOnce, Tty bool
 	User                      string
@@ -154,7 +154,7 @@ func TestCreateFailures(t *testing.T) {
 	}
 }
 
-func TestLimitsNobodyAskedForGiveWayToAnEngineWithoutCgroups(t *testing.T) {
+func TestDefaultLimitsAreDroppedOnAnEngineWithoutCgroups(t *testing.T) {
 	refuse := says(500, `{"message":"resource limits are not supported on cgroups V1 rootless systems"}`)
 	e, got := creator(t, refuse, says(201, `{"Id":"x"}`))
 	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i"}); err != nil {

@@ -127,7 +127,7 @@ const (
 )
 
 // askHelper runs docker-credential-NAME get, as the docker CLI does: the server
-// on standard input, JSON on standard output, or there the words "credentials
+// on standard input, JSON on standard output, or there the text "credentials
 // not found" and an exit status.
 func askHelper(ctx context.Context, helper, server string, auth *registry.AuthConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
@@ -139,7 +139,7 @@ func askHelper(ctx context.Context, helper, server string, auth *registry.AuthCo
 	var out bytes.Buffer
 	cmd.Stdout = &atMost{w: &out, left: maxHelper}
 	if err := cmd.Run(); err != nil {
-		// What it says on success is a secret; what it says on failure is not.
+		// Its output on success is a secret; its output on failure is not.
 		said := strings.TrimSpace(out.String())
 		if strings.Contains(strings.ToLower(said), "credentials not found") {
 			return false, nil

@@ -89,7 +89,7 @@ func TestCredentialsComeFromDockerLogin(t *testing.T) {
 	}
 }
 
-func TestAHelpersTroubleIsToldWhenThePullFails(t *testing.T) {
+func TestAHelpersErrorIsReportedWhenThePullFails(t *testing.T) {
 	dir := t.TempDir()
 	helper(t, "locked", `echo 'the keychain is locked'; exit 1`)
 	write(t, filepath.Join(dir, ".docker/config.json"), `{"credsStore":"locked"}`)

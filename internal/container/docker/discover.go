@@ -27,7 +27,7 @@ type Attempt struct {
 	Source  string // where the address comes from, for a person
 	Address string
 	Err     error          // nil: an engine answered
-	Info    container.Info // what it said; only from Probe
+	Info    container.Info // what it reported; only from Probe
 }
 
 // Connect finds the engine and pings it once: THV_ENGINE, then DOCKER_HOST, then
@@ -63,8 +63,8 @@ func Connect(ctx context.Context, env func(string) string) (*Engine, error) {
 	return nil, unavailable(attempts)
 }
 
-// Probe looks at every address that Connect could use, and asks each engine that
-// answers who it is.
+// Probe tries every address that Connect could use, and describes each engine that
+// answers.
 func Probe(ctx context.Context, env func(string) string) []Attempt {
 	var attempts []Attempt
 	for _, c := range candidates(env) {
@@ -117,7 +117,7 @@ func open(ctx context.Context, c candidate, env func(string) string) (*Engine, e
 
 // connecting is an HTTP client that opens a connection for every request. An engine
 // that shuts down takes no more of them, but goes on serving those that are open: what
-// it was asked to begin so, it would leave half done. A mount that Docker makes to copy
+// it was to begin so, it would leave half done. A mount that Docker makes to copy
 // files into a container stays, and the container can never be removed.
 func connecting() *http.Client {
 	var http1 http.Protocols // a transport made for HTTP/2 too looks as if it had TLS
@@ -139,7 +139,7 @@ func pem(dir, name string) string {
 }
 
 // dial tries the bare connection first: the client hides the operating system's
-// reason, which says most to a person.
+// reason, which is the most useful one.
 func dial(ctx context.Context, address string) error {
 	network, host, _ := strings.Cut(address, "://")
 	switch network {
@@ -168,7 +168,7 @@ func dial(ctx context.Context, address string) error {
 	return err
 }
 
-// Explain says in plain words why an address failed and what to do.
+// Explain is why an address failed and what to do, for a person.
 func (a Attempt) Explain() string {
 	switch {
 	case a.Err == nil:

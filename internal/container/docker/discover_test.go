@@ -139,7 +139,7 @@ func TestUsualSocketsAreTriedInOrder(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEngineEachAddressSaysWhy(t *testing.T) {
+func TestWithoutAnEngineEachAddressHasAReason(t *testing.T) {
 	dir := socketDir(t)
 	dead := filepath.Join(dir, "dead.sock")
 	l, err := net.Listen("unix", dead)
@@ -172,7 +172,7 @@ func TestWithoutAnEngineEachAddressSaysWhy(t *testing.T) {
 }
 
 // Root may open every socket, so the system's answer is made here.
-func TestASocketThatMayNotBeOpenedSaysWhatToDo(t *testing.T) {
+func TestASocketWithoutPermissionHasAHint(t *testing.T) {
 	for address, want := range map[string]string{
 		"unix:///var/run/docker.sock":     "docker group",
 		"unix:///run/podman/podman.sock":  "systemctl --user",

@@ -24,7 +24,7 @@ type Engine struct {
 	api     *client.Client
 	address string
 	env     func(string) string
-	podman  atomic.Bool // the engine says so in every answer
+	podman  atomic.Bool // from the headers of its responses
 }
 
 var _ container.Engine = (*Engine)(nil)
@@ -39,7 +39,7 @@ func (e *Engine) notice(r *http.Response) {
 // Close releases idle connections.
 func (e *Engine) Close() error { return e.api.Close() }
 
-// Info asks the engine who it is.
+// Info describes the engine.
 func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	v, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {

@@ -118,7 +118,7 @@ func TestProcessesThatRaceMakeOneNetwork(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhoAnswers(t *testing.T) {
+func TestProbeNamesTheEngine(t *testing.T) {
 	for _, a := range Probe(t.Context(), os.Getenv) {
 		if a.Err == nil && a.Info.Version != "" && a.Info.Socket == a.Address {
 			return
@@ -127,7 +127,7 @@ func TestProbeSaysWhoAnswers(t *testing.T) {
 	t.Error("no engine said who it is")
 }
 
-// A registry that wants a password gives the image to who has logged in.
+// A registry that requires a password serves the image after a login.
 func TestPullFromAPrivateRegistry(t *testing.T) {
 	open := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
-// wrap says what was being done, and gives the errors that callers decide on.
+// wrap adds the operation, and maps to the errors that callers decide on.
 func (e *Engine) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -54,11 +54,11 @@ type engineError struct{ cause error }
 func (e *engineError) Error() string { return message(e.cause) }
 func (e *engineError) Unwrap() error { return e.cause }
 
-// maxText bounds what is shown of an engine's or registry's words, in bytes.
+// maxText bounds what is shown of an engine's or registry's text, in bytes.
 const maxText = 4 << 10
 
 // message is an error's text as a person may see it: an engine passes on what
-// registries and build steps say, and neither may write to a terminal.
+// registries and build steps print, and neither may write to a terminal.
 func message(err error) string {
 	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 	if len(text) > maxText {

@@ -66,7 +66,7 @@ func connect(t *testing.T, h http.Handler, vars ...string) *Engine {
 	return e
 }
 
-// says answers with a status and a body.
+// says responds with a status and a body.
 func says(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

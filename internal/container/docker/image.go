@@ -26,11 +26,11 @@ func (e *Engine) Image(ctx context.Context, ref string) (container.Image, error)
 		return container.Image{}, e.wrap(err, "look for image %s", ref)
 	}
 	image := container.Image{
-		ID: r.ID, Ref: ref, RepoDigests: r.RepoDigests, OS: r.Os, Arch: r.Architecture,
+		ID: r.ID, OS: r.Os, Arch: r.Architecture,
 	}
 	if c := r.Config; c != nil {
 		image.Entrypoint, image.Cmd, image.Env = c.Entrypoint, c.Cmd, c.Env
-		image.User, image.WorkingDir, image.Labels = c.User, c.WorkingDir, c.Labels
+		image.User, image.Labels = c.User, c.Labels
 		for port := range c.ExposedPorts {
 			number, protocol, _ := strings.Cut(port, "/")
 			if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 && (protocol == "" || protocol == "tcp") {
@@ -77,7 +77,7 @@ func progressOf(m jsonstream.Message) container.Progress {
 	return p
 }
 
-// pullError tells a missing image from a registry that refuses; engines report
+// pullError distinguishes a missing image from a registry that refuses; engines report
 // much of both as plain text.
 func (e *Engine) pullError(err error, ref string, login login) error {
 	text := strings.ToLower(err.Error())
@@ -114,11 +114,8 @@ func (e *Engine) Load(ctx context.Context, image io.Reader) error {
 func (e *Engine) Build(ctx context.Context, b container.Build) error {
 	opts := client.ImageBuildOptions{
 		Version: build.BuilderV1,
-		Tags:    b.Tags, Labels: b.Labels, BuildArgs: map[string]*string{},
+		Tags:    b.Tags, Labels: b.Labels,
 		Remove: true, ForceRemove: true,
-	}
-	for k, v := range b.BuildArgs {
-		opts.BuildArgs[k] = &v
 	}
 	if b.NetworkOff {
 		opts.NetworkMode = "none"

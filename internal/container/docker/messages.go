@@ -22,7 +22,7 @@ type errorMessage struct{ text string }
 func (e *errorMessage) Error() string { return e.text }
 
 // messages reads an engine's stream of progress messages to its end. A message
-// that says an error ends it with that error.
+// with an error ends it with that error.
 func messages(r io.Reader, each func(jsonstream.Message)) error {
 	bounded := &io.LimitedReader{R: r}
 	dec := json.NewDecoder(bounded)

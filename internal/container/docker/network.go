@@ -62,7 +62,7 @@ func (e *Engine) createNetwork(ctx context.Context, name string) error {
 	return err
 }
 
-// networkExists: Docker answers 409, Podman 4 a plain 500 whose words are all
+// networkExists: Docker answers 409, Podman 4 a plain 500, whose text is all
 // there is.
 func networkExists(err error) bool {
 	return errdefs.IsConflict(err) || errdefs.IsInternal(err) && strings.Contains(err.Error(), "network already exists")
@@ -130,7 +130,7 @@ func (e *Engine) ownNetwork(ctx context.Context, shared, name string) (string, e
 		return "", e.wrap(err, "look for network %q", shared)
 	}
 	if n.Network.Labels[labelNetwork] == "" {
-		return "", nil // somebody else's network, asked for by name
+		return "", nil // a network that the person made
 	}
 	own := shared + "." + name
 	if !networkName.MatchString(own) {

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// maxSpool bounds what is kept of a stream that nobody reads, in bytes.
+// maxSpool bounds what is kept of a stream that is not read, in bytes.
 const maxSpool = 1 << 20
 
 // spool is a pipe whose writer never waits: past its bound the oldest bytes go,
-// and the reader is told how many.
+// and their number is reported to the reader.
 type spool struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -44,7 +44,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end says that nothing more comes; nil is a plain end.
+// end marks the end of the stream; nil is a plain end.
 func (s *spool) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *spool) Read(p []byte) (int, error) {
 }
 
 // Close drops what comes from now on. What has come can still be read: it may be a
-// server's last words, and the line to it breaks the moment it has said them.
+// server's last output, and the connection breaks the moment that was sent.
 func (s *spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

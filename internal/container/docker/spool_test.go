@@ -21,7 +21,7 @@ func TestASpoolKeepsWhatIsReadInTime(t *testing.T) {
 	}
 }
 
-func TestASpoolNobodyReadsHoldsNothingUpAndSaysWhatIsLost(t *testing.T) {
+func TestASpoolWithoutAReaderBlocksNothingAndReportsItsLoss(t *testing.T) {
 	s := newSpool()
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
 	for range 1000 { // would wait for ever if it waited

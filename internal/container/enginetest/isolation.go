@@ -41,7 +41,7 @@ func (s *suite) user(t *testing.T) {
 
 func (s *suite) mounts(t *testing.T) {
 	dir := t.TempDir()
-	// Without any capability, root in the container is nobody special.
+	// Without any capability, root in the container has no privileges.
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (s *suite) noNetwork(t *testing.T) {
 	}
 }
 
-// limits are felt, not only asked for.
+// limits take effect.
 func (s *suite) limits(t *testing.T) {
 	started := s.output(t, func(c *container.Config) { c.Pids = 20 }, "children", "60")
 	if n, err := strconv.Atoi(strings.TrimSpace(started)); err != nil || n < 1 || n >= 20 {
@@ -166,7 +166,7 @@ func (s *suite) limits(t *testing.T) {
 	}
 }
 
-// outOfMemory is how a container ends that wants more than it may have.
+// outOfMemory is how a container ends that exceeds its memory limit.
 func (s *suite) outOfMemory(t *testing.T) container.ExitStatus {
 	t.Helper()
 	id := s.create(t, func(c *container.Config) { c.Memory = 32 << 20 }, "eat", "256")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -24,23 +23,6 @@ func (s *suite) nameTaken(t *testing.T) {
 	if _, err := s.engine.Create(t.Context(), cfg); !errors.Is(err, container.ErrNameTaken) {
 		t.Errorf("got %v", err)
 	}
-}
-
-func (s *suite) stop(t *testing.T) {
-	polite := s.create(t, nil, "term")
-	streams := s.start(t, polite)
-	s.listening(t, streams)
-	if err := s.engine.Stop(t.Context(), polite, 20*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	s.wait(t, polite, 3) // the probe's own exit status after SIGTERM
-	stubborn := s.create(t, nil, "stubborn")
-	streams = s.start(t, stubborn)
-	s.listening(t, streams)
-	if err := s.engine.Stop(t.Context(), stubborn, time.Second); err != nil {
-		t.Fatal(err)
-	}
-	s.wait(t, stubborn, 137)
 }
 
 func (s *suite) removeTwice(t *testing.T) {
@@ -77,8 +59,8 @@ func (s *suite) missing(t *testing.T) {
 	_, inspect := s.engine.Inspect(t.Context(), none)
 	for name, err := range map[string]error{
 		"attach": attach, "wait": wait, "inspect": inspect,
-		"start": s.engine.Start(t.Context(), none), "stop": s.engine.Stop(t.Context(), none, 0),
-		"copy": s.engine.CopyTo(t.Context(), none, "/", tarOf(t, nil)),
+		"start": s.engine.Start(t.Context(), none),
+		"copy":  s.engine.CopyTo(t.Context(), none, "/", tarOf(t, nil)),
 	} {
 		if !errors.Is(err, container.ErrNotFound) || !strings.Contains(err.Error(), none) {
 			t.Errorf("%s: %v", name, err)

@@ -33,7 +33,7 @@ func (s *suite) streams(t *testing.T) {
 		t.Errorf("list: %+v, %v", found, err)
 	}
 	c, err := s.engine.Inspect(t.Context(), id)
-	if err != nil || c.Exit.Code != 7 || c.Labels[label] != s.run || c.Created.IsZero() {
+	if err != nil || c.State != "exited" || c.Labels[label] != s.run {
 		t.Errorf("inspect: %+v, %v", c, err)
 	}
 	if env := s.output(t, func(c *container.Config) { c.Env = []string{"A=1"} }, "env"); !strings.Contains(env, "A=1\n") || !strings.Contains(env, "FROM_IMAGE=yes\n") {
@@ -95,7 +95,7 @@ func (s *suite) copyTo(t *testing.T) {
 	s.wait(t, id, 0)
 }
 
-// unreadNoise: a reader who is interested in the standard output alone gets it.
+// unreadNoise: a reader of the standard output alone gets it.
 func (s *suite) unreadNoise(t *testing.T) {
 	id := s.create(t, nil, "shout", "16")
 	streams := s.start(t, id)
@@ -119,7 +119,7 @@ func (s *suite) unreadNoise(t *testing.T) {
 	}
 }
 
-// closed: closing frees whoever reads, and may be done twice.
+// closed: closing ends pending reads, and may be done twice.
 func (s *suite) closed(t *testing.T) {
 	streams := s.start(t, s.create(t, nil, "echo"))
 	ended := make(chan struct{}, 2)

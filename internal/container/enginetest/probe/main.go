@@ -94,12 +94,6 @@ func main() {
 			eaten = append(eaten, bytes.Repeat([]byte("x"), 1<<20))
 		}
 		fmt.Println(len(eaten))
-	case "term":
-		ask := make(chan os.Signal, 1)
-		signal.Notify(ask, syscall.SIGTERM)
-		fmt.Println("listening")
-		<-ask
-		os.Exit(3)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("listening")

@@ -1,0 +1,20 @@
+package base
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+func TestExitCode(t *testing.T) {
+	for err, want := range map[error]int{
+		nil: ExitOK, errors.New("x"): ExitFailure, Usage("x"): ExitUsage, container.ErrUnavailable: ExitNoEngine,
+		workload.ErrNotFound: ExitNotFound, &Reported{workload.ErrNotFound}: ExitNotFound,
+	} {
+		if got := ExitCode(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/runflag"
+	"github.com/toolhaven/toolhaven/internal/source"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// compile makes a draft from the flags and from the source that the argument names.
+// Wrong flags are reported together, before the registry is contacted.
+func compile(ctx context.Context, o *options) (*draft, error) {
+	s, env, err := o.parse()
+	if err != nil {
+		return nil, base.AsUsage(err)
+	}
+	if err := checkName(ctx, o.app, o.name, o.group); err != nil {
+		return nil, err
+	}
+	found, err := source.Resolve(ctx, source.Request{
+		Arg: o.arg, Args: o.args, Transport: s.Transport,
+		Permissions: o.profile != "", Mounts: len(s.Container.Mounts) > 0, Network: o.network != "",
+		Catalog: o.app.Catalog,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Name == "" {
+		s.Name = found.Name
+		if err := checkName(ctx, o.app, s.Name, ""); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.misplaced(&found.Spec); err != nil {
+		return nil, base.AsUsage(err)
+	}
+	o.complete(s, &found.Spec)
+	if err := check(*s); err != nil {
+		return nil, base.AsUsage(err)
+	}
+	d := &draft{spec: s, secrets: map[string]string{}, notices: found.Notices, origin: "the registry"}
+	if o.profile != "" {
+		d.origin = "the permission profile"
+	}
+	if err := d.applyEnv(ctx, o.app, env, found.Inputs); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// parse returns the flags as a Spec without a source, and the variables. It reports
+// everything that is wrong with them as far as the server does not matter.
+func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
+	cwd, err := workingDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	s = &workload.Spec{
+		Schema: workload.Schema, Name: o.name, Group: o.group, Debug: o.app.Debug,
+		Transport: workload.Transport(o.transport), TargetPort: o.targetPort,
+		Proxy: workload.Proxy{
+			Host: o.host, Port: o.proxyPort, Mode: o.proxyMode, EndpointPrefix: o.endpointPrefix,
+			SessionTTL: workload.Duration(o.sessionTTL), Stateless: o.stateless,
+			TrustProxyHeaders: o.trustProxyHeaders, AllowedHosts: o.allowedHosts,
+		},
+		Container: workload.Container{Network: o.network},
+	}
+	if o.given("target-host") {
+		s.TargetHost = o.targetHost
+	}
+	c := &s.Container
+	var errs []error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if o.given("name") && o.name == "" {
+		note(workload.ValidName(""))
+	}
+	env, err = o.environment()
+	note(err)
+	for _, value := range o.volumes {
+		m, err := runflag.ParseMount(value, cwd)
+		if err == nil {
+			c.Mounts = append(c.Mounts, m)
+		}
+		note(err)
+	}
+	for _, value := range o.ports {
+		port, err := runflag.ParsePort(value)
+		if err == nil {
+			c.Publish = append(c.Publish, port)
+		}
+		note(err)
+	}
+	c.Labels, err = runflag.ParseLabels(o.labels)
+	note(err)
+	if o.profile != "" {
+		permissions, mounts, err := runflag.LoadPermissions(o.profile, cwd)
+		note(err)
+		permissions.Read, permissions.Write = nil, nil // they are mounts now
+		c.Permissions = permissions
+		c.Mounts = runflag.MergeMounts(mounts, c.Mounts)
+	}
+	if o.caCert != "" {
+		if o.caCert, err = filepath.Abs(o.caCert); err == nil {
+			_, err = os.Stat(o.caCert)
+		}
+		if err != nil {
+			note(fmt.Errorf("--ca-cert: %w", err))
+		}
+	}
+	note(check(*s))
+	return s, env, errors.Join(errs...)
+}
+
+// environment reads --env-file, --env-file-dir and -e; the later wins.
+func (o *options) environment() (map[string]string, error) {
+	all := map[string]string{}
+	var errs []error
+	add := func(env map[string]string, err error) {
+		maps.Copy(all, env)
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if o.envFile != "" {
+		add(runflag.LoadEnvFile(o.envFile))
+	}
+	if o.envFileDir != "" {
+		add(runflag.LoadEnvDir(o.envFileDir))
+	}
+	add(runflag.ParseEnv(o.env, os.LookupEnv))
+	return all, errors.Join(errs...)
+}
+
+// complete adds what the source gives to the Spec of the flags: flag > registry >
+// default.
+func (o *options) complete(s, found *workload.Spec) {
+	s.Source, s.Image, s.Package, s.Remote = found.Source, found.Image, found.Package, found.Remote
+	s.Args, s.Env = found.Args, found.Env
+	s.Transport = cmp.Or(s.Transport, found.Transport)
+	if s.Transport != workload.Stdio {
+		s.TargetHost = cmp.Or(s.TargetHost, found.TargetHost)
+		s.TargetPort = cmp.Or(s.TargetPort, found.TargetPort)
+		s.TargetPath = found.TargetPath
+	}
+	s.Proxy.Port = cmp.Or(s.Proxy.Port, found.Proxy.Port)
+	s.Proxy.Stateless = s.Proxy.Stateless || found.Proxy.Stateless
+	if s.Remote != nil {
+		return
+	}
+	c := &s.Container
+	c.Mounts = runflag.MergeMounts(found.Container.Mounts, c.Mounts)
+	if o.profile == "" {
+		c.Permissions = found.Container.Permissions
+		if reflect.ValueOf(c.Permissions).IsZero() {
+			// A profile without a network section grants none; no profile at all
+			// is the profile network.
+			c.Permissions, _ = runflag.BuiltinPermissions("network")
+		}
+	}
+	if p := s.Package; p != nil {
+		p.RuntimeImage, p.CACert = o.runtimeImage, o.caCert
+		p.AddPackages = append(p.AddPackages, o.addPackages...) // beside the registry's
+	}
+}
+
+// misplaced reports flags that do not apply to the kind of server.
+func (o *options) misplaced(s *workload.Spec) error {
+	var errs []error
+	refuse := func(why string, flags ...string) {
+		for _, flag := range flags {
+			if o.given(flag) {
+				errs = append(errs, fmt.Errorf("--%s %s", flag, why))
+			}
+		}
+	}
+	if s.Package == nil {
+		refuse("is for servers given as npx://, uvx:// or go:// packages", "ca-cert", "runtime-image", "runtime-add-package")
+	}
+	if s.Remote != nil {
+		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port")
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,151 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// draft is a Spec on its way to being stored, with the values of its secrets apart.
+type draft struct {
+	spec    *workload.Spec
+	secrets map[string]string // by key of the workload's secrets
+	notices []string
+	origin  string // of the permissions: "the registry" or "the permission profile"
+}
+
+// prepare makes the Spec that the command line or the exported file describes, checks
+// it, and makes its image present. Only a registry is contacted before the check.
+func prepare(ctx context.Context, o *options) (*draft, error) {
+	var d *draft
+	var err error
+	if o.fromConfig != "" {
+		d, err = importFile(ctx, o)
+	} else {
+		d, err = compile(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := o.choosePort(ctx, d.spec); err != nil {
+		return nil, err
+	}
+	d.notices = append(d.notices, d.spec.Cautions(d.origin)...)
+	if d.spec.Remote != nil {
+		err = o.settleRemote(ctx, d.spec)
+	} else {
+		err = o.settleImage(ctx, d.spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, base.AsUsage(workload.Validate(d.spec))
+}
+
+// check validates a Spec that is not complete yet. What is determined later (name, image,
+// transport, ports) is filled in with a valid value.
+func check(s workload.Spec) error {
+	s.Name = cmp.Or(s.Name, "server")
+	s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
+	s.Proxy.Port = cmp.Or(s.Proxy.Port, 1)
+	if s.Remote == nil {
+		s.Image = cmp.Or(s.Image, "image")
+	}
+	if s.Transport != workload.Stdio {
+		s.TargetHost = cmp.Or(s.TargetHost, "127.0.0.1")
+		if s.TargetPort == 0 {
+			s.TargetPort = 1
+			s.Container.Publish = nil // whether one is the server's own port is not known
+		}
+	}
+	return workload.Validate(&s)
+}
+
+// checkName reports a name that is taken or a group that does not exist, before anything
+// is fetched. An empty name or group is not checked. Manager.Create decides in the end.
+func checkName(ctx context.Context, app *base.App, name, group string) error {
+	if group != "" {
+		err := app.GroupExists(group)
+		if errors.Is(err, workload.ErrGroupNotFound) {
+			err = fmt.Errorf("%w; make it with `thv group create %s`", err, group)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	if err := workload.ValidName(name); err != nil {
+		return base.AsUsage(err)
+	}
+	store, err := app.Store()
+	if err != nil {
+		return err
+	}
+	if _, err := store.Get(name); !errors.Is(err, workload.ErrNotFound) {
+		return nameTaken(ctx, app, name)
+	}
+	owner, err := store.Owner(name)
+	if err != nil {
+		return err
+	}
+	if owner != nil {
+		return fmt.Errorf("%w: %q runs, though its configuration is lost; `thv restart %s` restores it, `thv rm %s` removes it", workload.ErrExists, name, name, name)
+	}
+	// A gateway of that name that lost its state would keep the workload's port.
+	_, err = store.EndStrayOwners(ctx, name)
+	return err
+}
+
+// nameTaken returns an error with the state of the workload that has the name.
+func nameTaken(ctx context.Context, app *base.App, name string) error {
+	m, err := app.Manager()
+	if err != nil {
+		return err
+	}
+	st, err := m.Status(ctx, name)
+	if errors.Is(err, workload.ErrNotFound) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	if base.Lost(st) {
+		return fmt.Errorf("%w: %q, which is %s; %s", workload.ErrExists, name, st.State, base.Advice(st))
+	}
+	then := ""
+	if !base.Serves(st) {
+		then = base.Advice(st) + "; "
+	}
+	return fmt.Errorf("%w: %q, which is %s; %sremove it with `thv rm %s`, or choose another --name", workload.ErrExists, name, st.State, then, name)
+}
+
+// choosePort determines the proxy's port: that of the Spec, or the name's own, which is
+// a free one when it is first derived and remembered then, so that the URL never
+// changes.
+func (o *options) choosePort(ctx context.Context, s *workload.Spec) error {
+	store, err := o.app.Store()
+	if err != nil {
+		return err
+	}
+	if s.Proxy.Port != 0 {
+		return nil
+	}
+	s.Proxy.Port, err = store.Port(s.Name, func(port int) bool {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.Proxy.Host, strconv.Itoa(port)))
+		if err == nil {
+			_ = l.Close()
+		}
+		return !errors.Is(err, syscall.EADDRINUSE) // other errors are reported by the start
+	})
+	return err
+}

@@ -1,0 +1,73 @@
+package runcmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// addFlags declares the flags that work in this version.
+func addFlags(f *pflag.FlagSet, o *options) {
+	f.StringVar(&o.name, "name", "", "Workload name (default: auto-generated from image)")
+	f.StringVar(&o.group, "group", workload.DefaultGroup, "Group the workload belongs to")
+	f.BoolVarP(&o.foreground, "foreground", "f", false, "Block until the container exits")
+	f.StringVar(&o.fromConfig, "from-config", "", "Load an exported configuration file")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE; KEY alone takes your own")
+	f.StringVar(&o.envFile, "env-file", "", "Load variables from one file")
+	f.StringVar(&o.envFileDir, "env-file-dir", "", "Load variables from all files in a directory")
+	f.StringArrayVarP(&o.labels, "label", "l", nil, "Container label, format key=value")
+	f.StringArrayVarP(&o.volumes, "volume", "v", nil, "Mount, format host-path:container-path[:ro]")
+	f.StringArrayVarP(&o.ports, "publish", "p", nil, "Port publishing, format hostPort:containerPort; on the loopback address")
+	f.StringVar(&o.network, "network", "", "Container network (for example host)")
+	f.StringVar(&o.profile, "permission-profile", "", "none, network, or a path to a JSON file (default: registry's profile, or network if the registry gives none)")
+	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for container builds")
+	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image for protocol schemes; for go, the image that compiles")
+	f.StringSliceVar(&o.addPackages, "runtime-add-package", nil, "Extra packages in builder and runtime stages; repeatable")
+	f.StringVar(&o.transport, "transport", "", "sse, streamable-http or stdio (default: the registry's, the image's, or found out)")
+	f.StringVar(&o.proxyMode, "proxy-mode", "streamable-http", "Proxy mode for stdio: streamable-http or sse (sse is deprecated and will be removed)")
+	f.StringVar(&o.host, "host", "127.0.0.1", "Host for the HTTP proxy to listen on")
+	f.IntVar(&o.proxyPort, "proxy-port", 0, "Host port for the proxy (default: derived from the name, and kept)")
+	f.StringVar(&o.targetHost, "target-host", "127.0.0.1", "Host to forward to (SSE or streamable HTTP only)")
+	f.IntVar(&o.targetPort, "target-port", 0, "Container port (SSE or streamable HTTP only)")
+	f.StringVar(&o.endpointPrefix, "endpoint-prefix", "", "Path prefix prepended to SSE endpoint URLs")
+	f.BoolVar(&o.trustProxyHeaders, "trust-proxy-headers", false, "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix")
+	f.StringSliceVar(&o.allowedHosts, "allowed-hosts", nil, "Names, with or without a port, under which the proxy is reached besides localhost and its addresses")
+	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
+	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
+}
+
+// conflicts reports flags that do not go with --from-config.
+func (o *options) conflicts(flags *pflag.FlagSet) []error {
+	if o.fromConfig == "" {
+		return nil
+	}
+	var with []string
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "from-config", "foreground", "debug", "name", "output",
+			"env", "env-file": // the values of the secrets that the file refers to
+		default:
+			with = append(with, "--"+f.Name)
+		}
+	})
+	if len(o.args) > 0 {
+		with = append(with, "arguments after --")
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	return []error{fmt.Errorf("--from-config holds the whole configuration; it cannot go with %s (change the file instead)", strings.Join(with, ", "))}
+}
+
+// workingDir returns the directory that relative paths are resolved against.
+func workingDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current directory: %w", err)
+	}
+	return dir, nil
+}

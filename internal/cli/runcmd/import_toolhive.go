@@ -1,0 +1,239 @@
+package runcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/runflag"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// toolHive is the configuration that ToolHive's export writes, schema v0.1.0.
+type toolHive struct {
+	toolHiveHonoured
+	toolHiveNeutral
+	toolHiveBeyond
+}
+
+// toolHiveHonoured are the keys with a feature here.
+type toolHiveHonoured struct {
+	SchemaVersion     string                `json:"schema_version"`
+	Name              string                `json:"name"`
+	ContainerName     string                `json:"container_name"`
+	BaseName          string                `json:"base_name"`
+	Image             string                `json:"image"`
+	RemoteURL         string                `json:"remote_url"`
+	CmdArgs           []string              `json:"cmd_args"`
+	Transport         string                `json:"transport"`
+	Host              string                `json:"host"`
+	Port              int                   `json:"port"`
+	TargetHost        string                `json:"target_host"`
+	TargetPort        int                   `json:"target_port"`
+	EnvVars           map[string]string     `json:"env_vars"`
+	Secrets           []string              `json:"secrets"` // NAME,target=VARIABLE
+	Volumes           []string              `json:"volumes"`
+	Publish           []string              `json:"publish"`
+	ContainerLabels   map[string]string     `json:"container_labels"`
+	PermissionProfile *workload.Permissions `json:"permission_profile"`
+	ProxyMode         string                `json:"proxy_mode"`
+	Group             string                `json:"group"`
+	SessionTTL        workload.Duration     `json:"session_ttl"`
+	Stateless         bool                  `json:"stateless"`
+	EndpointPrefix    string                `json:"endpoint_prefix"`
+	TrustProxyHeaders bool                  `json:"trust_proxy_headers"`
+	Debug             bool                  `json:"debug"`
+}
+
+// toolHiveNeutral are keys that record an origin or repeat other keys.
+type toolHiveNeutral struct {
+	ProfileName       json.RawMessage `json:"permission_profile_name_or_path"`
+	RegistryAPI       json.RawMessage `json:"registry_api_url"`
+	RegistryURL       json.RawMessage `json:"registry_url"`
+	RegistryServer    json.RawMessage `json:"registry_server_name"`
+	EnvFileDir        json.RawMessage `json:"env_file_dir"`
+	Generation        json.RawMessage `json:"mcpserver_generation"`
+	RuntimeConfig     json.RawMessage `json:"runtime_config"`
+	Ignore            json.RawMessage `json:"ignore_config"`
+	MiddlewareConfigs json.RawMessage `json:"middleware_configs"`
+}
+
+// toolHiveBeyond are keys of features that this version does not have. A file that sets
+// one is refused: a server must not run with less protection than its file states.
+type toolHiveBeyond struct {
+	RemoteAuth           json.RawMessage `json:"remote_auth_config"`
+	AllowedOrigins       json.RawMessage `json:"allowed_origins"`
+	OIDC                 json.RawMessage `json:"oidc_config"`
+	TokenExchange        json.RawMessage `json:"token_exchange_config"`
+	UpstreamSwap         json.RawMessage `json:"upstream_swap_config"`
+	AWSSTS               json.RawMessage `json:"aws_sts_config"`
+	AuthServer           json.RawMessage `json:"embedded_auth_server_config"`
+	Authz                json.RawMessage `json:"authz_config"`
+	AuthzPath            json.RawMessage `json:"authz_config_path"`
+	Audit                json.RawMessage `json:"audit_config"`
+	AuditPath            json.RawMessage `json:"audit_config_path"`
+	Telemetry            json.RawMessage `json:"telemetry_config"`
+	RateLimit            json.RawMessage `json:"rate_limit_config"`
+	RateLimitNamespace   json.RawMessage `json:"rate_limit_namespace"`
+	Scaling              json.RawMessage `json:"scaling_config"`
+	PodPatch             json.RawMessage `json:"k8s_pod_template_patch"`
+	IsolateNetwork       json.RawMessage `json:"isolate_network"`
+	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
+	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
+	CABundle             json.RawMessage `json:"thv_ca_bundle"`
+	JWKSTokenFile        json.RawMessage `json:"jwks_auth_token_file"`
+	ToolsFilter          json.RawMessage `json:"tools_filter"`
+	ToolsOverride        json.RawMessage `json:"tools_override"`
+	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
+	ValidatingWebhooks   json.RawMessage `json:"validating_webhooks"`
+	MutatingWebhooks     json.RawMessage `json:"mutating_webhooks"`
+	HeaderForward        json.RawMessage `json:"header_forward"`
+}
+
+// set lists the keys that have a value.
+func (b *toolHiveBeyond) set() []string {
+	var keys []string
+	v := reflect.ValueOf(b).Elem()
+	for i := range v.NumField() {
+		if raw, ok := v.Field(i).Interface().(json.RawMessage); ok && !isEmptyJSON(raw) {
+			keys = append(keys, v.Type().Field(i).Tag.Get("json"))
+		}
+	}
+	return keys
+}
+
+func isEmptyJSON(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", "false", "0", `""`, "{}", "[]":
+		return true
+	}
+	return false
+}
+
+func decodeToolHive(content []byte) (*workload.Spec, []string, error) {
+	var t toolHive
+	if err := runflag.DecodeStrict(content, &t); err != nil {
+		return nil, nil, err
+	}
+	if t.SchemaVersion != "v0.1.0" {
+		return nil, nil, fmt.Errorf("its schema_version is %q; v0.1.0 can be read", t.SchemaVersion)
+	}
+	if keys := t.set(); len(keys) > 0 {
+		return nil, nil, fmt.Errorf("this version of thv does not have the features of %s; remove these keys to run without", strings.Join(keys, ", "))
+	}
+	spec, err := t.spec()
+	return spec, t.notices(), err
+}
+
+// notices lists what is ignored and may be missed.
+func (t *toolHive) notices() []string {
+	var notices []string
+	if len(t.Volumes) > 0 && !isEmptyJSON(t.Ignore) {
+		notices = append(notices, "ignore files (.thvignore) are not read by this version of thv: the server sees all files of its mounts")
+	}
+	var chain []struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(t.MiddlewareConfigs, &chain) == nil && len(chain) > 0 {
+		types := make([]string, len(chain))
+		for i, m := range chain {
+			types[i] = m.Type
+		}
+		notices = append(notices, "the file's middleware_configs are not used ("+strings.Join(types, ", ")+"); what thv does follows from its other keys")
+	}
+	return notices
+}
+
+// toolHiveSecret is an entry of secrets.
+var toolHiveSecret = regexp.MustCompile(`^[^,]+,target=(.+)$`)
+
+func (t *toolHive) spec() (*workload.Spec, error) {
+	s := &workload.Spec{
+		Schema: workload.Schema, Name: t.Name, Group: t.Group, Debug: t.Debug,
+		Source:    workload.Source{Kind: "config", Ref: t.Image + t.RemoteURL},
+		Args:      t.CmdArgs,
+		Transport: workload.Transport(t.Transport),
+		Proxy: workload.Proxy{
+			Host: t.Host, Port: t.Port, Mode: t.ProxyMode, EndpointPrefix: t.EndpointPrefix,
+			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,
+		},
+	}
+	if s.Group == "" {
+		s.Group = workload.DefaultGroup
+	}
+	if s.Proxy.Host == "" || s.Proxy.Host == "localhost" {
+		s.Proxy.Host = "127.0.0.1"
+	}
+	if s.Proxy.Mode != "sse" || t.Transport != "stdio" {
+		s.Proxy.Mode = "streamable-http"
+	}
+	if t.RemoteURL != "" {
+		s.Remote = &workload.Remote{URL: t.RemoteURL}
+		s.Args = nil
+		if len(t.Secrets) > 0 {
+			return nil, errors.New("secrets: variables are for servers that run here, not for a remote URL")
+		}
+		return s, nil
+	}
+	s.Image, s.Env = t.Image, t.EnvVars
+	for _, name := range []string{"MCP_TRANSPORT", "MCP_PORT", "FASTMCP_PORT", "MCP_HOST"} {
+		delete(s.Env, name) // set from the transport and the port
+	}
+	if t.Transport != "stdio" {
+		s.TargetHost, s.TargetPort = t.TargetHost, t.TargetPort
+		if s.TargetHost == "" {
+			s.TargetHost = "127.0.0.1"
+		}
+	}
+	cwd, err := workingDir()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, v := range t.Secrets {
+		m := toolHiveSecret.FindStringSubmatch(v)
+		if m == nil {
+			errs = append(errs, fmt.Errorf("secrets: %q is not NAME,target=VARIABLE", v))
+			continue
+		}
+		// Its value is in ToolHive's store; run prompts for it.
+		s.SecretEnv = put(s.SecretEnv, m[1], "")
+		delete(s.Env, m[1])
+	}
+	for _, v := range t.Volumes {
+		m, err := runflag.ParseMount(v, cwd)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.Container.Mounts = append(s.Container.Mounts, m)
+	}
+	for _, v := range t.Publish {
+		p, err := runflag.ParsePort(v)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.Container.Publish = append(s.Container.Publish, p)
+	}
+	s.Container.Permissions, _ = runflag.BuiltinPermissions("network")
+	if t.PermissionProfile != nil {
+		mounts, err := runflag.ProfileMounts(*t.PermissionProfile, cwd)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		s.Container.Mounts = runflag.MergeMounts(mounts, s.Container.Mounts)
+		s.Container.Permissions = *t.PermissionProfile
+		s.Container.Permissions.Read, s.Container.Permissions.Write = nil, nil
+	}
+	for key, value := range t.ContainerLabels {
+		if strings.HasPrefix(key, "toolhive") {
+			continue // internal to ToolHive
+		}
+		s.Container.Labels = put(s.Container.Labels, key, value)
+	}
+	return s, errors.Join(errs...)
+}

@@ -1,0 +1,134 @@
+package runcmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// laterFlag is a flag of the specification whose feature does not exist yet. It is
+// declared with its name, type and default, hidden from the help, and refused when it is
+// given: a flag is never ignored.
+type laterFlag struct {
+	name, kind, def, meaning string
+	// off is the value that turns the feature off, and is accepted; "" is none.
+	off string
+}
+
+// laterFlags returns all of them. A change that adds a feature moves its flags from here
+// to addFlags.
+func laterFlags() []laterFlag {
+	return []laterFlag{
+		{"secret", "string[]", "", "Secret from the secrets manager set as an environment variable, format NAME,target=TARGET", ""},
+		{"isolate-network", "bool", "false", "Isolate container network from the host", "false"},
+		{"allow-docker-gateway", "bool", "false", "Allow outbound connections to the container runtime's gateway host names and default bridge gateway address (these are blocked by default even when insecure_allow_all is enabled); applies only with --isolate-network", "false"},
+		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
+		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
+		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
+		{"tools", "strings", "", "Filter tools (comma-separated names)", ""},
+		{"tools-override", "string", "", "Path to JSON file overriding tool names and descriptions", ""},
+		{"audit-config", "string", "", "Audit configuration file path", ""},
+		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
+		{"authz-config", "string", "", "Authorization configuration file path", ""},
+		{"webhook-config", "string[]", "", "Webhook configuration file; repeatable, configurations are merged", ""},
+		{"thv-ca-bundle", "string", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery)", ""},
+		{"oidc-issuer", "string", "", "Issuer URL", ""},
+		{"oidc-audience", "string", "", "Expected audience", ""},
+		{"oidc-client-id", "string", "", "Client id", ""},
+		{"oidc-client-secret", "string", "", "Client secret (optional, for introspection)", ""},
+		{"oidc-jwks-url", "string", "", "JWKS URL", ""},
+		{"oidc-introspection-url", "string", "", "Introspection endpoint", ""},
+		{"oidc-scopes", "strings", "openid", "Scopes advertised in the well-known endpoint (RFC 9728)", ""},
+		{"oidc-insecure-allow-http", "bool", "false", "Allow HTTP issuers (insecure, local testing)", "false"},
+		{"jwks-allow-private-ip", "bool", "false", "Allow JWKS/OIDC endpoints on private IPs", "false"},
+		{"jwks-auth-token-file", "string", "", "File with bearer token for JWKS/OIDC requests", ""},
+		{"resource-url", "string", "", "Explicit resource URL for the RFC 9728 discovery endpoint", ""},
+		{"remote-auth", "bool", "false", "Enable OAuth/OIDC toward the remote server", "false"},
+		{"remote-auth-issuer", "string", "", "Issuer URL", ""},
+		{"remote-auth-authorize-url", "string", "", "Authorization endpoint (alternative to issuer, non-OIDC)", ""},
+		{"remote-auth-token-url", "string", "", "Token endpoint (alternative to issuer, non-OIDC)", ""},
+		{"remote-auth-client-id", "string", "", "Client id; optional if dynamic client registration (RFC 7591) is supported", ""},
+		{"remote-auth-client-secret", "string", "", "Client secret; optional with dynamic registration or PKCE", ""},
+		{"remote-auth-client-secret-file", "string", "", "File holding the client secret (alternative)", ""},
+		{"remote-auth-scopes", "strings", "", "Scopes to request (default: OIDC: openid,profile,email)", ""},
+		{"remote-auth-scope-param-name", "string", "", "Override the query parameter name for scopes in the authorization URL (for providers using a non-standard name)", ""},
+		{"remote-auth-resource", "string", "", "Resource indicator (RFC 8707)", ""},
+		{"remote-auth-callback-port", "int", "8666", "Port of the local OAuth callback server", ""},
+		{"remote-auth-skip-browser", "bool", "false", "Do not open a browser", "false"},
+		{"remote-auth-timeout", "duration", "30s", "Timeout of the authentication flow", ""},
+		{"remote-auth-bearer-token", "string", "", "Bearer token (alternative to OAuth)", ""},
+		{"remote-auth-bearer-token-file", "string", "", "File holding the bearer token", ""},
+		{"remote-forward-headers", "string[]", "", "Headers injected into remote requests, format Name=Value; repeatable", ""},
+		{"remote-forward-headers-secret", "string[]", "", "Headers with values from the secrets manager, format Name=secret-name; repeatable", ""},
+		{"token-exchange-url", "string", "", "Token exchange endpoint; providing it enables token exchange", ""},
+		{"token-exchange-audience", "string", "", "Target audience", ""},
+		{"token-exchange-client-id", "string", "", "Client id", ""},
+		{"token-exchange-client-secret", "string", "", "Client secret", ""},
+		{"token-exchange-client-secret-file", "string", "", "File holding the client secret", ""},
+		{"token-exchange-header-name", "string", "", "Header that carries the exchanged token (default: replaces Authorization header)", ""},
+		{"token-exchange-scopes", "strings", "", "Scopes to request", ""},
+		{"token-exchange-subject-token-type", "string", "access_token", "`access_token` or `id_token` (id_token is required by one cloud security token service)", ""},
+		{"otel-endpoint", "string", "", "OTLP endpoint URL", ""},
+		{"otel-headers", "string[]", "", "OTLP headers, format key=value", ""},
+		{"otel-insecure", "bool", "false", "Use HTTP instead of HTTPS toward the endpoint", "false"},
+		{"otel-service-name", "string", "", "Service name (default: <tool>-<workload-name>)", ""},
+		{"otel-sampling-rate", "float", "0.1", "Trace sampling rate, range 0.0 to 1.0", ""},
+		{"otel-tracing-enabled", "bool", "true", "Tracing (when an endpoint is configured)", "false"},
+		{"otel-metrics-enabled", "bool", "true", "OTLP metrics (when an endpoint is configured)", "false"},
+		{"otel-enable-prometheus-metrics-path", "bool", "false", "Serve a /metrics path on the main transport port", "false"},
+		{"otel-custom-attributes", "string", "", "Resource attributes, format key=value comma-separated", ""},
+		{"otel-env-vars", "strings", "", "Environment variable names included in spans, comma-separated", ""},
+		{"otel-use-legacy-attributes", "bool", "true", "Emit legacy attribute names alongside new semantic-convention names", "false"},
+	}
+}
+
+// addLaterFlags declares the flags of laterFlags.
+func addLaterFlags(flags *pflag.FlagSet) {
+	for _, f := range laterFlags() {
+		meaning := strings.ReplaceAll(f.meaning, "`", "")
+		switch f.kind {
+		case "bool":
+			flags.Bool(f.name, f.def == "true", meaning)
+		case "string":
+			flags.String(f.name, f.def, meaning)
+		case "string[]": // a value may hold commas
+			flags.StringArray(f.name, nil, meaning)
+		case "strings": // comma-separated or repeated
+			var def []string
+			if f.def != "" {
+				def = strings.Split(f.def, ",")
+			}
+			flags.StringSlice(f.name, def, meaning)
+		case "int":
+			n, _ := strconv.Atoi(f.def) // our own table
+			flags.Int(f.name, n, meaning)
+		case "float":
+			n, _ := strconv.ParseFloat(f.def, 64) // our own table
+			flags.Float64(f.name, n, meaning)
+		case "duration":
+			d, _ := time.ParseDuration(f.def) // our own table
+			flags.Duration(f.name, d, meaning)
+		}
+		flags.Lookup(f.name).Hidden = true
+	}
+}
+
+// refuseLaterFlags reports every flag of laterFlags that was given, but for its off value.
+func refuseLaterFlags(flags *pflag.FlagSet) []error {
+	var errs []error
+	for _, f := range laterFlags() {
+		given := flags.Lookup(f.name)
+		if !given.Changed || f.off != "" && given.Value.String() == f.off {
+			continue
+		}
+		hint := "leave it out"
+		if f.off != "" {
+			hint += fmt.Sprintf(", or write --%s=%s", f.name, f.off)
+		}
+		errs = append(errs, fmt.Errorf("--%s is not available in this version of thv; %s", f.name, hint))
+	}
+	return errs
+}

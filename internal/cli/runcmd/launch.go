@@ -1,0 +1,108 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/owner"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// launch stores the workload and starts it. When that fails, or ctx ends before the
+// server has answered, the workload is removed. A workload that another command stops
+// meanwhile stays, or is removed by that command.
+func launch(ctx context.Context, o *options, d *draft) error {
+	manager, err := o.app.Manager()
+	if err != nil {
+		return err
+	}
+	secrets, err := o.app.Secrets()
+	if err != nil {
+		return err
+	}
+	name := d.spec.Name
+	// Create reserves the name. Secrets are stored after it: before, they could
+	// overwrite another workload's.
+	if err := manager.Create(ctx, d.spec); err != nil {
+		return err
+	}
+	ready := false
+	if err = secrets.Put(name, d.secrets); err == nil {
+		if o.foreground {
+			ready, err = runOwner(ctx, o, manager, d.spec)
+		} else {
+			ready, err = startDetached(ctx, o, manager, name)
+		}
+	}
+	// ErrAlreadyRunning: another command has started what was just stored.
+	if ready || errors.Is(err, workload.ErrAlreadyRunning) || errors.Is(err, workload.ErrStoppedEarly) {
+		return err
+	}
+	if err == nil {
+		err = ctx.Err() // stopped before it was ready
+	}
+	if errors.Is(err, workload.ErrNotFound) {
+		err = fmt.Errorf("workload %q was %w", name, workload.ErrRemovedEarly)
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	if gone := manager.Remove(clean, name, o.progress.Event); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
+		fmt.Fprintf(o.app.Err, "Note: workload %s is left behind: %s\n", name, plaintext.Lines(gone.Error()))
+	}
+	return err
+}
+
+// startDetached starts the workload in a process of its own and prints its URL.
+func startDetached(ctx context.Context, o *options, manager *workload.Manager, name string) (ready bool, err error) {
+	st, err := manager.Launch(ctx, name, o.progress.Event)
+	if err != nil {
+		return false, err
+	}
+	o.progress.Done()
+	o.app.PrintState(st)
+	return true, o.app.PrintReady(st)
+}
+
+// runOwner runs the owner in this process. It returns when the container exits, or on
+// Ctrl-C; a workload that was ready stays stored.
+func runOwner(ctx context.Context, o *options, manager *workload.Manager, spec *workload.Spec) (ready bool, err error) {
+	cfg, err := o.app.OwnerConfig(spec.Name)
+	if err != nil {
+		return false, err
+	}
+	var answered, stopped atomic.Bool
+	cfg.Console = o.app.Err
+	if render.IsTerminal(o.app.Err) {
+		cfg.Console = plaintext.NewWriter(o.app.Err)
+	}
+	cfg.Foreground = true
+	cfg.Notices = func(n workload.Notice) {
+		switch {
+		case n.Progress != nil:
+			o.progress.Event(*n.Progress)
+		case n.Stopped:
+			stopped.Store(true)
+		case n.Ready:
+			answered.Store(true)
+			o.progress.Done()
+			st, err := manager.Status(ctx, spec.Name)
+			if err == nil {
+				err = o.app.PrintReady(st)
+			}
+			if err != nil {
+				fmt.Fprintln(o.app.Err, "Note: the workload runs, but its status cannot be shown:", plaintext.Lines(err.Error()))
+			}
+		}
+	}
+	defer owner.FitProcess()()
+	err = owner.Main(ctx, cfg)
+	if stopped.Load() && ctx.Err() == nil {
+		err = fmt.Errorf("workload %q was %w", spec.Name, workload.ErrStoppedEarly)
+	}
+	return answered.Load(), err
+}

@@ -1,0 +1,169 @@
+// Package runcmd implements `thv run`. The command line is parsed (run.go, flags.go),
+// compiled to a Spec with what the registry or an exported file gives (compile.go,
+// import.go), completed from the image or the remote server (settle.go),
+// and started (launch.go).
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
+)
+
+// options are the values of the command line, and what the command works with.
+type options struct {
+	app      *base.App
+	progress *render.Progress
+
+	arg  string   // a registry name, an image, a package, or a URL
+	args []string // for the server
+	// given reports whether a flag was on the command line.
+	given func(flag string) bool
+
+	name, group            string
+	foreground             bool
+	fromConfig             string
+	env                    []string
+	envFile, envFileDir    string
+	labels, volumes, ports []string
+	network, profile       string
+	caCert, runtimeImage   string
+	addPackages            []string
+	transport, proxyMode   string
+	host                   string
+	proxyPort              int
+	targetHost             string
+	targetPort             int
+	endpointPrefix         string
+	trustProxyHeaders      bool
+	allowedHosts           []string
+	sessionTTL             time.Duration
+	stateless              bool
+}
+
+// New returns the command `run`.
+func New(app *base.App) *cobra.Command {
+	o := &options{app: app}
+	cmd := &cobra.Command{
+		Use:   "run [flags] SERVER_OR_IMAGE_OR_PROTOCOL [-- ARGS...]",
+		Short: "Run a server as a managed, isolated workload",
+		Long: `Run starts a tool server in a container behind a local gateway, waits for the
+server's first response, and prints the URL for clients as its last line. With
+-o json it prints the workload as list -o json shows it, as one object, and nothing on
+standard output when it fails; the reason is on standard error either way.
+
+The server is one of:
+  a name in the registry             thv registry list shows them
+  a container image                  ghcr.io/example/server:1.2
+  a package                          npx://PACKAGE, uvx://PACKAGE, go://MODULE/PATH,
+                                     each with @VERSION, or go://./directory
+  an exported configuration          --from-config FILE
+  the URL of a remote server         https://example.com/mcp
+
+Everything after -- is passed to the server. The URL stays the same when the workload
+is stopped, started, removed and run again; rm forgets a port chosen with --proxy-port.
+
+Variables are read from --env-file, then --env-file-dir, then -e; the later wins. A
+value whose name or form looks like a secret's is kept in a file that only you
+can read, and is never exported. On a terminal, run prompts for the values that a
+server requires and that are missing. With --from-config, -e and --env-file give the
+values of the secrets that the file refers to, and nothing else.
+
+A flag of a feature that this version does not have is refused, unless its value turns
+the feature off, such as --isolate-network=false.`,
+		Example: `  # a server of the Model Context Protocol's own examples, from npm, with a folder
+  thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes:ro -- /notes
+
+  # from PyPI, at a version, with no network at all
+  thv run uvx://mcp-server-time@2026.1.26 --permission-profile none
+
+  # compiled from Go sources in this directory
+  thv run go://./cmd/server --name dev
+
+  # an image that serves HTTP on port 8080, with a variable
+  thv run ghcr.io/example/server:1.2 --transport streamable-http --target-port 8080 -e LOG_LEVEL=debug
+
+  # a remote server, through the local gateway
+  thv run https://mcp.deepwiki.com/mcp --name deepwiki
+
+  # for a script
+  url=$(thv run uvx://mcp-server-time -o json | jq -r .url)
+
+  # the same server somewhere else
+  thv export time time.json
+  thv run --from-config time.json --name time-2`,
+		Args: func(cmd *cobra.Command, args []string) error { return o.parseArgs(cmd.Flags(), args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.given = func(name string) bool { return cmd.Flags().Changed(name) }
+			if errs := append(refuseLaterFlags(cmd.Flags()), o.conflicts(cmd.Flags())...); len(errs) > 0 {
+				return base.AsUsage(errors.Join(errs...))
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	addFlags(cmd.Flags(), o)
+	addLaterFlags(cmd.Flags())
+	base.OutputFlag(cmd, app)
+	return cmd
+}
+
+// parseArgs takes the server and its arguments.
+func (o *options) parseArgs(flags *pflag.FlagSet, args []string) error {
+	dash := flags.ArgsLenAtDash() // the number of arguments before --
+	if dash < 0 {
+		dash = len(args)
+	}
+	switch {
+	case o.fromConfig != "" && dash > 0:
+		return fmt.Errorf("--from-config names the server already, so %q is one too many", args[0])
+	case o.fromConfig == "" && dash == 0:
+		return fmt.Errorf("name a server: a registry name, an image, a package, or a URL%s", swallowed(flags))
+	case dash > 1:
+		return fmt.Errorf("unexpected argument %q; arguments for the server go after --", args[1])
+	}
+	if dash == 1 {
+		o.arg = args[0]
+	}
+	o.args = args[dash:]
+	return nil
+}
+
+// swallowed returns a hint when a flag without a value took a package for its value.
+func swallowed(flags *pflag.FlagSet) (hint string) {
+	flags.Visit(func(f *pflag.Flag) {
+		value := strings.Trim(f.Value.String(), "[]")
+		for _, scheme := range []string{"npx://", "uvx://", "go://"} {
+			if strings.HasPrefix(value, scheme) {
+				hint = fmt.Sprintf("; --%s has no value of its own and took %s", f.Name, value)
+			}
+		}
+	})
+	return hint
+}
+
+// run prepares the workload, stores it and starts it.
+func run(ctx context.Context, o *options) error {
+	if _, err := o.app.StartTimeout(); err != nil {
+		return err
+	}
+	o.progress = render.NewProgress(o.app.Err, o.app.Env)
+	defer o.progress.Done()
+	d, err := prepare(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.progress.Done()
+	for _, n := range d.notices {
+		fmt.Fprintln(o.app.Err, "Note:", plaintext.Lines(n))
+	}
+	return launch(ctx, o, d)
+}

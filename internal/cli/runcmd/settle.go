@@ -1,0 +1,108 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// Labels of an image that describe its server.
+const (
+	labelTransport = "dev.toolhaven.transport"
+	labelPort      = "dev.toolhaven.port"
+)
+
+// defaultTargetPort is where an HTTP server listens (MCP_PORT) unless a flag, the
+// registry or the image gives another port.
+const defaultTargetPort = 8080
+
+// settleRemote determines the transport of a remote server. It sends no request that
+// would need the server's secret headers.
+func (o *options) settleRemote(ctx context.Context, s *workload.Spec) error {
+	if s.Transport != "" || len(s.Remote.SecretHeaders) > 0 {
+		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
+		return nil
+	}
+	o.progress.Event(workload.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
+	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
+	if err != nil {
+		return err
+	}
+	found, err := backend.Detect(ctx, s.Remote.URL, rt)
+	if err != nil {
+		return fmt.Errorf("%s does not answer as an MCP server: %w", s.Remote.URL, err)
+	}
+	s.Transport = workload.Transport(found)
+	return nil
+}
+
+// settleImage makes the image present and completes the Spec from it. For the transport
+// and the port: flag, registry, label, exposed port, in this order.
+func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
+	engine, err := o.app.Engine(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Package != nil {
+		if err := o.app.BuildPackage(ctx, engine, s, o.progress.Event); err != nil {
+			return err
+		}
+	}
+	image, err := o.presentImage(ctx, engine, s.Image)
+	if err != nil {
+		return err
+	}
+	if s.Transport == "" {
+		s.Transport = workload.Transport(image.Labels[labelTransport])
+	}
+	if s.Transport == "" {
+		s.Transport = workload.Stdio
+		if s.Package == nil && len(image.ExposedPorts) > 0 {
+			s.Transport = workload.StreamableHTTP
+		}
+	}
+	if s.Transport == workload.Stdio {
+		return nil
+	}
+	s.TargetHost = cmp.Or(s.TargetHost, o.targetHost)
+	if s.TargetPort == 0 {
+		if port, err := strconv.Atoi(image.Labels[labelPort]); err == nil {
+			s.TargetPort = port
+		}
+	}
+	if s.TargetPort == 0 && len(image.ExposedPorts) > 1 {
+		return base.Usage("the image exposes ports %v; choose the server's with --target-port", image.ExposedPorts)
+	}
+	if s.TargetPort == 0 && len(image.ExposedPorts) == 1 {
+		s.TargetPort = image.ExposedPorts[0]
+	}
+	s.TargetPort = cmp.Or(s.TargetPort, defaultTargetPort)
+	if s.TargetPath == "" {
+		s.TargetPath = map[workload.Transport]string{workload.SSE: "/sse", workload.StreamableHTTP: "/mcp"}[s.Transport]
+	}
+	return nil
+}
+
+// presentImage pulls an image that the engine does not have.
+func (o *options) presentImage(ctx context.Context, engine container.Engine, ref string) (container.Image, error) {
+	image, err := engine.Image(ctx, ref)
+	if !errors.Is(err, container.ErrNotFound) {
+		return image, err
+	}
+	o.progress.Event(workload.Event{Stage: "image", Message: "pulling " + ref})
+	err = engine.Pull(ctx, ref, func(step container.Progress) {
+		o.progress.Event(workload.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
+	})
+	if err != nil {
+		return image, err
+	}
+	return engine.Image(ctx, ref)
+}
