@@ -42,6 +42,9 @@ type Exchange struct {
 	// params are those of the client's era: of the stateless era with a complete
 	// _meta.
 	Request *mcp.Message
+	// Meta is the request's _meta, read from its params. It is read once: nothing
+	// behind the front looks into params for what Meta holds.
+	Meta mcp.Meta
 	// Headers are the Mcp-Param-* headers of a stateless request; nil for none.
 	Headers http.Header
 	// Peer receives the notifications that belong to this exchange and forwards

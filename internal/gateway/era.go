@@ -8,16 +8,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// marks are how a message says of which era it is: "" for what it does not say.
-// Only they decide, and never the method (MCP 2026-07-28, Versioning).
+// marks determine the era of a message, whatever its method is (MCP 2026-07-28,
+// Versioning).
 type marks struct {
-	header string // Mcp-Protocol-Version, which the session era has too
-	meta   string // params._meta's version, which it has not
-	// declared: params._meta has a version, whatever it is.
-	declared bool
+	header string   // Mcp-Protocol-Version, in both eras; "" for none
+	meta   mcp.Meta // has a version in the stateless era only
+	// metaErr is why meta could not be read. It does not determine the era.
+	metaErr error
 }
 
-// marksOf reads them. The error is an *mcp.Error. m may be nil.
+// marksOf reads them. The error is an *mcp.Error. m may be nil. The meta of a message
+// of the session era is not always read.
 func marksOf(r *http.Request, m *mcp.Message) (marks, error) {
 	values := r.Header[mcp.HeaderVersion]
 	if len(values) > 1 {
@@ -27,23 +28,17 @@ func marksOf(r *http.Request, m *mcp.Message) (marks, error) {
 	if len(values) == 1 {
 		k.header = values[0]
 	}
-	if m == nil || !mcp.Mentions(m.Params, "protocolVersion") {
+	if m == nil || !mcp.Version(k.header).IsStateless() && !mcp.Mentions(m.Params, "protocolVersion") {
 		return k, nil
 	}
-	// The text may stand anywhere, in an argument for example: only a version in
-	// its place decides.
-	// What is wrong with the params of a session's request is for the server to
-	// say; those of a stateless one are read again.
-	if raw, found, err := mcp.Lookup(m.Params, "_meta", mcp.MetaVersion); err == nil && found {
-		k.declared = true
-		_ = json.Unmarshal(raw, &k.meta) // what is no text is no version
-	}
+	// The text can be anywhere, for example in an argument; only _meta counts.
+	k.meta, k.metaErr = mcp.ReadMeta(m.Params)
 	return k, nil
 }
 
 // stateless reports whether the message is of the stateless era.
 func (k marks) stateless() bool {
-	return mcp.Version(k.header).IsStateless() || k.declared && !mcp.Version(k.meta).IsSession()
+	return mcp.Version(k.header).IsStateless() || k.meta.Versioned && !mcp.Version(k.meta.Version).IsSession()
 }
 
 // check refuses a version that no front knows. It is for messages of the session
@@ -65,8 +60,8 @@ func sessionOnly(r *http.Request, m *mcp.Message) error {
 	}
 	if k.stateless() {
 		requested := k.header
-		if k.declared {
-			requested = k.meta
+		if k.meta.Versioned {
+			requested = k.meta.Version
 		}
 		return unsupported(requested, mcp.SessionVersions())
 	}

@@ -16,6 +16,10 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 		return
 	}
 	client, err := declare(m, principalOf(p.r))
+	var meta mcp.Meta
+	if err == nil {
+		meta, err = mcp.ReadMeta(m.Params)
+	}
 	if err != nil {
 		g.fail(p.w, http.StatusBadRequest, m.ID, err)
 		return
@@ -30,7 +34,7 @@ func (g *Gateway) initialize(p *post, m *mcp.Message) {
 	s.principal, s.shared = client.Principal, g.cfg.Endpoint.Stateless
 	s.resumable, s.past.total = !g.cfg.Endpoint.Stateless, &g.sessions.past
 	status := http.StatusOK
-	x := &exchange.Exchange{Client: client, Request: m, Peer: s}
+	x := &exchange.Exchange{Client: client, Request: m, Meta: meta, Peer: s}
 	reply := p.reply(g, s)
 	if g.cfg.Endpoint.Stateless {
 		x.Open = func(ctx context.Context) (*mcp.Message, error) {

@@ -135,7 +135,10 @@ func declare(m *mcp.Message, principal string) (*exchange.Client, error) {
 
 // declaration returns a copy: the session must not hold on to the whole body.
 func declaration(params json.RawMessage, key string) (json.RawMessage, error) {
-	raw, found, err := lookupObject(params, key, key)
+	raw, found, err := mcp.Lookup(params, key)
+	if err == nil {
+		err = checkDeclaration(raw, key)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,19 +148,18 @@ func declaration(params json.RawMessage, key string) (json.RawMessage, error) {
 	return bytes.Clone(raw), nil
 }
 
-// lookupObject reads a declaration, which must be an object of bounded size; name is
-// what a person would call it.
-func lookupObject(raw json.RawMessage, key, name string) (object json.RawMessage, found bool, err error) {
-	object, found, err = mcp.Lookup(raw, key)
+// checkDeclaration refuses what is not an object of bounded size; nil is none. The error
+// is an *mcp.Error that calls it name.
+func checkDeclaration(raw json.RawMessage, name string) error {
 	switch {
-	case err != nil || !found:
-		return nil, false, err
-	case object[0] != '{':
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: name + " must be an object"}
-	case len(object) > maxDeclarations:
-		return nil, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("%s is larger than %d bytes", name, maxDeclarations)}
+	case raw == nil:
+		return nil
+	case raw[0] != '{':
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: name + " must be an object"}
+	case len(raw) > maxDeclarations:
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("%s is larger than %d bytes", name, maxDeclarations)}
 	}
-	return object, true, nil
+	return nil
 }
 
 // open opens the connection of s for client. Whoever calls it puts s into the

@@ -52,7 +52,7 @@ func (g *Gateway) modern(p *post, k marks) {
 		return
 	}
 	defer g.calls.leave()
-	x := &exchange.Exchange{Client: client, Request: m, Headers: mirrored(p.r.Header)}
+	x := &exchange.Exchange{Client: client, Request: m, Meta: k.meta, Headers: mirrored(p.r.Header)}
 	x.Open = func(ctx context.Context) (*mcp.Message, error) { return g.cfg.Backend.Do(ctx, x) }
 	if m.Method == mcp.MethodSubscriptionsListen {
 		g.subscription(p, x)
@@ -76,34 +76,31 @@ var removedMethods = []string{
 // reads a body must check its headers by (same page, Standard Headers). The
 // error is an *mcp.Error.
 func introduced(r *http.Request, m *mcp.Message, k marks) (*exchange.Client, error) {
-	meta, found, err := mcp.Lookup(m.Params, "_meta")
-	if err != nil {
-		return nil, err
+	err := k.metaErr
+	if err == nil {
+		err = k.meta.Check()
 	}
-	version, declared, err := mcp.LookupString(meta, mcp.MetaVersion)
 	switch {
 	case err != nil:
 		return nil, err
 	case k.header == "":
 		return nil, mismatch("the %s header is missing; it must repeat _meta's %s", mcp.HeaderVersion, mcp.MetaVersion)
-	case declared && version != k.header:
-		return nil, mismatch("the %s header is %.32q, and _meta's %s %.32q", mcp.HeaderVersion, k.header, mcp.MetaVersion, version)
+	case k.meta.Versioned && k.meta.Version != k.header:
+		return nil, mismatch("the %s header is %.32q, and _meta's %s %.32q", mcp.HeaderVersion, k.header, mcp.MetaVersion, k.meta.Version)
 	case !slices.Contains(mcp.StatelessVersions(), mcp.Version(k.header)):
 		return nil, unsupported(k.header, mcp.Versions())
-	case !declared && m.Kind() == mcp.Request:
+	case !k.meta.Versioned && m.Kind() == mcp.Request:
 		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaVersion}
 	}
 	client := &exchange.Client{Principal: principalOf(r), Version: mcp.Version(k.header)}
-	if m.Kind() == mcp.Notification && !found {
-		return client, checkMirrors(r, m)
+	if k.meta.Capabilities == nil && m.Kind() == mcp.Request {
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaCapabilities}
 	}
-	if client.Capabilities, found, err = lookupObject(meta, mcp.MetaCapabilities, "_meta's "+mcp.MetaCapabilities); err == nil && !found && m.Kind() == mcp.Request {
-		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params._meta needs " + mcp.MetaCapabilities}
+	client.Capabilities, client.Info = k.meta.Capabilities, k.meta.ClientInfo
+	if err := checkDeclaration(client.Capabilities, "_meta's "+mcp.MetaCapabilities); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		client.Info, _, err = lookupObject(meta, mcp.MetaClientInfo, "_meta's "+mcp.MetaClientInfo)
-	}
-	if err != nil {
+	if err := checkDeclaration(client.Info, "_meta's "+mcp.MetaClientInfo); err != nil {
 		return nil, err
 	}
 	return client, checkMirrors(r, m)

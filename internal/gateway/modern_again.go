@@ -88,7 +88,7 @@ func (g *Gateway) callOf(x *exchange.Exchange, l *loan) (*modernCall, error) {
 		}
 		return g.begin(x, l), nil
 	}
-	next, err := continuationOf(x.Request.Params)
+	next, err := continuationOf(x)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +100,11 @@ func (g *Gateway) callOf(x *exchange.Exchange, l *loan) (*modernCall, error) {
 	return c, c.resume(next)
 }
 
-// continuationOf reads what params bring for a call that waits. The error is an
+// continuationOf reads what the request x adds to a call that waits. The error is an
 // *mcp.Error.
-func continuationOf(params json.RawMessage) (*continuation, error) {
-	next := &continuation{answers: map[string]json.RawMessage{}}
-	raw, found, err := mcp.Lookup(params, "inputResponses")
+func continuationOf(x *exchange.Exchange) (*continuation, error) {
+	next := &continuation{answers: map[string]json.RawMessage{}, token: x.Meta.ProgressToken, level: x.Meta.LogLevel}
+	raw, found, err := mcp.Lookup(x.Request.Params, "inputResponses")
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +123,6 @@ func continuationOf(params json.RawMessage) (*continuation, error) {
 		if answer[0] != '{' {
 			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: fmt.Sprintf("inputResponses[%.32q] must be an object", key)}
 		}
-	}
-	if next.token, _, err = mcp.Lookup(params, "_meta", "progressToken"); err != nil {
-		return nil, err
-	}
-	if next.level, err = mcp.LogLevel(params); err != nil {
-		return nil, err
 	}
 	return next, nil
 }

@@ -178,6 +178,9 @@ func (g *Gateway) dispatch(p *post, s *session, a *admitted) {
 		err = sessionOnly(p.r, m)
 	}
 	x := &exchange.Exchange{Client: a.client, Request: m, Peer: s, Conn: a.conn}
+	if err == nil {
+		x.Meta, err = mcp.ReadMeta(m.Params)
+	}
 	if err == nil && m.Method == mcp.MethodInitialize {
 		if x.Client, err = declare(m, s.principal); err == nil {
 			x.Open = g.opener(s, x)

@@ -199,5 +199,9 @@ func (g *Gateway) play(r *http.Request, s *session, m *mcp.Message, peer exchang
 		return mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err), err
 	}
 	defer s.finish(key)
-	return g.outcome(ctx, &exchange.Exchange{Client: client, Request: m, Peer: peer, Conn: conn}), nil
+	meta, err := mcp.ReadMeta(m.Params)
+	if err != nil {
+		return mcp.ErrorResponse(m.ID, mcp.CodeInvalidParams, err), nil
+	}
+	return g.outcome(ctx, &exchange.Exchange{Client: client, Request: m, Meta: meta, Peer: peer, Conn: conn}), nil
 }

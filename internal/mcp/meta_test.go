@@ -1,0 +1,75 @@
+package mcp
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestReadMeta(t *testing.T) {
+	prefix := `"` + MetaPrefix
+	for _, test := range []struct {
+		name, params string
+		want         Meta
+	}{
+		{"no params", ``, Meta{}},
+		{"no _meta", `{"name":"x"}`, Meta{}},
+		{"null", `{"_meta":null}`, Meta{}},
+		{"a session-era token", `{"_meta":{"progressToken":7,"other":1}}`, Meta{ProgressToken: json.RawMessage(`7`)}},
+		{"all members", `{"_meta":{` + prefix + `protocolVersion":"2026-07-28",` + prefix + `clientCapabilities":{"roots":{}},` +
+			prefix + `clientInfo":{"name":"c"},` + prefix + `logLevel":"info","progressToken":"t"}}`,
+			Meta{true, "2026-07-28", json.RawMessage(`{"roots":{}}`), json.RawMessage(`{"name":"c"}`), "info", json.RawMessage(`"t"`), nil}},
+		{"escaped key", `{"_meta":{"progress\u0054oken":7}}`, Meta{ProgressToken: json.RawMessage(`7`)}},
+		{"version of another type", `{"_meta":{` + prefix + `protocolVersion":1}}`, Meta{Versioned: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := ReadMeta(json.RawMessage(test.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(Meta{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestReadMeta_Refused(t *testing.T) {
+	for _, params := range []string{
+		`[]`,
+		`{"_meta":[]}`,
+		`{"_meta":{"a":1}`,
+		`{"_meta":{},"_meta":{}}`,
+		`{"_Meta":{}}`,
+		`{"_meta":{"progressToken":1,"progressToken":2}}`,
+		`{"_meta":{"progressToken":1,"progress\u0054oken":2}}`,
+		`{"_meta":{"ProgressToken":1}}`,
+		`{"_meta":{"io.modelcontextprotocol/loglevel":"info"}}`,
+		`{"_meta":{"io.modelcontextprotocol/protocolVersion\u0000":"2026-07-28"}}`,
+	} {
+		if m, err := ReadMeta(json.RawMessage(params)); err == nil {
+			t.Errorf("ReadMeta(%s) = %+v, want an error", params, m)
+		}
+	}
+}
+
+func TestMeta_Check(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"_meta":{"io.modelcontextprotocol/logLevel":"info"}}`:      "",
+		`{"_meta":{"io.modelcontextprotocol/logLevel":"loud"}}`:      "none of the log levels",
+		`{"_meta":{"io.modelcontextprotocol/logLevel":3}}`:           "must be a string",
+		`{"_meta":{"io.modelcontextprotocol/protocolVersion":null}}`: "must be a string",
+	} {
+		m, err := ReadMeta(json.RawMessage(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = m.Check()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: Check() = %v, want %q", params, err, want)
+		}
+	}
+}
