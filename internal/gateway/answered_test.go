@@ -33,7 +33,7 @@ func TestAnswersAreCountedUntilTheServerHasThem(t *testing.T) {
 	holds := func(t *testing.T, g *Gateway, atLeast, below int64) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("what is counted to be %d to %d MiB", atLeast, below), func() bool {
-			used := g.inbound.used.Load() / size
+			used := g.core.Inbound.Used() / size
 			return used >= atLeast && used < below
 		})
 	}
@@ -73,37 +73,10 @@ func TestAnswersAreCountedUntilTheServerHasThem(t *testing.T) {
 			if got := receive(t, "the answer", answered); got != len(large) {
 				t.Fatalf("the answer has %d bytes, want %d", got, len(large))
 			}
-			eventually(t, "the calls to be over", func() bool {
-				g.calls.mu.Lock()
-				defer g.calls.mu.Unlock()
-				return g.calls.n == 0
-			})
+			eventually(t, "the calls to be over", func() bool { return g.core.Calls.Len() == 0 })
 			holds(t, g, 1, 3)
 			read <- struct{}{}
 			holds(t, g, 0, 1)
 		})
-	}
-}
-
-// An answer that comes just when its question is taken back is not counted for ever.
-func TestAnswersThatNobodyTakesAreNotKept(t *testing.T) {
-	room := memory{max: 100}
-	l, _ := room.lend(10, 0)
-	g, _ := serve(t, newFakeBackend(), nil, nil)
-	s := g.newSession("")
-	id, answered, err := s.question()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.answer(&mcp.Message{ID: id, Result: []byte(`{}`)}, l)
-	s.answer(&mcp.Message{ID: id, Result: []byte(`{}`)}, l)
-	l.drop() // its POST
-	s.forget(id)
-	if room.used.Load() != 10 {
-		t.Errorf("%d bytes are counted while the answer waits", room.used.Load())
-	}
-	unwanted(answered)
-	if room.used.Load() != 0 {
-		t.Errorf("%d bytes are counted of what nobody took", room.used.Load())
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -73,16 +75,16 @@ func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
 		failed <- err
 		return m, err
 	}
-	_, srv := serve(t, b, nil, func(p *pace) { p.comeBack = 10 * time.Millisecond })
+	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.ComeBack = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	e := c.stream("POST", "/mcp", req("1", "tools/call", "{}"))
 	e.message()
 	e.close()
-	if err := receive(t, "the failure", failed); !errors.Is(err, errClientGone) {
+	if err := receive(t, "the failure", failed); !errors.Is(err, httpd.ErrClientGone) {
 		t.Errorf("got %v", err)
 	}
 	// Nothing to ask on: plain JSON and no stream of the session.
-	if a := c.post(req("2", "tools/call", "{}"), "Accept: application/json"); a.code(t) != errNoStream.Code {
+	if a := c.post(req("2", "tools/call", "{}"), "Accept: application/json"); a.code(t) != mcp.CodeMethodNotFound {
 		t.Errorf("got %s", a.body)
 	}
 	<-failed
@@ -153,18 +155,18 @@ func TestASessionsQuestionDoesNotWaitForever(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
-	g, srv := serve(t, b, nil, func(p *pace) { p.askGrace = 10 * time.Millisecond })
+	g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.AskGrace = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	peer := receive(t, "the connection", b.conns).session
 	q := &mcp.Message{ID: mcp.IntID(77), Method: mcp.MethodRootsList}
-	if _, err := peer.Ask(context.Background(), q); !errors.Is(err, errNoStream) {
+	if _, err := peer.Ask(context.Background(), q); err == nil || !strings.Contains(err.Error(), "no open stream") {
 		t.Errorf("no stream: %v", err)
 	}
 	// With a request in flight the backend has a better way: it is told at once.
-	g.pace.askGrace = time.Hour
+	g.core.Timing.AskGrace = time.Hour
 	answered := c.background(req("1", "hold", "{}"))
 	receive(t, "the request", entered)
-	if _, err := peer.Ask(context.Background(), q); !errors.Is(err, errNoStream) {
+	if _, err := peer.Ask(context.Background(), q); err == nil || !strings.Contains(err.Error(), "no open stream") {
 		t.Errorf("busy: %v", err)
 	}
 	close(release)
@@ -173,7 +175,7 @@ func TestASessionsQuestionDoesNotWaitForever(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { _, err := peer.Ask(context.Background(), q); failed <- err }()
 	c.send("DELETE", "/mcp", "")
-	if err := receive(t, "the failure", failed); !errors.Is(err, errClientGone) {
+	if err := receive(t, "the failure", failed); !errors.Is(err, httpd.ErrClientGone) {
 		t.Errorf("deleted: %v", err)
 	}
 }
@@ -183,12 +185,12 @@ func TestNotificationsOfASessionWaitForItsStreamInBoundedNumber(t *testing.T) {
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	peer := receive(t, "the connection", b.conns).session
-	for i := range maxBacklog + 10 {
+	for i := range httpd.MaxBacklog + 10 {
 		peer.Notify(note("n", fmt.Sprintf(`{"i":%d}`, i)))
 	}
-	peer.Notify(note("huge", `{"x":"`+strings.Repeat("x", maxBacklogBytes)+`"}`))
+	peer.Notify(note("huge", `{"x":"`+strings.Repeat("x", httpd.MaxBacklogBytes)+`"}`))
 	stream := c.listen()
-	for i := range maxBacklog {
+	for i := range httpd.MaxBacklog {
 		if m := stream.message(); string(m.Params) != fmt.Sprintf(`{"i":%d}`, i+10) {
 			t.Fatalf("message %d is %s", i, m.Params)
 		}
@@ -240,7 +242,7 @@ func TestAClientThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 }
 
 func TestAnIdleStreamStaysAwake(t *testing.T) {
-	_, srv := serve(t, newFakeBackend(), nil, func(p *pace) { p.keepAlive = 5 * time.Millisecond })
+	_, srv := serve(t, newFakeBackend(), nil, func(p *httpd.Timing) { p.KeepAlive = 5 * time.Millisecond })
 	stream := newWire(t, srv).initialize(mcp.V20251125).listen()
 	for range 3 {
 		if d := cmp.Diff(": keep-alive", stream.next()); d != "" {

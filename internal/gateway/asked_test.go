@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -61,15 +63,15 @@ func calling(size int) string { return fmt.Sprintf(`{"name":"add","size":%d}`, s
 func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 	const size = mib
 	// Two have room, and then small ones only.
-	crowded := func(t *testing.T, hurry func(*pace)) (g *Gateway, c *wire, b *fakeBackend, heard chan error, withdraw chan struct{}) {
+	crowded := func(t *testing.T, hurry func(*httpd.Timing)) (g *Gateway, c *wire, b *fakeBackend, heard chan error, withdraw chan struct{}) {
 		b, heard, withdraw = curious()
 		g, srv := serve(t, b, nil, hurry)
-		g.asked.max = 5 * size / 2
+		g.core.Held.Max = 5 * size // half of it for requests of servers
 		return g, newWire(t, srv), b, heard, withdraw
 	}
 	refused := func(t *testing.T, heard chan error) {
 		t.Helper()
-		if err := receive(t, "the refusal", heard); !errors.Is(err, errAskRoom) {
+		if err := receive(t, "the refusal", heard); !errors.Is(err, httpd.ErrAskRoom) {
 			t.Errorf("the server heard %v", err)
 		}
 	}
@@ -82,7 +84,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 	}
 	given := func(t *testing.T, g *Gateway, left int64) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d questions to be left", left), func() bool { return g.asked.used.Load()/size == left })
+		eventually(t, fmt.Sprintf("%d questions to be left", left), func() bool { return g.core.Held.Used()/size == left })
 	}
 
 	t.Run("of requests of a session", func(t *testing.T) {
@@ -92,7 +94,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		q := first.message()
 		second := c.stream("POST", "/mcp", req("2", "tools/call", calling(size)))
 		second.message()
-		if a := c.post(req("3", "tools/call", calling(size))); !strings.Contains(a.body, errAskRoom.Message) {
+		if a := c.post(req("3", "tools/call", calling(size))); !strings.Contains(a.body, httpd.ErrAskRoom.Message) {
 			t.Errorf("a third got %.200s", a.body)
 		}
 		refused(t, heard)
@@ -100,7 +102,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		if m := small.message(); m.Method != mcp.MethodElicitation {
 			t.Errorf("a small one got %.200s", m.Encode())
 		}
-		if a := c.post(padded("5", "x", 4*size, "")); a.status != 200 || len(a.body) < 4*size {
+		if a := c.post(padded("5", "x", 2*size, "")); a.status != 200 || len(a.body) < 2*size {
 			t.Errorf("a large answer: %d %.200s", a.status, a.body)
 		}
 		c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
@@ -141,7 +143,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		}
 		first := post("1", size, "").inputRequired(t)
 		post("2", size, "").inputRequired(t)
-		if a := post("3", size, ""); !strings.Contains(a.body, errAskRoom.Message) {
+		if a := post("3", size, ""); !strings.Contains(a.body, httpd.ErrAskRoom.Message) {
 			t.Errorf("a third got %.200s", a.body)
 		}
 		refused(t, heard)
@@ -151,8 +153,8 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		}
 		answered(t, heard)
 		given(t, g, 1)
-		g.parked.makeRoom() // the second has waited longest
-		if err := receive(t, "its end", heard); !errors.Is(err, errAbandoned) {
+		g.stateless.Evict() // the second has waited longest
+		if err := receive(t, "its end", heard); err == nil || err.Error() != errAbandoned.Error() {
 			t.Errorf("the server heard %v", err)
 		}
 		given(t, g, 0)
@@ -175,7 +177,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 				return echo(x), nil
 			}
 			g, srv := serve(t, b, change, nil)
-			g.asked.max = 5 * size / 2
+			g.core.Held.Max = 5 * size // half of it for requests of servers
 			c := newWire(t, srv)
 			post := func(body string) { c.background(body) }
 			if change == nil {
@@ -186,7 +188,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 				e.message()
 				post = func(body string) { c.send("POST", endpoint, body) }
 			}
-			for i, want := range []error{nil, nil, errAskRoom} {
+			for i, want := range []error{nil, nil, httpd.ErrAskRoom} {
 				post(req(fmt.Sprint(i), "tools/call", "{}"))
 				if err := receive(t, "what is held", held); !errors.Is(err, want) {
 					t.Errorf("%s: %d: got %v, want %v", name, i, err, want)
@@ -197,13 +199,13 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		}
 	})
 	t.Run("of a client that went away", func(t *testing.T) {
-		g, c, _, heard, _ := crowded(t, func(p *pace) { p.comeBack = time.Millisecond })
+		g, c, _, heard, _ := crowded(t, func(p *httpd.Timing) { p.ComeBack = time.Millisecond })
 		c.initialize(mcp.V20251125)
 		e := c.stream("POST", "/mcp", req("1", "tools/call", calling(size)))
 		e.message()
 		given(t, g, 1)
 		e.close()
-		if err := receive(t, "the end", heard); !errors.Is(err, errClientGone) {
+		if err := receive(t, "the end", heard); !errors.Is(err, httpd.ErrClientGone) {
 			t.Errorf("got %v", err)
 		}
 		given(t, g, 0)

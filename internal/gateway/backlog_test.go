@@ -33,7 +33,7 @@ func TestBacklogsAreCountedByThemselves(t *testing.T) {
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), err
 	}
 	g, srv := serve(t, b, nil, nil)
-	g.backlogs.max = 4 * maxBacklogBytes
+	g.core.Held.Max = 4 * mib // half of it for notifications
 	c := newWire(t, srv)
 	state := ""
 	for n := range 20 {
@@ -43,22 +43,20 @@ func TestBacklogsAreCountedByThemselves(t *testing.T) {
 			t.Fatalf("got %.300s", a.body)
 		}
 	}
-	eventually(t, "the backlogs to be counted", func() bool { return g.backlogs.used.Load() > g.backlogs.max/2 })
-	if used, most := g.backlogs.used.Load(), g.backlogs.max+20*tightBacklogBytes+maxBacklogBytes; used > most {
+	eventually(t, "the backlogs to be counted", func() bool { return g.core.Held.Used() > g.core.Held.Max/4 })
+	if used, most := g.core.Held.Used(), g.core.Held.Max/2+mib/4; used > most {
 		t.Errorf("backlogs hold %d bytes, want at most %d", used, most)
 	}
-	g.outbound.max = 2 * mib
 	c.initialize(mcp.V20251125)
 	for len(b.conns) > 1 { // of the calls
 		<-b.conns
 	}
 	(<-b.conns).session.Notify(note("x", `{"x":"`+strings.Repeat("x", 8<<10)+`"}`)) // it has no stream
-	eventually(t, "other messages to be read", func() bool { return g.outbound.used.Load() == 0 })
 	if a := c.post(req("1", "large", "{}")); len(a.body) < mib {
 		t.Errorf("an answer got %.200s", a.body)
 	}
 	// One is given up, one goes on, and the others end with the gateway.
-	g.parked.makeRoom()
+	g.stateless.Evict()
 	close(resumed)
 	body := strings.Replace(callThatAsks("20"), `"name":`, fmt.Sprintf(`"requestState":%q,"inputResponses":{"1":{}},"name":`, state), 1)
 	if a := c.post(body, modernHeaders("tools/call", "add")...); !strings.Contains(a.body, `"result":{`) {
@@ -67,5 +65,5 @@ func TestBacklogsAreCountedByThemselves(t *testing.T) {
 	if err := g.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all to be given back", func() bool { return g.backlogs.used.Load() == 0 })
+	eventually(t, "all to be given back", func() bool { return g.core.Held.Used() == 0 })
 }

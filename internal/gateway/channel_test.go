@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+	"github.com/toolhaven/toolhaven/internal/gateway/sessions"
+
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -30,19 +33,19 @@ func (e *events) nextID() string {
 }
 
 // leave closes the stream and waits until the session has noticed.
-func (e *events) leave(s *session) {
+func (e *events) leave(g *Gateway, c *wire) {
 	e.t.Helper()
 	e.close()
-	eventually(e.t, "the session to notice", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, c := range s.posts {
-			if c.st != nil {
-				return false
-			}
-		}
-		return s.own.st == nil
-	})
+	eventually(e.t, "the session to notice", func() bool { return inspect(e.t, g, c).Streams == 0 })
+}
+
+func inspect(t testing.TB, g *Gateway, c *wire) sessions.Inspection {
+	t.Helper()
+	i, ok := g.store.Inspect(c.session)
+	if !ok {
+		t.Fatal("the session is over")
+	}
+	return i
 }
 
 // stepping is a backend's do whose "work" requests do what the test tells them,
@@ -97,7 +100,7 @@ func TestAPOSTsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 			}
 			e.wantProgress(1)
 			one := e.nextID()
-			e.leave(g.find(c.session, ""))
+			e.leave(g, c)
 			steps <- progress(2)
 			again := c.resume(one)
 			again.wantProgress(2)
@@ -105,7 +108,7 @@ func TestAPOSTsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 			steps <- progress(3)
 			again.wantProgress(3)
 			// And once more, from before what it has read.
-			again.leave(g.find(c.session, ""))
+			again.leave(g, c)
 			again = c.resume(two)
 			again.wantProgress(3)
 			close(steps)
@@ -130,13 +133,9 @@ func (c *wire) startWork(steps chan func(context.Context, *exchange.Exchange), f
 }
 
 // isAnswered waits until all requests with a stream have their responses.
-func (s *session) isAnswered(t *testing.T) {
+func isAnswered(t *testing.T, g *Gateway, c *wire) {
 	t.Helper()
-	eventually(t, "the response", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.posts) == 0
-	})
+	eventually(t, "the response", func() bool { return inspect(t, g, c).Unanswered == 0 })
 }
 
 func TestAResponseWaitsForItsClientToComeBack(t *testing.T) {
@@ -145,13 +144,12 @@ func TestAResponseWaitsForItsClientToComeBack(t *testing.T) {
 	b.do = do
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	s := g.find(c.session, "")
 	e := c.startWork(steps, progress(1))
 	primed := e.nextID()
-	e.leave(s)
+	e.leave(g, c)
 	close(steps)
-	s.isAnswered(t)
-	g.expire(time.Now().Add(DefaultSessionTTL - time.Minute)) // what was read would be dropped
+	isAnswered(t, g, c)
+	g.store.Expire(time.Now().Add(DefaultSessionTTL - time.Minute)) // what was read would be dropped
 	again := c.resume(primed)
 	again.wantProgress(1)
 	again.wantResponse(1)
@@ -161,7 +159,7 @@ func TestAClientIsPrimedFromVersion20251125On(t *testing.T) {
 	b := newFakeBackend()
 	do, _, release, _ := held()
 	b.do = do
-	_, srv := serve(t, b, nil, func(p *pace) { p.quiet = time.Millisecond })
+	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Quiet = time.Millisecond })
 	for v, want := range map[mcp.Version]bool{mcp.V20250326: false, mcp.V20250618: false, mcp.V20251125: true} {
 		c := newWire(t, srv).initialize(v)
 		for name, e := range map[string]*events{"GET": c.listen(), "POST": c.stream("POST", "/mcp", req("1", "hold", "{}"))} {
@@ -185,9 +183,8 @@ func TestPlainAnswersKeepNothing(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	c.post(req("1", "echo", "{}"))
-	s := g.find(c.session, "")
-	if s.streams != 0 || s.posts != nil || s.past.events != nil || s.tag != "" {
-		t.Errorf("%+v", s)
+	if i := inspect(t, g, c); i != (sessions.Inspection{}) {
+		t.Errorf("%+v", i)
 	}
 }
 
@@ -195,7 +192,6 @@ func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	s := g.find(c.session, "")
 	peer := receive(t, "the connection", b.conns).session
 	e := c.listen()
 	e.nextID()
@@ -204,7 +200,7 @@ func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 	e.message()
 	first := e.nextID()
 	e.message()
-	e.leave(s)
+	e.leave(g, c)
 	peer.Notify(note("c", `{}`)) // nobody listens
 	again := c.resume(first)
 	for _, want := range []string{"b", "c"} {
@@ -232,7 +228,6 @@ func TestStreamsOfASessionDoNotMix(t *testing.T) {
 	b.do = do
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	s := g.find(c.session, "")
 	peer := receive(t, "the connection", b.conns).session
 	own := c.listen()
 	ownID := own.nextID()
@@ -242,7 +237,7 @@ func TestStreamsOfASessionDoNotMix(t *testing.T) {
 	own.message()
 	e.wantProgress(1)
 	own.close()
-	e.leave(s)
+	e.leave(g, c)
 	own, e = c.resume(ownID), c.resume(postID)
 	if m := own.message(); m.Method != "news" {
 		t.Errorf("got %+v", m)
@@ -292,7 +287,6 @@ func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
 	b.do = do
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	s := g.find(c.session, "")
 	ask := func(ctx context.Context, x *exchange.Exchange) {
 		m, err := asking(ctx, nil, x)
 		if err != nil {
@@ -316,12 +310,12 @@ func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
 			e.wantProgress(1)
 			one := e.nextID()
 			if away {
-				e.leave(s)
+				e.leave(g, c)
 				steps <- ask
 			} else {
 				steps <- ask
 				e.message()
-				e.leave(s)
+				e.leave(g, c)
 			}
 			again := c.resume(one)
 			q := again.message()
@@ -342,30 +336,29 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
-	g, srv := serve(t, b, nil, func(p *pace) { p.comeBack = 10 * time.Millisecond })
+	g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.ComeBack = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	e := c.startWork(steps, progress(1))
 	primed := e.nextID()
-	s := g.find(c.session, "")
-	e.leave(s)
+	e.leave(g, c)
 	failed := make(chan error, 1)
 	steps <- func(ctx context.Context, x *exchange.Exchange) { _, err := asking(ctx, nil, x); failed <- err }
-	if err := receive(t, "the failure", failed); err != errClientGone {
+	if err := receive(t, "the failure", failed); err != httpd.ErrClientGone {
 		t.Errorf("got %v", err)
 	}
 	// It may still come back for the outcome, and be asked then.
 	again := c.resume(primed)
 	again.wantProgress(1)
-	s.mu.Lock()
-	before := s.asks.last // none, where it was known already that the client is gone
-	s.mu.Unlock()
 	go func() {
-		steps <- func(ctx context.Context, x *exchange.Exchange) { _, err := asking(ctx, nil, x); failed <- err }
+		steps <- func(ctx context.Context, x *exchange.Exchange) {
+			x.Peer.Notify(note("again", `{}`))
+			_, err := asking(ctx, nil, x)
+			failed <- err
+		}
 	}()
-	q := again.message()
-	for q.ID == mcp.IntID(before) { // the question that nobody waits for any more
-		q = again.message()
+	for again.message().Method != "again" { // what the failed request left
 	}
+	q := again.message()
 	c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
 	if err := receive(t, "the answer", failed); err != nil {
 		t.Errorf("got %v", err)
@@ -384,7 +377,7 @@ func TestABatchIsContinued(t *testing.T) {
 	e := c.stream("POST", "/mcp", "["+req("1", "work", "{}")+","+req("2", "echo", "{}")+"]")
 	e.wantProgress(1)
 	one := e.nextID()
-	e.leave(g.find(c.session, ""))
+	e.leave(g, c)
 	close(steps)
 	again := c.resume(one)
 	got := map[mcp.ID]bool{}
@@ -402,7 +395,7 @@ func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":"t","progress":1}`))
 		<-goOn
-		return mcp.NewResult(x.Request.ID, json.RawMessage(`"`+strings.Repeat("x", maxPastBytes)+`"`)), nil
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`"`+strings.Repeat("x", 256<<10)+`"`)), nil
 	}
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -410,10 +403,9 @@ func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
 	e.wantProgress(1)
 	e.nextID()
 	one := e.nextID()
-	s := g.find(c.session, "")
-	e.leave(s)
+	e.leave(g, c)
 	close(goOn)
-	s.isAnswered(t)
+	isAnswered(t, g, c)
 	again := c.resume(one)
 	if m := again.message(); m.ID != mcp.IntID(1) || m.Error == nil || m.Error.Code != mcp.CodeServerGone {
 		t.Errorf("got %v, %v", m.ID, m.Error)
@@ -443,12 +435,12 @@ func TestTheSessionsEndEndsWhatWasContinued(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, _ := held()
 	b.do = do
-	g, srv := serve(t, b, nil, func(p *pace) { p.quiet = time.Millisecond })
+	g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Quiet = time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	e := c.stream("POST", "/mcp", req("1", "hold", "{}"))
 	receive(t, "the request", entered)
 	primed := e.nextID()
-	e.leave(g.find(c.session, ""))
+	e.leave(g, c)
 	again := c.resume(primed)
 	c.send("DELETE", "/mcp", "")
 	if m := again.message(); m == nil || m.ID != mcp.IntID(1) || m.Error == nil {
@@ -460,43 +452,7 @@ func TestTheSessionsEndEndsWhatWasContinued(t *testing.T) {
 	if a := c.send("GET", "/mcp", "", "Accept: text/event-stream", "Last-Event-ID: "+primed); a.status != 404 || a.code(t) != -32001 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if n := g.sessions.past.Load(); n != 0 {
-		t.Errorf("%d bytes of the past are left", n)
-	}
-}
-
-func TestThePastIsBounded(t *testing.T) {
-	total := &table{}
-	p := past{total: &total.past}
-	now := time.Now()
-	for i := range uint64(3 * maxPast) {
-		p.keep(pastEvent{stream: i % 2, number: i, at: now, event: make([]byte, 10)})
-	}
-	if len(p.events) != maxPast || p.size != 10*maxPast || total.past.Load() != int64(p.size) {
-		t.Errorf("%d events, %d bytes", len(p.events), p.size)
-	}
-	for i := range uint64(10) {
-		p.keep(pastEvent{stream: 1, number: 10_000 + i, at: now, event: make([]byte, maxPastBytes/4), unread: i == 9})
-	}
-	if len(p.events) != 4 || p.size > maxPastBytes {
-		t.Errorf("%d events, %d bytes", len(p.events), p.size)
-	}
-	if after, known := p.after(1, 10_007); len(after) != 2 || !known {
-		t.Errorf("%d events, %v", len(after), known)
-	}
-	p.trim(now.Add(time.Second)) // all but what nobody has read
-	if len(p.events) != 1 || !p.events[0].unread {
-		t.Errorf("%d events", len(p.events))
-	}
-	p.keep(pastEvent{stream: 1, number: 1, at: now, event: make([]byte, maxPastBytes+1)})
-	if len(p.events) != 0 || p.size != 0 || total.past.Load() != 0 {
-		t.Errorf("%d events, %d bytes", len(p.events), p.size)
-	}
-	total.past.Store(maxPastTotal + 1) // of other sessions
-	for i := range uint64(100) {
-		p.keep(pastEvent{stream: 1, number: i, at: now, event: make([]byte, 1<<10)})
-	}
-	if p.size > tightPastBytes {
-		t.Errorf("%d bytes when there is little room", p.size)
+	if n := g.core.Held.Used(); n != 0 {
+		t.Errorf("%d bytes are left", n)
 	}
 }

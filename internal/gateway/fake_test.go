@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -114,20 +116,21 @@ func (c *fakeConn) lose()                 { c.once.Do(func() { close(c.done) }) 
 func (c *fakeConn) Close() error          { c.lose(); c.b.ended <- c; return nil }
 
 // serve starts a gateway over b and the HTTP server of it, and closes both.
-func serve(t testing.TB, b exchange.Backend, change func(*Config), hurry func(*pace)) (*Gateway, *httptest.Server) {
+func serve(t testing.TB, b exchange.Backend, change func(*Config), hurry func(*httpd.Timing)) (*Gateway, *httptest.Server) {
 	t.Helper()
 	cfg := Config{Backend: b, Name: "test", Endpoint: endpoint.Config{Mode: endpoint.Streamable}}
 	if change != nil {
 		change(&cfg)
 	}
-	g, err := New(cfg)
+	// A slow machine must not make these happen.
+	timing := httpd.DefaultTiming()
+	timing.Quiet, timing.AskGrace, timing.Settle, timing.Room = patience, patience, patience, patience
+	if hurry != nil {
+		hurry(&timing)
+	}
+	g, err := newGateway(cfg, timing)
 	if err != nil {
 		t.Fatal(err)
-	}
-	// What is to happen after a while does not because the machine is busy.
-	g.pace.quiet, g.pace.askGrace, g.pace.settle, g.pace.room = patience, patience, patience, patience
-	if hurry != nil {
-		hurry(&g.pace)
 	}
 	srv := httptest.NewServer(g)
 	t.Cleanup(func() {
@@ -143,9 +146,7 @@ func serve(t testing.TB, b exchange.Backend, change func(*Config), hurry func(*p
 }
 
 // owesNothing: all that was taken from the gateway's budgets was given back.
-func (g *Gateway) owesNothing() bool {
-	return g.inbound.used.Load() == 0 && g.outbound.used.Load() == 0 && g.asked.used.Load() == 0 && g.declared.used.Load() == 0
-}
+func (g *Gateway) owesNothing() bool { return g.core.Inbound.Used() == 0 && g.core.Held.Used() == 0 }
 
 // wire is a client that shows what goes over the wire.
 type wire struct {

@@ -1,53 +1,39 @@
-// Package gateway puts an MCP server on the local network: it turns a client's
-// wire into an [exchange.Exchange], passes it through the stages, and plays it out on a
-// [exchange.Backend].
+// Package gateway serves an MCP server on the local network: it turns a client's HTTP
+// request into an [exchange.Exchange], passes it through the stages, and sends it to the
+// server by an [exchange.Backend].
 //
-// A front is the part that knows a client's transport. Which era of the protocol a
-// message is of, its own marks say: era.go.
+// There is a front for each era of the protocol: package sessions (streamable HTTP of MCP
+// 2025-11-25 and before, and HTTP+SSE) and package stateless (MCP 2026-07-28). They share
+// package httpd. The era of a message is determined by its own hints ([httpd.EraHints]).
 //
-// In the session era the fronts are streamable HTTP (MCP 2025-11-25, basic/transports,
-// also for 2025-06-18 and 2025-03-26) and HTTP+SSE (MCP 2024-11-05). They keep a session
-// per client: the client's declarations, one [exchange.Conn], the calls in flight, the questions
-// that wait for an answer, and the stream for what belongs to no call. A session belongs
-// to the principal who began it, and to who knows its id; nothing of it is reachable
-// from another one. The id is sealed ([Config.Key]) and says what it takes to continue
-// the session, so a gateway that starts anew does, as long as the server knows it:
-// ticket.go. A client that disconnects has not cancelled anything ("Disconnection"): its
-// call goes on. The events of a session's streams have ids, and the newest are kept, so
-// that the client can come back for the answer with Last-Event-ID: channel.go. Plain
-// JSON that nobody takes is gone.
-//
-// In the stateless era (MCP 2026-07-28) every POST stands alone, and closing it cancels
-// it: modern.go. All that is kept between two is a call that waits for its client to
-// answer what the server asks: modern_call.go.
-//
-// Every request is answered with the server's own response or with an error
-// that says what failed.
+// Every request is answered with the server's own response or with an error that states
+// what failed.
 package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/exchange"
-	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+	"github.com/toolhaven/toolhaven/internal/gateway/sessions"
+	"github.com/toolhaven/toolhaven/internal/gateway/stateless"
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
-// DefaultSessionTTL is how long a session lives without any activity.
+// DefaultSessionTTL is how long a session lives without activity.
 const DefaultSessionTTL = 2 * time.Hour
 
-// Config is what a gateway works with.
+// maxSessions bounds the open sessions of one gateway.
+const maxSessions = 20_000
+
+// Config is the configuration of a gateway.
 type Config struct {
 	Backend exchange.Backend
 	// Name is the workload's, for /health and the log.
@@ -57,112 +43,63 @@ type Config struct {
 	// Endpoint is how the gateway is served. A prefix may end in a slash; a
 	// SessionTTL of 0 is DefaultSessionTTL.
 	Endpoint endpoint.Config
-	// TrustProxyHeaders: every request comes through a reverse proxy of ours that
-	// sets X-Forwarded-Host and X-Forwarded-Prefix.
+	// TrustProxyHeaders is set when every request passes a reverse proxy that sets
+	// X-Forwarded-Host and X-Forwarded-Prefix.
 	TrustProxyHeaders bool
-	// Key seals what clients keep for us, such as session ids (seal.KeySize bytes). A
-	// gateway with the same key and name continues the sessions of one before it, if
-	// their servers still know them; nil is a random key, with which sessions end with
+	// Key seals what clients keep for the gateway, such as session ids (seal.KeySize
+	// bytes). A gateway with the same key and name resumes the sessions of an earlier one,
+	// if their servers still know them; nil is a random key, with which sessions end with
 	// the gateway.
 	Key []byte
-	// Status tells the workload's state ("running" when all is well) and the
-	// reason for any other; nil means always running. It may be called often.
+	// Status returns the workload's state ("running" when it serves) and the reason for any
+	// other; nil means always running. It may be called often.
 	Status func() (state, reason string)
 	// Log receives what went wrong; nil discards it.
 	Log *slog.Logger
 }
 
-// pace is when a gateway does what by itself. Tests make it quicker.
-type pace struct {
-	quiet     time.Duration // a POST without output for so long becomes an event stream
-	keepAlive time.Duration // between comments on an open stream
-	write     time.Duration // how long a client may take to read what was written
-	readBody  time.Duration // how long a client may take to send a body
-	askGrace  time.Duration // how long a session's question waits for a stream
-	comeBack  time.Duration // how long a question waits for a client that lost its stream
-	settle    time.Duration // how long calls that were cut off may take to notice
-	gather    time.Duration // how long further questions of a call are waited for
-	parked    time.Duration // how long a call waits for its client's answers
-	room      time.Duration // how long an answer waits for room to be kept in
-	notice    time.Duration // how long a server may take to take a notification
-}
-
-// Proxies cut connections that are idle for 30 to 60 seconds.
-func defaultPace() pace {
-	return pace{
-		quiet:     10 * time.Second,
-		keepAlive: 20 * time.Second,
-		write:     60 * time.Second,
-		readBody:  30 * time.Second,
-		askGrace:  10 * time.Second,
-		comeBack:  60 * time.Second,
-		settle:    2 * time.Second,
-		gather:    25 * time.Millisecond,
-		parked:    15 * time.Minute, // a person may be asked
-		room:      5 * time.Second,
-		notice:    30 * time.Second,
-	}
-}
-
-// Gateway serves one workload's clients. It is an http.Handler for the whole
-// host: mount it as it is, not behind a mux.
+// Gateway serves one workload's clients. It is an http.Handler for the whole host: mount it
+// as it is, not behind a mux.
 type Gateway struct {
-	cfg     Config
-	log     *slog.Logger
-	pace    pace
-	http    http.Handler     // the stages that look at HTTP, then the front
-	handler exchange.Handler // the stages that look at exchanges, then the backend
-	buffers *buffers
+	cfg  Config
+	core *httpd.Core
+	http http.Handler // the stages that inspect HTTP, then route
 
-	sessions   table
-	shared     shared
-	sealer     *seal.Sealer // of session ids and requestStates
-	used       usedOnce
-	parked     parkedCalls
-	inbound    memory  // for what clients send
-	outbound   memory  // for what they have not read yet
-	backlogs   memory  // for notifications that they have not come for yet
-	asked      memory  // for what they have not answered yet
-	declared   memory  // for what they say of themselves
-	issuer     [8]byte // tells the ids that we gave from those before us
-	reviving   singleflight.Group
-	goroutines goroutines // for calls of the stateless era
-	// calls counts the exchanges under way; closers the connections that are
-	// being closed behind a client's back.
-	calls, closers tally
+	store      *sessions.Store
+	streamable *sessions.Streamable
+	sse        *sessions.SSE
+	stateless  *stateless.Front
 
-	draining context.Context // ends when the gateway takes no new requests
-	drain    context.CancelFunc
-
-	ctx   context.Context // ends when the gateway cuts off what is left
-	cut   context.CancelCauseFunc
-	sweep sync.WaitGroup
+	drain context.CancelFunc      // of core.Draining
+	cut   context.CancelCauseFunc // of core.Context
 }
 
-// New builds a gateway and puts its stages in order. This is the only place
-// that knows the order; later stages go where their name stands:
+// New builds a gateway and puts its stages in order. The order is defined here only; later
+// stages go where their name stands:
 //
-//	patience             patience.go
-//	recover              a panic is the error of the one request that met it
-//	host/origin guard    guard.go
-//	limits               limits.go
+//	deadlines            httpd/deadlines.go
+//	recover              a panic is the error of one request: handler.go
+//	host/origin guard    httpd/guard.go
+//	limits               httpd/body.go
 //	(telemetry)
 //	(authenticate)
-//	parse MCP            the fronts: streamable.go, sse.go
+//	parse MCP            routes.go, then the front: sessions, stateless
 //	proper names         names.go
 //	(audit)
 //	(tool name)          filter and override
 //	(authorize)
 //	(webhooks)
-//	session/bridge       the fronts choose the connection; deliver
+//	session/bridge       the front has chosen the connection; exchange.Deliver
 //	(credential)         a http.RoundTripper of the backend
 //	backend              package gateway/backend
 //
-// What stands before "parse MCP" looks at HTTP requests, what stands after it
-// is a [exchange.Stage]. A stage that is not configured is not in the chain.
+// What stands before "parse MCP" inspects HTTP requests, what stands after it is an
+// [exchange.Stage]. A stage that is not configured is not in the chain.
 //
-// Errors are faults of the configuration, all of them at once.
-func New(cfg Config) (*Gateway, error) {
+// The error joins all faults of the configuration.
+func New(cfg Config) (*Gateway, error) { return newGateway(cfg, httpd.DefaultTiming()) }
+
+func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	cfg, err := complete(cfg)
 	key := cfg.Key
 	if key == nil {
@@ -172,41 +109,29 @@ func New(cfg Config) (*Gateway, error) {
 	if err := errors.Join(err, sealErr); err != nil {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
-	guard := newGuard(cfg.Endpoint.AllowedHosts)
-	guard.trustForwarded = cfg.TrustProxyHeaders
-	g := &Gateway{
-		cfg: cfg, log: cfg.Log, pace: defaultPace(), buffers: newBuffers(), goroutines: newGoroutines(),
-		sealer: sealer, used: usedOnce{maxGeneration: maxUsed, floor: time.Now().UnixMicro()},
+	core := &httpd.Core{
+		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
+		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
+		Handler: chain(exchange.Deliver, recovered(cfg.Log), properNames),
+		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
+		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
+		MaxSessions: maxSessions,
 	}
-	g.inbound.max, g.outbound.max, g.backlogs.max = maxInbound, maxOutbound, maxBacklogs
-	g.asked.max, g.declared.max = maxAsked, maxDeclared
-	g.parked.max = maxWaiting
-	g.draining, g.drain = context.WithCancel(context.Background())
-	rand.Read(g.issuer[:]) // never fails
-	g.ctx, g.cut = context.WithCancelCause(context.Background())
-	g.sessions.init(maxSessions)
+	g := &Gateway{cfg: cfg, core: core}
+	core.Draining, g.drain = context.WithCancel(context.Background())
+	core.Context, g.cut = context.WithCancelCause(context.Background())
+	g.store = sessions.NewStore(core, cfg.Key != nil)
+	g.streamable = sessions.NewStreamable(core, g.store)
+	g.sse = sessions.NewSSE(core, g.store, pathMessages)
+	g.stateless = stateless.New(core)
 
-	front := g.streamable
-	if cfg.Endpoint.Mode == endpoint.SSE {
-		front = g.sse
-	}
-	g.http = g.patient(guard.wrap(g.routes(front)))
-	g.handler = chain(exchange.Deliver, g.recovered, properNames)
-
-	cfg.Backend.SetEvictor(g.parked.makeRoom)
-	g.sweep.Go(g.sweeper)
+	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
+	g.http = core.Deadlines(guard.Wrap(http.HandlerFunc(g.route)))
+	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil
 }
 
-// chain puts stages around last, the first one outermost.
-func chain(last exchange.Handler, stages ...exchange.Stage) exchange.Handler {
-	for i := len(stages) - 1; i >= 0; i-- {
-		last = stages[i](last)
-	}
-	return last
-}
-
-// complete fills defaults in and checks the rest.
+// complete fills in defaults and checks the rest.
 func complete(cfg Config) (Config, error) {
 	var faults []error
 	if cfg.Backend == nil {
@@ -232,36 +157,30 @@ func complete(cfg Config) (Config, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.http.ServeHTTP(w, r) }
 
 // Sessions is the number of open sessions.
-func (g *Gateway) Sessions() int { return g.sessions.len() }
+func (g *Gateway) Sessions() int { return g.store.Len() }
 
-// errStopping is the answer to requests that come while the gateway closes.
-var errStopping = &mcp.Error{Code: mcp.CodeServerGone, Message: "the workload is stopping; connect again when it runs"}
-
-// Close drains the gateway: it takes no new request, waits for those in flight
-// until ctx ends, then ends all sessions and their streams and closes the
-// backend. The error says how many requests were cut off, or what the backend
-// reported. A second Close does nothing.
+// Close drains the gateway: it accepts no new request, waits for those in flight until ctx
+// ends, then ends all sessions and their streams and closes the backend. The error states
+// how many requests were cancelled, or what the backend reported. A second Close does
+// nothing.
 func (g *Gateway) Close(ctx context.Context) error {
-	if !g.calls.shut() {
+	if !g.core.Calls.Close() {
 		return nil
 	}
 	g.drain()
-	var cutOff error
-	if left := g.calls.wait(ctx); left > 0 {
-		cutOff = fmt.Errorf("%d requests of workload %q were cut off: %w", left, g.cfg.Name, context.Cause(ctx))
+	var cancelled error
+	if left := g.core.Calls.Wait(ctx); left > 0 {
+		cancelled = fmt.Errorf("%d requests of workload %q were cancelled: %w", left, g.cfg.Name, context.Cause(ctx))
 	}
-	g.cut(errStopping)
-	g.parked.close()
-	for _, s := range append(g.sessions.close(), g.shared.close()...) {
-		g.leave(s)
-	}
+	g.cut(httpd.ErrStopping)
+	g.stateless.Close()
+	g.store.End()
 	err := g.cfg.Backend.Close()
-	g.sweep.Wait()
-	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.pace.settle)
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.core.Timing.Settle)
 	defer cancel()
-	g.closers.wait(settle)
-	if left := g.calls.wait(settle); left > 0 {
-		g.log.Error("requests did not end when their server was closed", "requests", left)
+	g.store.Wait(settle)
+	if left := g.core.Calls.Wait(settle); left > 0 {
+		g.core.Log.Error("requests did not return when their server was closed", "requests", left)
 	}
-	return errors.Join(cutOff, err)
+	return errors.Join(cancelled, err)
 }

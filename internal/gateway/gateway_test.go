@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"runtime"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,7 +179,7 @@ func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 	if a := c.post(req("1", "progress", `{}`), version); a.header.Get("Content-Type") != "text/event-stream" || strings.Count(a.body, "data: ") != 2 {
 		t.Errorf("%v %s", a.header, a.body)
 	}
-	if a := c.post(req("1", "ask", `{}`), version); a.code(t) != errShared.Code {
+	if a := c.post(req("1", "ask", `{}`), version); a.code(t) != mcp.CodeMethodNotFound {
 		t.Errorf("%s", a.body)
 	}
 	first := receive(t, "the connection", b.conns)
@@ -192,7 +195,7 @@ func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 	}
 	receive(t, "a connection again", b.conns)
 	receive(t, "the end of the one that was lost", b.ended)
-	g.expire(time.Now().Add(2 * time.Hour))
+	g.store.Expire(time.Now().Add(2 * time.Hour))
 	receive(t, "the end of the idle one", b.ended)
 	receive(t, "the end of the idle one", b.ended)
 }
@@ -270,7 +273,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	if err := g.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1 requests") {
 		t.Errorf("got %v", err)
 	}
-	if m := receive(t, "the answer", pending).message(t); m.Error == nil || m.Error.Message != errStopping.Message {
+	if m := receive(t, "the answer", pending).message(t); m.Error == nil || m.Error.Message != httpd.ErrStopping.Message {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -290,7 +293,7 @@ func TestStagesSeeEveryRequestInOrder(t *testing.T) {
 	}
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
-	g.handler = chain(exchange.Deliver, g.recovered, stage("a"), stage("b"))
+	g.core.Handler = chain(exchange.Deliver, recovered(g.core.Log), stage("a"), stage("b"))
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	if a := c.post(req("1", "forbidden", "{}")); a.code(t) != -32003 {
 		t.Errorf("%s", a.body)
@@ -416,27 +419,17 @@ func TestTheSweeperRunsByItself(t *testing.T) {
 	}
 }
 
-func TestOneSessionCannotHaveRequestsWithoutNumber(t *testing.T) {
-	b := newFakeBackend()
-	do, entered, release, _ := held()
-	b.do = do
-	g, srv := serve(t, b, nil, nil)
-	c := newWire(t, srv).initialize(mcp.V20251125)
-	first := c.background(req("1", "hold", "{}"))
-	receive(t, "the request", entered)
-	s := g.find(c.session, "")
-	for i := range maxCalls - 1 {
-		if _, _, err := s.begin(mcp.StringID(fmt.Sprint(i)), "x", &call{cancel: func(error) {}}); err != nil {
-			t.Fatal(err)
-		}
+func TestRoutes_TrailingSlash(t *testing.T) {
+	_, srv := serve(t, newFakeBackend(), nil, nil)
+	c := newWire(t, srv)
+	a := c.send(http.MethodPost, "/mcp/", initBody)
+	if c.session = a.header.Get("Mcp-Session-Id"); a.status != 200 || c.session == "" {
+		t.Fatalf("POST /mcp/: %d %s", a.status, a.body)
 	}
-	if a := c.post(req("2", "echo", "{}")); a.status != 503 || a.code(t) != -32000 {
-		t.Errorf("%d %s", a.status, a.body)
+	if a := c.send(http.MethodDelete, "/mcp/", ""); a.status != 204 {
+		t.Errorf("DELETE /mcp/: %d %s", a.status, a.body)
 	}
-	s.finish(mcp.StringID("0"))
-	if a := c.post(req("2", "echo", "{}")); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
+	if a := c.send(http.MethodGet, "/health/", ""); a.status != 200 {
+		t.Errorf("GET /health/: %d %s", a.status, a.body)
 	}
-	close(release)
-	receive(t, "the answer", first)
 }

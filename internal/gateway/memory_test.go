@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -37,7 +39,7 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 	do, _, release, _ := held()
 	b.do = do
 	g, srv := serve(t, b, nil, nil)
-	g.inbound.max = room
+	g.core.Inbound.Max = room
 	srv.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = clients
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	stop := make(chan struct{})
@@ -49,7 +51,7 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(100 * time.Microsecond):
-				most.Store(max(most.Load(), g.inbound.used.Load()))
+				most.Store(max(most.Load(), g.core.Inbound.Used()))
 			}
 		}
 	})
@@ -84,14 +86,14 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 				t.Error(err)
 			case a.status == 200 && len(a.body) > size:
 				served.Add(1)
-			case refusedForRoom(a, errBodyRoom) && !resp.Close:
+			case refusedForRoom(a, errors.New("too many large requests")) && !resp.Close:
 				refused.Add(1)
 			default:
 				t.Errorf("got %d %.200s", a.status, a.body)
 			}
 		})
 	}
-	eventually(t, "the budget to be used", func() bool { return g.inbound.used.Load() > room/2 })
+	eventually(t, "the budget to be used", func() bool { return g.core.Inbound.Used() > room/2 })
 	small := func() {
 		t.Helper()
 		if a := c.post(req(`"small"`, "tools/list", `{}`)); a.status != 200 {
@@ -123,7 +125,7 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 // A server that does not read holds what one client sends it, and leaves room for the
 // others.
 func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
-	const size, fit = 7 * mib, maxSessionInbound / (7 * mib)
+	const size, fit = 7 * mib, httpd.MaxSessionInbound / (7 * mib)
 	for name, mode := range map[string]func(*Config){"streamable HTTP": nil, "HTTP+SSE": sseMode} {
 		t.Run(name, func(t *testing.T) {
 			b := newFakeBackend()
@@ -158,7 +160,7 @@ func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
 				all = append(all, greedy(fmt.Sprint(n), "hold", size))
 				receive(t, "the call", entered)
 			}
-			if a := receive(t, "one more", greedy("100", "hold", size)); !refusedForRoom(a, errShareRoom) || !strings.Contains(a.body, `"id":100`) {
+			if a := receive(t, "one more", greedy("100", "hold", size)); !refusedForRoom(a, httpd.ErrShareRoom) || !strings.Contains(a.body, `"id":100`) {
 				t.Errorf("one more: %d %.200s", a.status, a.body)
 			}
 			ok("a small one", greedy("101", "x", 10))
@@ -177,7 +179,7 @@ func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
 
 func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
-	g.inbound.max = mib
+	g.core.Inbound.Max = mib
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +214,7 @@ func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
 // Whatever ends an exchange gives back what its body took.
 func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
 	const size = mib
-	taken := func(g *Gateway) bool { return g.inbound.used.Load() >= size }
+	taken := func(g *Gateway) bool { return g.core.Inbound.Used() >= size }
 	abandon := func(c *wire, path, body string, headers ...string) context.CancelFunc {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
@@ -311,7 +313,7 @@ func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
 		if m := e.message(); len(m.Result) < size {
 			t.Errorf("got %.100s", m.Encode())
 		}
-		eventually(t, "the bytes", func() bool { return g.inbound.used.Load() == 0 })
+		eventually(t, "the bytes", func() bool { return g.core.Inbound.Used() == 0 })
 	})
 }
 
@@ -335,33 +337,33 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 	})
 	t.Run("never come back to", func(t *testing.T) {
 		b, _ := inquisitive(t, elicit)
-		g, srv := serve(t, b, nil, func(p *pace) { p.parked = 50 * time.Millisecond })
+		g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Parked = 50 * time.Millisecond })
 		newWire(t, srv).post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
 		eventually(t, "the bytes", g.owesNothing)
 	})
 	t.Run("leaving room for others", func(t *testing.T) {
 		b, heard := inquisitive(t, elicit)
 		g, srv := serve(t, b, nil, nil)
-		g.inbound.max, g.parked.max = 6*size, 5*size/2
+		g.core.Inbound.Max = 10 * size // of which a quarter is for calls that wait
 		c := newWire(t, srv)
 		small := c.post(callThatAsks("0"), modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
 		var states []string
 		for range 10 {
 			states = append(states, c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState)
-			eventually(t, "their share to be kept to", func() bool { return g.inbound.used.Load() <= 5*size/2 })
+			eventually(t, "their share to be kept to", func() bool { return g.core.Inbound.Used() <= 5*size/2 })
 		}
-		if g.inbound.used.Load() < 2*size || g.parked.len() != 3 {
-			t.Errorf("%d calls wait, with %d bytes", g.parked.len(), g.inbound.used.Load())
+		if g.core.Inbound.Used() < 2*size || g.stateless.Parked() != 3 {
+			t.Errorf("%d calls wait, with %d bytes", g.stateless.Parked(), g.core.Inbound.Used())
 		}
 		for range 8 {
-			if got := receive(t, "the end of one that waited longest", heard); got != errAbandoned.Message {
+			if got := receive(t, "the end of one that waited longest", heard); got != "the client did not send the answers in time" {
 				t.Errorf("the server heard %s", got)
 			}
 		}
 		goOn := func(state string) *answer {
 			return c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
 		}
-		if a := goOn(states[7]); a.status != 400 || a.message(t).Error.Message != errNoLonger.Message {
+		if a := goOn(states[7]); a.status != 400 || !strings.Contains(a.message(t).Error.Message, "no longer waits") {
 			t.Errorf("one that made room got %d %.200s", a.status, a.body)
 		}
 		for _, state := range states[8:] {
@@ -378,20 +380,20 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 		large := &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{"message":"` + strings.Repeat("x", size) + `"}`)}
 		for _, accept := range []string{"application/json, text/event-stream", "text/event-stream"} {
 			b, heard := inquisitive(t, large)
-			g, srv := serve(t, b, nil, func(p *pace) { p.room = time.Millisecond })
-			g.outbound.max = size / 2
+			g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Room = time.Millisecond })
+			g.core.Held.Max = 2 * (size + 100) // the request has room in its half, but not the result with it
 			a := newWire(t, srv).post(callThatAsks("1"), modernHeaders("tools/call", "add", "Accept: "+accept)...)
-			if !strings.Contains(a.body, errAnswerRoom.Message) {
+			if !strings.Contains(a.body, httpd.ErrAnswerRoom.Message) {
 				t.Errorf("got %d %.200s", a.status, a.body)
 			}
 			// Its client has nothing to come back with.
-			if got := receive(t, "the end", heard); got != errUnasked.Message || g.parked.len() != 0 {
-				t.Errorf("the server heard %s, %d calls wait", got, g.parked.len())
+			if got := receive(t, "the end", heard); got != "the server's request did not reach the client" || g.stateless.Parked() != 0 {
+				t.Errorf("the server heard %s, %d calls wait", got, g.stateless.Parked())
 			}
 		}
 	})
 	t.Run("its outcome takes room too", func(t *testing.T) {
-		for _, room := range []int64{0, 8 * mib} {
+		{
 			b := newFakeBackend()
 			withdraw := make(chan struct{})
 			b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -404,22 +406,12 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 				return mcp.NewResult(x.Request.ID, json.RawMessage(`{"large":"`+strings.Repeat("x", 2*size)+`"}`)), nil
 			}
 			g, srv := serve(t, b, nil, nil)
-			g.outbound.max = room
 			c := newWire(t, srv)
 			state := c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
 			close(withdraw) // the server takes its question back, and answers
-			var parked *modernCall
-			g.parked.mu.Lock()
-			for _, parked = range g.parked.calls {
-			}
-			g.parked.mu.Unlock()
-			receive(t, "the outcome", parked.done)
-			if got := g.outbound.used.Load(); (got >= 2*size) != (room > 0) {
-				t.Errorf("%d bytes are taken for it", got)
-			}
-			g.outbound.max = maxOutbound
+			eventually(t, "the response to be kept", func() bool { return g.core.Held.Used() >= 2*size })
 			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
-			if (len(a.body) > 2*size) != (room > 0) || strings.Contains(a.body, errAnswerRoom.Message) != (room == 0) {
+			if len(a.body) < 2*size {
 				t.Errorf("the client got %d %.200s", a.status, a.body)
 			}
 			eventually(t, "the bytes", g.owesNothing)
@@ -462,44 +454,44 @@ func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
 	const size = 15 * mib // more than the kernel takes
 	for _, method := range []string{"large", "told"} {
 		t.Run(method, func(t *testing.T) {
-			g, srv := serve(t, generous(size), nil, func(p *pace) { p.room = 20 * time.Millisecond })
-			g.outbound.max = size + mib
+			g, srv := serve(t, generous(size), nil, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
+			g.core.Held.Max = size + mib
 			c := newWire(t, srv).initialize(mcp.V20251125)
 			leave := c.unread(t, "POST", "/mcp", req("1", method, `{}`))
-			eventually(t, "the answer nobody reads", func() bool { return g.outbound.used.Load() >= size })
-			if a := c.post(req("2", method, `{}`)); !strings.Contains(a.body, errAnswerRoom.Message) || !strings.Contains(a.body, `"id":2`) {
+			eventually(t, "the answer nobody reads", func() bool { return g.core.Held.Used() >= size })
+			if a := c.post(req("2", method, `{}`)); !strings.Contains(a.body, httpd.ErrAnswerRoom.Message) || !strings.Contains(a.body, `"id":2`) {
 				t.Errorf("a second one got %d %.200s", a.status, a.body)
 			}
 			if a := c.post(req("3", "tools/list", `{}`)); a.status != 200 || a.code(t) != 0 {
 				t.Errorf("a small one got %d %.200s", a.status, a.body)
 			}
-			if g.outbound.used.Load() > g.outbound.max {
-				t.Errorf("%d bytes are taken", g.outbound.used.Load())
+			if g.core.Held.Used() > g.core.Held.Max {
+				t.Errorf("%d bytes are taken", g.core.Held.Used())
 			}
 			leave()
-			eventually(t, "the bytes", g.owesNothing)
+			eventually(t, "the bytes", func() bool { return g.core.Inbound.Used() == 0 && g.core.Held.Used() < mib })
 			if a := c.post(req("4", method, `{}`)); a.status != 200 || len(a.body) < size {
 				t.Errorf("afterwards: %d %.200s", a.status, a.body)
 			}
 		})
 	}
 	t.Run("sse", func(t *testing.T) {
-		g, srv := serve(t, generous(size), sseMode, func(p *pace) { p.room = 20 * time.Millisecond })
-		g.outbound.max = size + mib
+		g, srv := serve(t, generous(size), sseMode, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
+		g.core.Held.Max = size + mib
 		c := newWire(t, srv)
 		e, endpoint := c.subscribe()
 		c.send("POST", endpoint, initBody)
 		e.message()
-		g.outbound.force(int(g.outbound.max)) // by others
+		g.core.Held.Force(int(g.core.Held.Max)) // by others
 		c.send("POST", endpoint, req("1", "large", `{}`))
-		if m := e.message(); m == nil || m.Error == nil || m.Error.Message != errAnswerRoom.Message {
+		if m := e.message(); m == nil || m.Error == nil || m.Error.Message != httpd.ErrAnswerRoom.Message {
 			t.Errorf("got %.200v", m)
 		}
 		c.send("POST", endpoint, req("2", "tools/list", `{}`))
 		if m := e.message(); m == nil || m.Error != nil {
 			t.Errorf("a small one got %.200v", m)
 		}
-		g.outbound.give(int(g.outbound.max))
+		g.core.Held.Give(int(g.core.Held.Max))
 		c.send("POST", endpoint, req("3", "large", `{}`))
 		if m := e.message(); m == nil || len(m.Result) < size {
 			t.Errorf("afterwards: %.200v", m)
@@ -509,7 +501,7 @@ func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
 
 func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
 	g, srv := serve(t, generous(mib), nil, nil)
-	g.outbound.force(int(g.outbound.max))
+	g.core.Held.Force(int(g.core.Held.Max))
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	answer := c.background(req("1", "large", `{}`))
 	select {
@@ -517,7 +509,7 @@ func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
 		t.Errorf("got %d %.200s", a.status, a.body)
 	case <-time.After(50 * time.Millisecond):
 	}
-	g.outbound.give(int(g.outbound.max))
+	g.core.Held.Give(int(g.core.Held.Max))
 	if a := receive(t, "the answer", answer); a == nil || len(a.body) < mib {
 		t.Errorf("got %+v", a)
 	}
@@ -526,10 +518,10 @@ func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
 func TestASessionWhoseBeginningHasNoRoomEnds(t *testing.T) {
 	b := newFakeBackend()
 	b.info = `{"protocolVersion":"2025-11-25","capabilities":{},"instructions":"` + strings.Repeat("x", mib) + `"}`
-	g, srv := serve(t, b, nil, func(p *pace) { p.room = time.Millisecond })
-	g.outbound.max = mib
+	g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Room = time.Millisecond })
+	g.core.Held.Max = mib
 	for _, accept := range []string{"application/json, text/event-stream", "text/event-stream"} {
-		if a := newWire(t, srv).post(initBody, "Accept: "+accept); !strings.Contains(a.body, errAnswerRoom.Message) {
+		if a := newWire(t, srv).post(initBody, "Accept: "+accept); !strings.Contains(a.body, httpd.ErrAnswerRoom.Message) {
 			t.Errorf("got %d %.200s", a.status, a.body)
 		}
 		receive(t, "the end at the server", b.ended)
@@ -541,7 +533,7 @@ func TestASessionWhoseBeginningHasNoRoomEnds(t *testing.T) {
 
 func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
-	g.declared.max = 32 << 10
+	g.core.Held.Max = 64 << 10
 	declaring := func(size int) string {
 		return strings.Replace(initBody, `"capabilities":{}`, `"capabilities":{"experimental":{"x":"`+strings.Repeat("x", size)+`"}}`, 1)
 	}
@@ -550,7 +542,7 @@ func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
 	if first.session == "" {
 		t.Fatal("there was room")
 	}
-	if a := newWire(t, srv).post(declaring(20 << 10)); !refusedForRoom(a, errClientRoom) {
+	if a := newWire(t, srv).post(declaring(20 << 10)); !refusedForRoom(a, errors.New("declare less")) {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
 	newWire(t, srv).initialize(mcp.V20251125)
@@ -560,68 +552,4 @@ func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
 	if a := newWire(t, srv).post(declaring(20 << 10)); a.status != 200 {
 		t.Errorf("when the first is gone: %d %s", a.status, a.body)
 	}
-}
-
-func TestALoanIsGivenBackOnce(t *testing.T) {
-	m := memory{max: 10 * smallSize}
-	if l, ok := m.lend(smallSize, smallSize); l != nil || !ok || m.used.Load() != 0 {
-		t.Error("what is small is lent")
-	}
-	l, ok := m.lend(9*smallSize, smallSize)
-	if _, tooMuch := m.lend(2*smallSize, smallSize); !ok || tooMuch || m.used.Load() != 9*smallSize {
-		t.Errorf("%d are taken", m.used.Load())
-	}
-	for range 100 {
-		l.keep()
-	}
-	var all sync.WaitGroup
-	for range 101 {
-		all.Go(func() { l.keep().drop(); l.drop() })
-	}
-	all.Wait()
-	if l.keep() != nil || m.used.Load() != 0 {
-		t.Errorf("%d are taken in the end", m.used.Load())
-	}
-}
-
-func TestABacklogIsShortWhenThereIsNoRoom(t *testing.T) {
-	m := memory{max: mib}
-	full, short := backlog{memory: &m}, backlog{memory: &m}
-	n := note("x", `{"x":"`+strings.Repeat("x", 8<<10)+`"}`)
-	for range maxBacklog {
-		full.keep(n)
-	}
-	m.force(mib)
-	for range maxBacklog {
-		short.keep(n)
-	}
-	if len(full.events) < 20 || len(short.events) != 1 {
-		t.Errorf("%d and %d are kept", len(full.events), len(short.events))
-	}
-	full.take()
-	short.clear()
-	if got := m.used.Load(); got != mib {
-		t.Errorf("%d are taken", got-mib)
-	}
-}
-
-func TestAnIdleStreamKeepsNoRoomForWhatItCarriedOnce(t *testing.T) {
-	b := newFakeBackend()
-	g, srv := serve(t, b, nil, nil)
-	c := newWire(t, srv).initialize(mcp.V20251125)
-	e := c.listen()
-	conn := receive(t, "the connection", b.conns)
-	for range 4 {
-		conn.session.Notify(note("notifications/large", `{"x":"`+strings.Repeat("x", 200<<10)+`"}`))
-		e.message()
-	}
-	s := g.sessions.get(c.session)
-	s.mu.Lock()
-	st := s.own.st
-	s.mu.Unlock()
-	eventually(t, "the buffers to be let go", func() bool {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		return cap(st.pending) <= 4<<10
-	})
 }

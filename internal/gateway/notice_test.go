@@ -7,15 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
+
+// notices is how many notifications of a session may wait for the server.
+const notices = 100
 
 const progressed = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
 
 // stuck is a backend whose server takes no notification until release is closed; begun
 // tells of each that waits.
 func stuck() (b *fakeBackend, begun, release chan struct{}) {
-	b, begun, release = newFakeBackend(), make(chan struct{}, 2*maxNotices), make(chan struct{})
+	b, begun, release = newFakeBackend(), make(chan struct{}, 2*notices), make(chan struct{})
 	b.notify = func(ctx context.Context) error {
 		begun <- struct{}{}
 		select {
@@ -34,7 +39,7 @@ func TestNotificationsThatTheServerDoesNotTakeAreBounded(t *testing.T) {
 	b, begun, release := stuck()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	for range maxNotices {
+	for range notices {
 		ctx, cancel := context.WithCancel(context.Background())
 		left := make(chan struct{})
 		go func() {
@@ -59,9 +64,9 @@ func TestNotificationsThatTheServerDoesNotTakeAreBounded(t *testing.T) {
 
 func TestAClientIsToldThatItsNotificationWasNotTaken(t *testing.T) {
 	b, _, _ := stuck()
-	_, srv := serve(t, b, nil, func(p *pace) { p.notice = 10 * time.Millisecond })
+	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Notice = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
-	if a := c.post(progressed); a.status != 502 || !strings.Contains(a.body, errUntaken.Message) {
+	if a := c.post(progressed); a.status != 502 || !strings.Contains(a.body, "did not accept the notification") {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
 }

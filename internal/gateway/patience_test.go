@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -31,7 +33,7 @@ func raw(t *testing.T, address, text string) net.Conn {
 func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
 	for _, mode := range []string{endpoint.Streamable, endpoint.SSE} {
 		t.Run(mode, func(t *testing.T) {
-			_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode = mode }, func(p *pace) { p.readBody = 50 * time.Millisecond })
+			_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode = mode }, func(p *httpd.Timing) { p.ReadBody = 50 * time.Millisecond })
 			for _, row := range []struct {
 				request string
 				status  int
@@ -64,7 +66,7 @@ func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
 }
 
 func TestAnAnswerThatNobodyReadsHoldsNothingUp(t *testing.T) {
-	_, srv := serve(t, newFakeBackend(), nil, func(p *pace) { p.write = 50 * time.Millisecond })
+	_, srv := serve(t, newFakeBackend(), nil, func(p *httpd.Timing) { p.Write = 50 * time.Millisecond })
 	c := raw(t, srv.Listener.Addr().String(), "")
 	many := strings.Repeat("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000)
 	for {
@@ -81,7 +83,7 @@ func TestAnAnswerThatNobodyReadsHoldsNothingUp(t *testing.T) {
 // A stream lives longer than a body may take, also when its request has an empty one.
 func TestAStreamHasNoDeadlineOfABody(t *testing.T) {
 	b := newFakeBackend()
-	_, srv := serve(t, b, nil, func(p *pace) { p.readBody, p.keepAlive = 20*time.Millisecond, 10*time.Millisecond })
+	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.ReadBody, p.KeepAlive = 20*time.Millisecond, 10*time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	conn := raw(t, srv.Listener.Addr().String(), "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: "+c.session+"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	_ = conn.SetReadDeadline(time.Now().Add(patience))

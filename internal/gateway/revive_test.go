@@ -1,15 +1,16 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
+	"encoding/binary"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -220,9 +221,7 @@ func TestASessionThatIsNotOursIsNotFoundOnAnyVerb(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	id := server.begin(t, key, nil)
-	forged := ticket{serial: newSerial(), revivable: true, version: mcp.V20251125, issued: time.Now()}
-	old := forged
-	old.issued = time.Now().Add(-reviveAge)
+	forged, old := packToken(time.Now()), packToken(time.Now().Add(-7*24*time.Hour))
 	for name, tt := range map[string]struct {
 		id     string
 		change func(*Config, *lastingBackend)
@@ -232,15 +231,15 @@ func TestASessionThatIsNotOursIsNotFoundOnAnyVerb(t *testing.T) {
 		"cut off":                             {id: id[:len(id)-4]},
 		"of another key":                      {id, func(c *Config, _ *lastingBackend) { c.Key = seal.NewKey() }},
 		"of another workload":                 {id, func(c *Config, _ *lastingBackend) { c.Name = "other" }},
-		"of another principal":                {id: sealTicket(t, key, "session\x00test\x00somebody", forged)},
-		"a seal of another use":               {id: sealTicket(t, key, "requestState\x00test\x00", forged)},
-		"too old":                             {id: sealTicket(t, key, "session\x00test\x00", old)},
+		"of another principal":                {id: sealToken(t, key, "session\x00test\x00somebody", forged)},
+		"a seal of another use":               {id: sealToken(t, key, "requestState\x00test\x00", forged)},
+		"too old":                             {id: sealToken(t, key, "session\x00test\x00", old)},
 		"too long":                            {id: strings.Repeat("A", 100_000)},
 		"not ASCII":                           {id: "\xc3\xa4"},
 		"not continued by its server":         {id, func(_ *Config, b *lastingBackend) { b.refuse = exchange.ErrNotResumable }},
 		"from before a restart without a key": {server.begin(t, nil, nil), func(c *Config, _ *lastingBackend) { c.Key = nil }},
 		"of a connection that cannot be continued": {id: server.begin(t, key, func(_ *Config, b *lastingBackend) { b.mute = true })},
-		"too large to be sealed":                   {id: server.begin(t, key, func(_ *Config, b *lastingBackend) { b.padding = maxSessionID })},
+		"too large to be sealed":                   {id: server.begin(t, key, func(_ *Config, b *lastingBackend) { b.padding = 2 << 10 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, srv, b := server.start(t, key, tt.change)
@@ -272,21 +271,23 @@ func another(r rune) rune {
 	return 'A'
 }
 
-func sealTicket(t *testing.T, key []byte, purpose string, content ticket) string {
+// packToken is the content of the id of a session that can be resumed (sessions/sessionid.go).
+func packToken(issued time.Time) []byte {
+	b := make([]byte, 16+8) // serial, issuer
+	b = binary.AppendUvarint(b, uint64(issued.Unix()))
+	for _, field := range []string{string(mcp.V20251125), `{}`, `{}`, ""} {
+		b = append(binary.AppendUvarint(b, uint64(len(field))), field...)
+	}
+	return b
+}
+
+func sealToken(t *testing.T, key []byte, purpose string, content []byte) string {
 	t.Helper()
 	s, err := seal.New(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Close(purpose, content.pack())
-}
-
-func TestASessionOfAnotherPrincipalIsNotFound(t *testing.T) {
-	g, srv := serve(t, newFakeBackend(), nil, nil)
-	c := newWire(t, srv).initialize(mcp.V20251125)
-	if g.find(c.session, "") == nil || g.find(c.session, "mallory") != nil {
-		t.Error("the principal makes no difference")
-	}
+	return s.Close(purpose, content)
 }
 
 func TestASessionThatTheServerForgotIsNotFound(t *testing.T) {
@@ -360,7 +361,7 @@ func TestARevivedSessionThatExpiresStaysEnded(t *testing.T) {
 	g, srv, b := server.start(t, key, nil)
 	c := &wire{t: t, url: srv.URL, session: id, client: srv.Client()}
 	c.post(req("1", "echo", "{}"))
-	g.expire(time.Now().Add(DefaultSessionTTL + time.Minute))
+	g.store.Expire(time.Now().Add(DefaultSessionTTL + time.Minute))
 	receive(t, "the end of the connection", b.ended)
 	if a := c.post(req("2", "echo", "{}")); a.status != 404 || a.code(t) != -32001 {
 		t.Errorf("%d %s", a.status, a.body)
@@ -372,7 +373,7 @@ func TestTheTablesLimitHoldsForRevivedSessions(t *testing.T) {
 	server := &lastingServer{}
 	ids := []string{server.begin(t, key, nil), server.begin(t, key, nil), server.begin(t, key, nil)}
 	g, srv, b := server.start(t, key, nil)
-	g.sessions.max = 2
+	g.core.MaxSessions = 2
 	for _, id := range ids {
 		c := &wire{t: t, url: srv.URL, session: id, client: srv.Client()}
 		if a := c.post(req("1", "echo", "{}")); a.status != 200 {
@@ -382,58 +383,6 @@ func TestTheTablesLimitHoldsForRevivedSessions(t *testing.T) {
 	receive(t, "the end of the one idle longest", b.ended)
 	if g.Sessions() > 2 {
 		t.Errorf("%d sessions", g.Sessions())
-	}
-}
-
-func TestWhatWasEndedIsRememberedInBoundedNumber(t *testing.T) {
-	var g graves
-	first := newSerial()
-	g.add(first, time.Now())
-	for range maxBuried {
-		g.add(newSerial(), time.Now())
-	}
-	if g.has(first) || len(g.known) != maxBuried || len(g.order) != maxBuried {
-		t.Errorf("%d are remembered", len(g.known))
-	}
-	last := newSerial()
-	g.add(last, time.Now().Add(2*reviveAge))
-	if !g.has(last) || len(g.known) != 1 {
-		t.Errorf("%d are remembered after all others were too old", len(g.known))
-	}
-}
-
-func TestASessionIDIsShortVisibleASCII(t *testing.T) {
-	key := seal.NewKey()
-	for name, tt := range map[string]struct {
-		capabilities, info string
-		revivable          bool
-		wantInfo           string
-	}{
-		"an ordinary client":     {`{"roots":{}}`, `{"name":"c","version":"1"}`, true, `{"name":"c","version":"1"}`},
-		"a long information":     {`{"roots":{}}`, `{"name":"` + strings.Repeat("c", 3000) + `"}`, true, `{}`},
-		"capabilities too large": {`{"experimental":{"x":"` + strings.Repeat("c", 3000) + `"}}`, `{"name":"c"}`, false, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := &lastingServer{}
-			g, srv, _ := server.start(t, key, nil)
-			a := newWire(t, srv).post(req("1", "initialize", `{"protocolVersion":"2025-06-18","capabilities":`+tt.capabilities+`,"clientInfo":`+tt.info+`}`))
-			id := a.header.Get("Mcp-Session-Id")
-			if len(id) < 26 || len(id) > maxSessionID {
-				t.Errorf("%d bytes", len(id))
-			}
-			for _, c := range []byte(id) {
-				if c < 0x21 || c > 0x7e {
-					t.Fatalf("%q in %s", c, id)
-				}
-			}
-			ticket, ok := g.redeem(id, "")
-			if !ok || ticket.revivable != tt.revivable {
-				t.Fatalf("%+v, %v", ticket, ok)
-			}
-			if tt.revivable && (string(ticket.capabilities) != tt.capabilities || string(ticket.info) != tt.wantInfo || ticket.version != mcp.V20250618) {
-				t.Errorf("%+v", ticket)
-			}
-		})
 	}
 }
 
@@ -457,31 +406,21 @@ func TestASessionWhoseIdWasToldTooEarlyIsNotRevived(t *testing.T) {
 	opened := make(chan struct{})
 	b := newLastingBackend(server)
 	b.open = func(context.Context, *fakeConn) error { <-opened; return nil }
-	g, srv := serve(t, b, func(c *Config) { c.Key = key }, func(p *pace) { p.quiet = 5 * time.Millisecond })
+	g, srv := serve(t, b, func(c *Config) { c.Key = key }, func(p *httpd.Timing) { p.Quiet = 5 * time.Millisecond })
 	c := newWire(t, srv)
 	e := c.stream("POST", "/mcp", initBody)
 	c.session = e.header.Get("Mcp-Session-Id")
 	close(opened)
 	e.message()
-	if ticket, ok := g.redeem(c.session, ""); !ok || ticket.revivable {
-		t.Errorf("%+v, %v", ticket, ok)
-	}
 	if a := c.post(req("1", "echo", "{}")); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-}
-
-func FuzzTicket(f *testing.F) {
-	f.Add((&ticket{serial: newSerial(), issued: time.Now()}).pack())
-	f.Add((&ticket{revivable: true, version: mcp.V20251125, capabilities: json.RawMessage(`{}`), handle: []byte("h")}).pack())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ticket, err := unpackTicket(b)
-		if err != nil {
-			return
-		}
-		again, err := unpackTicket(ticket.pack())
-		if err != nil || !bytes.Equal(again.pack(), ticket.pack()) {
-			t.Errorf("%+v becomes %+v, %v", ticket, again, err)
-		}
-	})
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, srv, _ = server.start(t, key, nil)
+	c.url = srv.URL
+	if a := c.post(req("1", "echo", "{}")); a.status != 404 {
+		t.Errorf("the next gateway: %d %s", a.status, a.body)
+	}
 }

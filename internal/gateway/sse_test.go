@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -167,13 +169,13 @@ func TestNoRequestIsWithoutAnAnswerWhenAnSSESessionEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			_ = g.Close(ctx)
-		}, errStopping},
+		}, httpd.ErrStopping},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b := newFakeBackend()
 			do, entered, _, _ := held()
 			b.do = do
-			g, srv := serve(t, b, sseMode, func(p *pace) { p.settle = 10 * time.Millisecond })
+			g, srv := serve(t, b, sseMode, func(p *httpd.Timing) { p.Settle = 10 * time.Millisecond })
 			c := newWire(t, srv)
 			e, endpoint := c.subscribe()
 			c.send("POST", endpoint, initBody)
@@ -324,7 +326,7 @@ func TestAnSSEBatchWhoseNotificationIsLostLeavesNothingInFlight(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if left := g.calls.wait(ctx); left != 0 {
+	if left := g.core.Calls.Wait(ctx); left != 0 {
 		t.Errorf("%d calls are under way", left)
 	}
 }

@@ -1,0 +1,260 @@
+package sessions
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// streams are the event streams of one session: its own, for messages that belong to no
+// call, and those of POSTs that are in flight.
+//
+// When the session is resumable, the events have ids and the newest are kept, so that a
+// client which lost a stream comes back to it with Last-Event-ID (MCP 2025-11-25,
+// basic/transports, Resumability and Redelivery; 2025-03-26 and 2025-06-18 have it too).
+type streams struct {
+	core  *httpd.Core
+	touch func() // records activity of the client; not called with mu held
+
+	mu        sync.Mutex
+	over      bool
+	shared    bool // of a shared session: notifications have no receiver
+	resumable bool
+	version   mcp.Version
+	// own carries what belongs to no call. While no response carries it, attached is open
+	// and notifications wait in the backlog.
+	own      channel
+	attached chan struct{}
+	backlog  httpd.Backlog
+	dropped  int                 // notifications that did not reach the client
+	last     uint64              // number of the newest stream
+	posts    map[uint64]*channel // of POSTs that are not answered yet
+	replay   replay
+	tag      string // part of the ids of events, derived from the session's id
+}
+
+func (s *streams) init(core *httpd.Core, touch func()) {
+	s.core, s.touch = core, touch
+	s.attached = make(chan struct{})
+	s.backlog = httpd.NewBacklog(&core.Held)
+	s.replay.held = &core.Held
+}
+
+// identify sets the session's id.
+func (s *streams) identify(id string) {
+	sum := sha256.Sum256([]byte(id))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tag = hex.EncodeToString(sum[:6])
+}
+
+// agree sets the version of the session.
+func (s *streams) agree(v mcp.Version) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = v
+}
+
+// nextNumber numbers the streams of a session, from the current time on: numbers from
+// before a restart are not used again.
+func (s *streams) nextNumber() uint64 {
+	if s.last == 0 {
+		s.last = uint64(time.Now().UnixMicro())
+	}
+	s.last++
+	return s.last
+}
+
+// eventID is unique among the session's events.
+func (s *streams) eventID(stream, number uint64) string {
+	return s.tag + "-" + strconv.FormatUint(stream, 36) + "-" + strconv.FormatUint(number, 10)
+}
+
+// parseEventID reads an id that eventID wrote for this session.
+func (s *streams) parseEventID(id string) (stream, number uint64, err error) {
+	_, rest, _ := strings.Cut(id, "-")
+	first, second, _ := strings.Cut(rest, "-")
+	stream, streamErr := strconv.ParseUint(first, 36, 64)
+	number, numberErr := strconv.ParseUint(second, 10, 64)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if streamErr != nil || numberErr != nil || s.eventID(stream, number) != id {
+		return 0, 0, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: fmt.Sprintf("the %s header is not the id of an event of this session", mcp.HeaderLastEventID)}
+	}
+	return stream, number, nil
+}
+
+// listens reports whether the client has opened the session's own stream. Otherwise
+// attached is closed when it does.
+func (s *streams) listens() (listens bool, attached <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own.st != nil, s.attached
+}
+
+// notify sends a notification on the session's own stream, or keeps it until there is one.
+func (s *streams) notify(m *mcp.Message) { s.noteDropped(m, s.sendOwn(m)) }
+
+// noteDropped logs the first notification of the session that was dropped, with err as the
+// reason, and counts it. Nil is no reason.
+func (s *streams) noteDropped(m *mcp.Message, err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.dropped++
+	first := s.dropped == 1
+	s.mu.Unlock()
+	if first {
+		s.core.Log.Warn("a notification to a client was dropped; further ones of this session are counted", "method", httpd.Short(m.Method), "reason", err)
+	}
+}
+
+// sendOwn sends what can be dropped on the session's own stream.
+func (s *streams) sendOwn(m *mcp.Message) error { return s.send(&s.own, m, httpd.MaxPending) }
+
+// pushOwn puts a response on the session's own stream, which is not resumable.
+func (s *streams) pushOwn(m *mcp.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own.st == nil {
+		return httpd.ErrStreamOver
+	}
+	return s.own.st.Push(m, httpd.MaxUnread)
+}
+
+// send puts m on c and keeps it for a client that comes back. limit is as for
+// [httpd.Stream.Push].
+func (s *streams) send(c *channel, m *mcp.Message, limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c == &s.own && c.st == nil && !s.over && !s.shared:
+		s.dropped += s.backlog.Keep(m)
+		return nil
+	case c.over || c.st == nil && (s.over || c.number == 0 || !c.begun):
+		return httpd.ErrStreamOver
+	case c.number == 0:
+		return c.st.Push(m, limit)
+	}
+	if c.st != nil {
+		release, ok := c.st.Reserve(m)
+		if !ok {
+			return httpd.ErrAnswerRoom
+		}
+		defer release() // it is pushed as events by then
+	}
+	var slow bool
+	if c.st != nil && c.st.Waiting() > limit {
+		if limit < httpd.MaxUnread {
+			return httpd.ErrSlowClient
+		}
+		// A response is not dropped: the client receives it when it comes back.
+		slow = true
+		c.st.Break()
+	}
+	event, kept := s.remember(c, httpd.AppendEvent(nil, m))
+	if !kept && m.Kind() == mcp.Response && !s.over {
+		// A client that comes back for it receives an error.
+		sorry := mcp.NewError(m.ID, mcp.CodeServerGone, "the client was disconnected when the response came, which is too large to be kept for it")
+		c.last--
+		s.remember(c, httpd.AppendEvent(nil, sorry))
+	}
+	if c.st != nil && !slow {
+		c.st.PushEvents(event)
+	}
+	return nil
+}
+
+// remember gives an event its id and keeps it, if there is room.
+func (s *streams) remember(c *channel, event []byte) (withID []byte, kept bool) {
+	c.last++
+	event = append([]byte("id: "+s.eventID(c.number, c.last)+"\n"), event...)
+	if s.over {
+		return event, false
+	}
+	return event, s.replay.keep(replayEvent{c.number, c.last, time.Now(), c.st == nil, event})
+}
+
+// attach makes st the session's own stream and puts what waited on it. A stream that was
+// there before ends: a client that lost its connection comes back before that is noticed.
+func (s *streams) attach(st *httpd.Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return errSessionOver
+	}
+	s.attachOwn(st, nil, true)
+	return nil
+}
+
+// attachOwn is attach, after the events that the client missed. prime is set when the
+// client has no id yet to come back with.
+func (s *streams) attachOwn(st *httpd.Stream, missed []replayEvent, prime bool) {
+	before := s.own.st
+	s.own.st = st
+	if s.resumable && s.own.number == 0 {
+		s.own.number = s.nextNumber()
+	}
+	if prime {
+		s.prime(&s.own)
+	}
+	for _, e := range missed {
+		st.PushEvents(e.event)
+	}
+	for _, event := range s.backlog.Take() {
+		if s.own.number != 0 {
+			event, _ = s.remember(&s.own, event)
+		}
+		st.PushEvents(event)
+	}
+	if before == nil {
+		close(s.attached)
+	} else {
+		before.Finish()
+	}
+}
+
+// prime sends an id to come back with before there is an event, as versions since
+// 2025-11-25 require, and the delay in milliseconds. SDKs of older versions fail on empty
+// data.
+func (s *streams) prime(c *channel) {
+	if c.number != 0 && s.version >= mcp.V20251125 {
+		c.st.PushEvents([]byte("id: " + s.eventID(c.number, c.last) + "\nretry: 1000\ndata: \n\n"))
+	}
+}
+
+// end drops what is kept and returns the session's own stream, for the caller to finish;
+// nil for none.
+func (s *streams) end() *httpd.Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	own := s.own.st
+	s.own.st = nil
+	s.backlog.Clear()
+	s.replay.clear()
+	for _, c := range s.posts {
+		if c.away != nil {
+			c.away.Stop()
+		}
+	}
+	if s.dropped > 0 {
+		s.core.Log.Info("a session ended with notifications that did not reach its client", "dropped", s.dropped)
+	}
+	return own
+}
+
+// trim drops events that were read before the time.
+func (s *streams) trim(before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replay.trim(before)
+}
