@@ -283,6 +283,25 @@ func TestBackendPackagesImportInOneDirection(t *testing.T) {
 	})
 }
 
+// The fronts share httpd and do not import each other. They reach the server by
+// internal/exchange only.
+func TestFrontPackagesImportInOneDirection(t *testing.T) {
+	allowed := map[string][]string{
+		"internal/gateway":           {"internal/endpoint", "internal/exchange", "internal/gateway/httpd", "internal/gateway/sessions", "internal/gateway/stateless", "internal/mcp", "internal/seal"},
+		"internal/gateway/httpd":     {"internal/endpoint", "internal/exchange", "internal/mcp", "internal/seal"},
+		"internal/gateway/sessions":  {"internal/endpoint", "internal/exchange", "internal/gateway/httpd", "internal/mcp"},
+		"internal/gateway/stateless": {"internal/exchange", "internal/gateway/httpd", "internal/mcp"},
+	}
+	eachPackage(t, func(t *testing.T, p pkg) {
+		targets, front := allowed[p.name()]
+		for _, name := range p.ours() {
+			if front && !slices.Contains(targets, name) {
+				t.Errorf("%s imports %s", p.name(), name)
+			}
+		}
+	})
+}
+
 // What a program carries, directly or not, is what it may do and what it weighs.
 func TestProgramsCarryOnlyWhatTheyNeed(t *testing.T) {
 	rules := map[string][]string{ // program: what must not be in it
