@@ -85,6 +85,10 @@ func TestStatelessRequestsAreHeldToTheRules(t *testing.T) {
 		{name: "ping", body: req("7", "ping", `{`+modernMeta("")+`}`), headers: modernHeaders("ping", ""), status: 404, code: -32601, id: "7"},
 		{name: "logging/setLevel", body: req("7", "logging/setLevel", `{"level":"info",`+modernMeta("")+`}`), headers: modernHeaders("logging/setLevel", ""), status: 404, code: -32601, id: "7"},
 		{name: "resources/subscribe", body: req("7", "resources/subscribe", `{"uri":"a:b",`+modernMeta("")+`}`), headers: modernHeaders("resources/subscribe", ""), status: 404, code: -32601, id: "7"},
+		{name: "tasks/result", body: req("7", "tasks/result", `{"taskId":"x",`+modernMeta("")+`}`), headers: modernHeaders("tasks/result", ""), status: 404, code: -32601, id: "7"},
+		{name: "tasks/list", body: req("7", "tasks/list", `{`+modernMeta("")+`}`), headers: modernHeaders("tasks/list", ""), status: 404, code: -32601, id: "7"},
+		// Logging.
+		{name: "a log level that does not exist", body: meta(version + "," + capabilities + `,"io.modelcontextprotocol/logLevel":"loud"`), headers: modernHeaders("tools/list", ""), status: 400, code: -32602, id: "7"},
 		// Error Handling.
 		{name: "an unknown method", body: req("7", "unknown", `{`+modernMeta("")+`}`), headers: modernHeaders("unknown", ""), status: 404, code: -32601, id: "7"},
 		{name: "an unknown method, by who takes streams only", body: req("7", "unknown", `{`+modernMeta("")+`}`), headers: modernHeaders("unknown", "", "Accept: text/event-stream"), status: 404, code: -32601, id: "7"},

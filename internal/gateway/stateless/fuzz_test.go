@@ -65,6 +65,9 @@ func FuzzHeaders(f *testing.F) {
 			return
 		}
 		client, err := identify(r, m, k)
+		if err == nil {
+			err = checkHeaders(r, m)
+		}
 		if err != nil {
 			return
 		}

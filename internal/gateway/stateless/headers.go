@@ -11,9 +11,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// identify reads the client of a message and compares the headers with the body, as every
-// reader of the body must (MCP 2026-07-28, basic/transports/streamable-http, Standard
-// Headers). The error is an *mcp.Error.
+// identify reads the client of a message and checks the protocol version, in the header and
+// the body (MCP 2026-07-28, basic/transports/streamable-http, Protocol Version Header). The
+// error is an *mcp.Error.
 func identify(r *http.Request, m *mcp.Message, h httpd.EraHints) (*exchange.Client, error) {
 	err := h.MetaErr
 	if err == nil {
@@ -43,11 +43,12 @@ func identify(r *http.Request, m *mcp.Message, h httpd.EraHints) (*exchange.Clie
 	if err := httpd.CheckDeclaration(client.Info, "_meta's "+mcp.MetaClientInfo); err != nil {
 		return nil, err
 	}
-	return client, checkHeaders(r, m)
+	return client, nil
 }
 
-// checkHeaders compares Mcp-Method and Mcp-Name with the body. Mcp-Param-* depend on the
-// tool's schema; the backend or the server compares them.
+// checkHeaders compares Mcp-Method and Mcp-Name with the body, as every reader of the body
+// must (same page, Standard Headers). Mcp-Param-* depend on the tool's schema; the backend
+// or the server compares them. The error is an *mcp.Error.
 func checkHeaders(r *http.Request, m *mcp.Message) error {
 	method, err := singleHeader(r, mcp.HeaderMethod)
 	if err != nil {

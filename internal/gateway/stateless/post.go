@@ -52,6 +52,12 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 		return
 	}
 	client, err := identify(p.R, m, h)
+	if err == nil && m.Kind() == mcp.Request && slices.Contains(removedMethods, m.Method) {
+		err = &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "protocol version 2026-07-28 has no " + m.Method}
+	}
+	if err == nil {
+		err = checkHeaders(p.R, m)
+	}
 	if err != nil {
 		f.core.Fail(p.W, statusOf(err), p.ID(), err)
 		return
@@ -60,11 +66,6 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 		// None has a meaning here: closing a POST cancels it, and there is no state to
 		// change.
 		p.W.WriteHeader(http.StatusAccepted)
-		return
-	}
-	if slices.Contains(removedMethods, m.Method) {
-		err := &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "protocol version 2026-07-28 has no " + m.Method}
-		f.core.Fail(p.W, statusOf(err), m.ID, err)
 		return
 	}
 	if !f.core.Calls.Enter() {
@@ -90,6 +91,7 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 // where the server knows them.
 var removedMethods = []string{
 	mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLevel, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe,
+	"tasks/list", "tasks/result", // the tasks extension has tasks/get and tasks/update
 }
 
 // subscription serves subscriptions/listen until the client closes it, or the gateway ends:
