@@ -27,6 +27,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
@@ -289,7 +290,8 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err // it responded just when a stop came
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	guarded := framing.Guard(server, listener)
+	go func() { served <- server.Serve(guarded) }()
 	o.log.Info("ready", "url", o.spec.URL(), "server", o.status().Server)
 	ready()
 	watchCtx, endWatch := context.WithCancel(ctx)
