@@ -22,12 +22,12 @@ import (
 // A client of the session era goes on with its session at a gateway that started
 // anew, whether the session is the server's (stateful), or the gateway's alone
 // (a stateless server has none).
-func TestSDKSessionsSurviveARestartOfTheGateway(t *testing.T) {
+func TestSDK_GatewayRestarts(t *testing.T) {
 	for name, stateless := range map[string]bool{"at a stateful server": false, "at a stateless server": true} {
 		t.Run(name, func(t *testing.T) {
 			var inits atomic.Int32
-			fixture := newSDKServer(stateless)
-			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return fixture.server },
+			fixture := newSDKServer()
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return fixture },
 				&sdk.StreamableHTTPOptions{Stateless: stateless, PropagateRequestCancellation: stateless})
 			behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
