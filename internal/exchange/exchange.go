@@ -16,7 +16,7 @@ import (
 )
 
 // Client identifies the sender of a request: enough for a backend to open a connection
-// on its behalf, and to tell two clients apart.
+// on its behalf, and to distinguish two clients.
 type Client struct {
 	// Principal identifies the authenticated caller; "" is the local user when no
 	// authentication is configured.

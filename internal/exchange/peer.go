@@ -21,7 +21,7 @@ type Peer interface {
 	// The caller ends the context, at the latest when the response was forwarded: until
 	// then the response counts as memory that the gateway holds.
 	Ask(context.Context, *mcp.Message) (*mcp.Message, error)
-	// Hold reserves memory for bytes that are kept while the client is asked, until
+	// Hold reserves memory for bytes that are kept until the client has answered, until
 	// release is called. The error is an *mcp.Error.
 	Hold(bytes int) (release func(), err error)
 	// OnLogLevel registers f, for a client that continues an exchange in further

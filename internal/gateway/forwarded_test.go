@@ -7,7 +7,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 )
 
-func TestForwardedHeadersCountOnlyBehindATrustedProxy(t *testing.T) {
+func TestForwarded_OnlyFromATrustedProxy(t *testing.T) {
 	for _, row := range []struct {
 		name, configured, header string
 		trust                    bool
@@ -40,7 +40,7 @@ func TestForwardedHeadersCountOnlyBehindATrustedProxy(t *testing.T) {
 	}
 }
 
-func TestAPageOfTheForwardedHostIsOneOfOurs(t *testing.T) {
+func TestForwarded_OriginOfTheForwardedHost(t *testing.T) {
 	origin := []string{"Origin: https://tools.example", "X-Forwarded-Host: tools.example"}
 	for _, row := range []struct {
 		name    string

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-func TestAConfigurationIsCheckedAndAllFaultsAreTold(t *testing.T) {
+func TestNew_ReportsAllFaults(t *testing.T) {
 	_, err := New(Config{Name: "x", Endpoint: endpoint.Config{Mode: "carrier-pigeon", SessionTTL: -1, Prefix: "//evil.example", AllowedHosts: []string{"a b", "http://x"}}})
 	if err == nil {
 		t.Fatal("no error")
@@ -47,7 +47,7 @@ func TestAConfigurationIsCheckedAndAllFaultsAreTold(t *testing.T) {
 	}
 }
 
-func TestHealthTellsTheWorkloadsState(t *testing.T) {
+func TestHealth(t *testing.T) {
 	state, reason := "running", ""
 	_, srv := serve(t, newFakeBackend(), func(c *Config) {
 		c.Version = "1.2.3"
@@ -71,7 +71,7 @@ func TestHealthTellsTheWorkloadsState(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotBeReachedIsAnErrorThatSaysSo(t *testing.T) {
+func TestInitialize_UnreachableServer(t *testing.T) {
 	state := "running"
 	b := newFakeBackend()
 	refusal := error(fmt.Errorf("dial the server: %w", errRefused))
@@ -105,7 +105,7 @@ func TestAServerThatCannotBeReachedIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestAServerOfAVersionWeDoNotSpeakIsRefused(t *testing.T) {
+func TestInitialize_UnsupportedServerVersion(t *testing.T) {
 	b := newFakeBackend()
 	b.info = `{"protocolVersion":"2031-01-01","capabilities":{}}`
 	_, srv := serve(t, b, nil, nil)
@@ -115,7 +115,7 @@ func TestAServerOfAVersionWeDoNotSpeakIsRefused(t *testing.T) {
 	receive(t, "the end of the connection", b.ended)
 }
 
-func TestNoAnswerIsEverAnInvention(t *testing.T) {
+func TestOutcome_InvalidResponses(t *testing.T) {
 	b := newFakeBackend()
 	answers := map[string]func(*exchange.Exchange) (*mcp.Message, error){
 		"nothing": func(*exchange.Exchange) (*mcp.Message, error) { return nil, nil },
@@ -148,7 +148,7 @@ func TestNoAnswerIsEverAnInvention(t *testing.T) {
 	}
 }
 
-func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
+func TestStatelessGateway(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		switch x.Request.Method {
@@ -200,7 +200,7 @@ func TestAStatelessGatewayServesPostsWithoutSessions(t *testing.T) {
 	receive(t, "the end of the idle one", b.ended)
 }
 
-func TestManyStatelessClientsOpenOneConnection(t *testing.T) {
+func TestStatelessGateway_OneConnection(t *testing.T) {
 	b := newFakeBackend()
 	b.open = func(context.Context, *fakeConn) error { time.Sleep(5 * time.Millisecond); return nil }
 	_, srv := serve(t, b, func(c *Config) { c.Endpoint.Stateless = true }, nil)
@@ -220,7 +220,7 @@ func TestManyStatelessClientsOpenOneConnection(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsForRequestsInFlightAndTakesNoNewOnes(t *testing.T) {
+func TestClose_WaitsForRequests(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
@@ -255,7 +255,7 @@ func TestCloseWaitsForRequestsInFlightAndTakesNoNewOnes(t *testing.T) {
 	}
 }
 
-func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
+func TestClose_CancelsAfterTheDeadline(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, _ := held()
 	b.do = do
@@ -278,7 +278,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestStagesSeeEveryRequestInOrder(t *testing.T) {
+func TestStages_Order(t *testing.T) {
 	var got []string
 	stage := func(name string) exchange.Stage {
 		return func(next exchange.Handler) exchange.Handler {
@@ -303,7 +303,7 @@ func TestStagesSeeEveryRequestInOrder(t *testing.T) {
 	}
 }
 
-func TestNoSecretReachesTheLog(t *testing.T) {
+func TestLog_HasNoSecrets(t *testing.T) {
 	var log strings.Builder
 	var mu sync.Mutex
 	b := newFakeBackend()
@@ -330,7 +330,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Same ids from everybody, on one server: everybody gets their own answer.
-func TestEqualIdsOfManyClientsNeverCross(t *testing.T) {
+func TestCalls_EqualIDsOfManyClients(t *testing.T) {
 	const clients, rounds = 50, 100
 	b := newFakeBackend()
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -369,7 +369,7 @@ func withoutIDs(events string) string {
 
 var eventIDs = regexp.MustCompile(`id: [0-9a-z-]+\n(retry: 1000\ndata: \n\n)?`)
 
-func TestSessionsLeaveNothingBehind(t *testing.T) {
+func TestSessions_ReleaseEverything(t *testing.T) {
 	cycles := 10_000
 	if raceEnabled {
 		cycles = 1_000 // the detector keeps memory of its own
@@ -409,7 +409,7 @@ func TestSessionsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-func TestTheSweeperRunsByItself(t *testing.T) {
+func TestSessions_Sweep(t *testing.T) {
 	b := newFakeBackend()
 	g, srv := serve(t, b, func(c *Config) { c.Endpoint.SessionTTL = time.Millisecond }, nil)
 	newWire(t, srv).initialize(mcp.V20251125)

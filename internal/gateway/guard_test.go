@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOnlyOurOwnHostsAreServedOnEveryPath(t *testing.T) {
+func TestGuard_Host(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), func(c *Config) {
 		c.Endpoint.AllowedHosts = []string{"tools.example", "ported.example:8443", "[2001:db8::1]"}
 	}, nil)
@@ -33,7 +33,7 @@ func TestOnlyOurOwnHostsAreServedOnEveryPath(t *testing.T) {
 	}
 }
 
-func TestOnlyPagesOfOurOwnHostsMayCall(t *testing.T) {
+func TestGuard_Origin(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.AllowedHosts = []string{"tools.example", "ported.example:8443"} }, nil)
 	c := newWire(t, srv)
 	for origin, ok := range map[string]bool{
@@ -60,7 +60,7 @@ func TestOnlyPagesOfOurOwnHostsMayCall(t *testing.T) {
 	}
 }
 
-func TestAForeignPageReachesNoBackend(t *testing.T) {
+func TestGuard_NoBackendConnection(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv)
@@ -74,7 +74,7 @@ func TestAForeignPageReachesNoBackend(t *testing.T) {
 	}
 }
 
-func TestPreflightIsAnsweredForOurOriginsOnly(t *testing.T) {
+func TestGuard_Preflight(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv)
 	ask := []string{"Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type,mcp-session-id"}

@@ -9,10 +9,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// properNames is the stage that refuses a request for something with control
-// characters in its name or URI, in both eras: nothing is called so, and what
-// the name comes through on its way (headers, logs, lines of a terminal) may
-// read it in another way than the server.
+// properNames is the stage that refuses control characters in the name or URI of a request,
+// in both eras: no tool has such a name, and headers, logs and terminals may interpret it
+// differently from the server.
 func properNames(next exchange.Handler) exchange.Handler {
 	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if err := checkName(x.Request); err != nil {
@@ -22,8 +21,8 @@ func properNames(next exchange.Handler) exchange.Handler {
 	}
 }
 
-// named is the member of a request's params that names what it is for, "" for
-// a method that has none.
+// named is the member of a request's params with the name of its target, "" for a method
+// that has none.
 func named(method string) string {
 	switch method {
 	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
@@ -36,8 +35,8 @@ func named(method string) string {
 
 func checkName(m *mcp.Message) error {
 	member := named(m.Method)
-	// JSON has control characters as escapes only (RFC 8259 section 7), except
-	// for DEL. What else is wrong with params is for the server to say.
+	// JSON has control characters as escapes only (RFC 8259 section 7), except for DEL. The
+	// server refuses other faults of params.
 	if member == "" || bytes.IndexByte(m.Params, '\\') < 0 && bytes.IndexByte(m.Params, 0x7f) < 0 {
 		return nil
 	}
@@ -46,7 +45,7 @@ func checkName(m *mcp.Message) error {
 		return err
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + member + " of " + m.Method + " holds control characters"}
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + member + " of " + m.Method + " contains control characters"}
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestANameHasNoControlCharacters(t *testing.T) {
+func TestProperNames(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	old := newWire(t, srv).initialize(mcp.V20251125)
-	modern := newWire(t, srv)
+	statelessClient := newWire(t, srv)
 	type row struct {
 		method, member, json string
 		refused              bool
@@ -32,7 +32,7 @@ func TestANameHasNoControlCharacters(t *testing.T) {
 	for _, r := range rows {
 		t.Run(fmt.Sprintf("%s %q", r.method, r.json), func(t *testing.T) {
 			answers := map[string]*answer{"sessions": old.post(req("7", r.method, `{"`+r.member+`":"`+r.json+`","arguments":{"text":"\u0000\u007f"}}`))}
-			body := req("7", r.method, `{"`+r.member+`":"`+r.json+`",`+modernMeta("")+`}`)
+			body := req("7", r.method, `{"`+r.member+`":"`+r.json+`",`+statelessMeta("")+`}`)
 			m, err := mcp.Parse([]byte(body))
 			if err != nil {
 				t.Fatal(err)
@@ -44,13 +44,13 @@ func TestANameHasNoControlCharacters(t *testing.T) {
 			if name != "" {
 				name = mcp.EncodeHeader(name)
 			}
-			answers["stateless"] = modern.post(body, modernHeaders(r.method, name)...)
+			answers["stateless"] = statelessClient.post(body, statelessHeaders(r.method, name)...)
 			for era, a := range answers {
 				got := a.message(t)
 				switch {
 				case !r.refused && got.Error != nil:
 					t.Errorf("%s: refused: %s", era, a.body)
-				case r.refused && (got.Error == nil || got.Error.Code != mcp.CodeInvalidParams || !strings.Contains(got.Error.Message, "holds control characters")):
+				case r.refused && (got.Error == nil || got.Error.Code != mcp.CodeInvalidParams || !strings.Contains(got.Error.Message, "contains control characters")):
 					t.Errorf("%s: got %s", era, a.body)
 				case r.refused && got.ID.String() != "7":
 					t.Errorf("%s: answered to %s", era, got.ID)

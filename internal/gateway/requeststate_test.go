@@ -20,8 +20,8 @@ func TestServerRequestState_ValidAfterRestart(t *testing.T) {
 		_, srv := serve(t, b, func(c *Config) { c.Key = key }, nil)
 		return newWire(t, srv)
 	}
-	headers := modernHeaders("tools/call", "add")
-	state := start(key).post(req("1", "tools/call", `{"name":"add","arguments":{"a":1,"b":[2]},`+modernMeta(`"roots":{}`)+`}`), headers...).inputRequired(t).RequestState
+	headers := statelessHeaders("tools/call", "add")
+	state := start(key).post(req("1", "tools/call", `{"name":"add","arguments":{"a":1,"b":[2]},`+statelessMeta(`"roots":{}`)+`}`), headers...).inputRequired(t).RequestState
 	answer := again("2", "add", state, `{"q":{"roots":[]}}`)
 	if a := start(key).post(answer, headers...); a.status != 200 {
 		t.Errorf("the next gateway: %d %s", a.status, a.body)
@@ -31,8 +31,7 @@ func TestServerRequestState_ValidAfterRestart(t *testing.T) {
 	}
 }
 
-// askFirst is a server with a state of its own: it asks, and is content with any
-// answer.
+// askFirst is a server with a requestState of its own. It accepts any answer.
 func askFirst(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 	_, found, err := mcp.LookupString(x.Request.Params, "requestState")
 	switch {

@@ -26,7 +26,7 @@ func (c *wire) subscribe() (e *events, endpoint string) {
 	return e, e.next()
 }
 
-func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
+func TestSSE_Session(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == "tools/call" {
@@ -58,7 +58,7 @@ func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
 	}
 	send(req("1", "server/discover", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`))
 	if m := e.message(); m.ID != mcp.IntID(1) || m.Error == nil {
-		t.Errorf("a modern request: %+v", m)
+		t.Errorf("a stateless request: %+v", m)
 	}
 	send(initBody)
 	if m := e.message(); m.ID != mcp.StringID("init") || m.Result == nil {
@@ -80,7 +80,7 @@ func TestTheSSEFrontTellsItsEndpointAndAnswersOnTheStream(t *testing.T) {
 	}
 }
 
-func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestSSE_Refused(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), sseMode, nil)
 	c := newWire(t, srv)
 	_, endpoint := c.subscribe()
@@ -88,7 +88,7 @@ func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
 		method, path, body string
 		status, code       int
 	}{
-		{"POST", "/messages?session_id=nobody", req("1", "ping", "{}"), 404, -32001},
+		{"POST", "/messages?session_id=unknown", req("1", "ping", "{}"), 404, -32001},
 		{"POST", "/messages", req("1", "ping", "{}"), 400, -32600},
 		{"POST", endpoint, "{", 400, -32700},
 		{"POST", endpoint, "[" + req("1", "ping", "{}") + "]", 400, -32600},
@@ -102,12 +102,12 @@ func TestTheSSEFrontRefusesWhatItDoesNotKnow(t *testing.T) {
 			t.Errorf("%s %s: %d %s", tt.method, tt.path, a.status, a.body)
 		}
 		if tt.path == "/mcp" && !strings.Contains(a.body, "/sse") {
-			t.Errorf("it does not say where to go: %s", a.body)
+			t.Errorf("the error does not name the path: %s", a.body)
 		}
 	}
 }
 
-func TestThePrefixMayBeginAsOurPathsDo(t *testing.T) {
+func TestSSE_PrefixLikeItsPaths(t *testing.T) {
 	for _, prefix := range []string{"/s", "/sse", "/mess", "/messages"} {
 		_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode, c.Endpoint.Prefix = endpoint.SSE, prefix }, nil)
 		for _, before := range []string{"", prefix} { // taken off on the way, or not
@@ -126,7 +126,7 @@ func TestThePrefixMayBeginAsOurPathsDo(t *testing.T) {
 	}
 }
 
-func TestTheEndOfItsStreamEndsAnSSESession(t *testing.T) {
+func TestSSE_StreamEnds(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, cancelled := held()
 	b.do = do
@@ -145,7 +145,7 @@ func TestTheEndOfItsStreamEndsAnSSESession(t *testing.T) {
 	}
 }
 
-func TestTheEndOfItsServerEndsAnSSESession(t *testing.T) {
+func TestSSE_ServerEnds(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, sseMode, nil)
 	c := newWire(t, srv)
@@ -158,7 +158,7 @@ func TestTheEndOfItsServerEndsAnSSESession(t *testing.T) {
 	}
 }
 
-func TestNoRequestIsWithoutAnAnswerWhenAnSSESessionEnds(t *testing.T) {
+func TestSSE_EndAnswersRequestsInFlight(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		end  func(*Gateway, *fakeConn)
@@ -193,7 +193,7 @@ func TestNoRequestIsWithoutAnAnswerWhenAnSSESessionEnds(t *testing.T) {
 	}
 }
 
-func TestTheLastAnswerOfAServerIsNotLost(t *testing.T) {
+func TestSSE_LastResponse(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(_ context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		defer c.lose() // it answers, and ends
@@ -213,7 +213,7 @@ func TestTheLastAnswerOfAServerIsNotLost(t *testing.T) {
 	}
 }
 
-func TestAnSSEClientCancelsItsRequestRightAfterSendingIt(t *testing.T) {
+func TestSSE_CancelAtOnce(t *testing.T) {
 	b := newFakeBackend()
 	do, _, _, _ := held()
 	b.do = do
@@ -231,7 +231,7 @@ func TestAnSSEClientCancelsItsRequestRightAfterSendingIt(t *testing.T) {
 	}
 }
 
-func TestMessagesOfOneSSEClientReachNoOther(t *testing.T) {
+func TestSSE_ClientsAreSeparate(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, sseMode, nil)
 	a, other := newWire(t, srv), newWire(t, srv)
@@ -257,7 +257,7 @@ func TestMessagesOfOneSSEClientReachNoOther(t *testing.T) {
 
 // Everything goes to one stream there, where the refusal of a request would answer the
 // one that has its id.
-func TestAnIDInFlightIsRefusedBesideTheSSEStream(t *testing.T) {
+func TestSSE_IDInFlight(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	opening, open := make(chan struct{}), make(chan struct{})
@@ -309,7 +309,7 @@ func TestAnIDInFlightIsRefusedBesideTheSSEStream(t *testing.T) {
 }
 
 // A POST that is refused as a whole leaves none of its ids in flight.
-func TestAnSSEBatchWhoseNotificationIsLostLeavesNothingInFlight(t *testing.T) {
+func TestSSE_BatchWithLostNotification(t *testing.T) {
 	b := newFakeBackend()
 	b.info = `{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"fake","version":"1"}}`
 	g, srv := serve(t, failing{b}, sseMode, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
+func TestPost_Refused(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	ping := req("7", "ping", "{}")
@@ -41,7 +41,7 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 		{name: "compressed", method: "POST", path: "/mcp", body: ping, headers: []string{"Content-Encoding: gzip"}, status: 415, code: -32600},
 		{name: "a charset is fine", method: "POST", path: "/mcp", body: ping, headers: []string{"Content-Type: application/json; charset=utf-8"}, status: 200},
 		{name: "accepts HTML only", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html"}, status: 406, code: -32600},
-		{name: "says nothing of what it accepts", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: "}, status: 200},
+		{name: "no Accept header", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: "}, status: 200},
 		{name: "accepts anything", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html;q=0.9, */*;q=0.1"}, status: 200},
 		{name: "accepts nothing that we have", method: "POST", path: "/mcp", body: ping, headers: []string{"Accept: text/html, application/json;q=0, text/event-stream; Q=0.00"}, status: 406, code: -32600},
 		{name: "GET that accepts JSON only", method: "GET", path: "/mcp", headers: []string{"Accept: application/json"}, status: 406, code: -32600},
@@ -57,14 +57,14 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 		{name: "initialize without a version", method: "POST", path: "/mcp", body: req("1", "initialize", "{}"), status: 400, code: -32602, id: "1"},
 		{name: "initialize with odd capabilities", method: "POST", path: "/mcp", body: req("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":[]}`), status: 400, code: -32602, id: "1"},
 		{name: "no session id", method: "POST", path: "/mcp", body: ping, headers: []string{"Mcp-Session-Id: "}, status: 400, code: -32600, id: "7"},
-		{name: "unknown session, request", method: "POST", path: "/mcp", body: req(`"abc"`, "ping", "{}"), headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001, id: `"abc"`},
-		{name: "unknown session, notification", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
-		{name: "unknown session, response", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
-		{name: "GET of an unknown session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
+		{name: "unknown session, request", method: "POST", path: "/mcp", body: req(`"abc"`, "ping", "{}"), headers: []string{"Mcp-Session-Id: unknown"}, status: 404, code: -32001, id: `"abc"`},
+		{name: "unknown session, notification", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, headers: []string{"Mcp-Session-Id: unknown"}, status: 404, code: -32001},
+		{name: "unknown session, response", method: "POST", path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, headers: []string{"Mcp-Session-Id: unknown"}, status: 404, code: -32001},
+		{name: "GET of an unknown session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: unknown"}, status: 404, code: -32001},
 		{name: "GET without a session", method: "GET", path: "/mcp", headers: []string{"Mcp-Session-Id: "}, status: 405, allow: "POST, OPTIONS", code: -32600},
-		{name: "DELETE of an unknown session", method: "DELETE", path: "/mcp", headers: []string{"Mcp-Session-Id: nobody"}, status: 404, code: -32001},
+		{name: "DELETE of an unknown session", method: "DELETE", path: "/mcp", headers: []string{"Mcp-Session-Id: unknown"}, status: 404, code: -32001},
 		{name: "DELETE without a session", method: "DELETE", path: "/mcp", headers: []string{"Mcp-Session-Id: "}, status: 400, code: -32600},
-		{name: "a version header nobody knows", method: "POST", path: "/mcp", body: ping, headers: []string{"Mcp-Protocol-Version: 2024-10-07"}, status: 400, code: -32600, id: "7"},
+		{name: "an unknown version header", method: "POST", path: "/mcp", body: ping, headers: []string{"Mcp-Protocol-Version: 2024-10-07"}, status: 400, code: -32600, id: "7"},
 		{name: "a version header we know", method: "POST", path: "/mcp", body: ping, headers: []string{"Mcp-Protocol-Version: 2025-06-18"}, status: 200},
 	}
 	for _, tt := range tests {
@@ -84,7 +84,7 @@ func TestWhatIsNoProperRequestIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestABodyOverTheLimitIsRefused(t *testing.T) {
+func TestPost_BodyTooLarge(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	large := func(n int) string { return req("1", "echo", `{"x":"`+strings.Repeat("x", n)+`"}`) }
@@ -104,7 +104,7 @@ func TestABodyOverTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
+func TestPost_BodyTimesOut(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, func(p *httpd.Timing) { p.ReadBody = 20 * time.Millisecond })
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {
@@ -120,7 +120,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestInitializeOpensAConnectionOnTheClientsBehalf(t *testing.T) {
+func TestInitialize(t *testing.T) {
 	for _, tt := range []struct{ asked, got string }{
 		{"2024-11-05", "2024-11-05"}, {"2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-06-18"}, {"2025-11-25", "2025-11-25"},
 		{"2026-07-28", "2025-11-25"}, {"1999-01-01", "2025-11-25"}, {"", "2025-11-25"},
@@ -143,7 +143,7 @@ func TestInitializeOpensAConnectionOnTheClientsBehalf(t *testing.T) {
 	}
 }
 
-func TestAResponseAloneIsPlainJSON(t *testing.T) {
+func TestPost_PlainJSON(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	for _, id := range []string{"1", `"1"`, "9007199254740993", `"\u00e4"`} {
@@ -156,7 +156,7 @@ func TestAResponseAloneIsPlainJSON(t *testing.T) {
 	}
 }
 
-func TestNotificationsBeforeTheResponseMakeAStreamInOrder(t *testing.T) {
+func TestPost_NotificationsMakeAStream(t *testing.T) {
 	b := newFakeBackend()
 	goOn := make(chan struct{})
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -187,7 +187,7 @@ func TestNotificationsBeforeTheResponseMakeAStreamInOrder(t *testing.T) {
 	}
 }
 
-func TestARequestThatTakesLongBecomesAStreamThatStaysAwake(t *testing.T) {
+func TestPost_SlowRequestBecomesAStream(t *testing.T) {
 	b := newFakeBackend()
 	do, _, release, _ := held()
 	b.do = do
@@ -205,7 +205,7 @@ func TestARequestThatTakesLongBecomesAStreamThatStaysAwake(t *testing.T) {
 	}
 }
 
-func TestAnInitializeThatTakesLongStillTellsTheSession(t *testing.T) {
+func TestInitialize_Slow(t *testing.T) {
 	b := newFakeBackend()
 	opened := make(chan struct{})
 	b.open = func(context.Context, *fakeConn) error { <-opened; return nil }
@@ -222,7 +222,7 @@ func TestAnInitializeThatTakesLongStillTellsTheSession(t *testing.T) {
 	}
 }
 
-func TestAClientGetsOnlyWhatItAccepts(t *testing.T) {
+func TestPost_Accept(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(note(mcp.NotificationProgress, `{"progressToken":1,"progress":1}`))
@@ -246,7 +246,7 @@ func TestAClientGetsOnlyWhatItAccepts(t *testing.T) {
 	}
 }
 
-func TestAnIdInFlightCannotBeUsedAgain(t *testing.T) {
+func TestPost_IDInFlight(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
@@ -272,7 +272,7 @@ func TestAnIdInFlightCannotBeUsedAgain(t *testing.T) {
 	}
 }
 
-func TestOnlyItsOwnClientCancelsARequest(t *testing.T) {
+func TestPost_CancelOwnRequestsOnly(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, cancelled := held()
 	b.do = do
@@ -287,7 +287,7 @@ func TestOnlyItsOwnClientCancelsARequest(t *testing.T) {
 		}
 	}
 	if len(cancelled) != 0 {
-		t.Error("somebody else cancelled it")
+		t.Error("another client cancelled it")
 	}
 	if a := c.post(cancel); a.status != 202 {
 		t.Errorf("%d %s", a.status, a.body)
@@ -297,7 +297,7 @@ func TestOnlyItsOwnClientCancelsARequest(t *testing.T) {
 	}
 }
 
-func TestAClientThatDisconnectsHasNotCancelled(t *testing.T) {
+func TestPost_DisconnectDoesNotCancel(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, cancelled := held()
 	b.do = do
@@ -325,7 +325,7 @@ func TestAClientThatDisconnectsHasNotCancelled(t *testing.T) {
 	eventually(t, "the id to be free", func() bool { return c.post(req("1", "echo", "{}")).status == 200 })
 }
 
-func TestNotificationsReachTheServerButForThoseThatAreOurs(t *testing.T) {
+func TestPost_NotificationsAreForwarded(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -340,7 +340,7 @@ func TestNotificationsReachTheServerButForThoseThatAreOurs(t *testing.T) {
 	}
 }
 
-func TestABatchIsAnsweredWholeInItsOwnVersionOnly(t *testing.T) {
+func TestBatch(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20250326)
@@ -366,7 +366,7 @@ func TestABatchIsAnsweredWholeInItsOwnVersionOnly(t *testing.T) {
 }
 
 // As for a request alone: 404 is what makes a client initialize again.
-func TestABatchInASessionThatTheServerLostIsNotFound(t *testing.T) {
+func TestBatch_SessionLost(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(_ context.Context, c *fakeConn, _ *exchange.Exchange) (*mcp.Message, error) {
 		c.lose()
@@ -379,7 +379,7 @@ func TestABatchInASessionThatTheServerLostIsNotFound(t *testing.T) {
 	}
 }
 
-func TestDeleteEndsTheSessionAndItsConnection(t *testing.T) {
+func TestDelete(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, cancelled := held()
 	b.do = do
@@ -411,7 +411,7 @@ func TestDeleteEndsTheSessionAndItsConnection(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseServerIsGoneIsNotFound(t *testing.T) {
+func TestSessions_ServerGone(t *testing.T) {
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
 	for _, method := range []string{"POST", "GET", "DELETE"} {
@@ -421,7 +421,7 @@ func TestASessionWhoseServerIsGoneIsNotFound(t *testing.T) {
 			t.Errorf("%s: %d %s", method, a.status, a.body)
 		}
 	}
-	// A client that only listens is told by the end of its stream.
+	// The end of its stream notifies a client that only listens.
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	stream := c.listen()
 	receive(t, "the connection", b.conns).lose()
@@ -435,7 +435,7 @@ func TestASessionWhoseServerIsGoneIsNotFound(t *testing.T) {
 	}
 }
 
-func TestASessionExpiresWhenNothingHappensInIt(t *testing.T) {
+func TestSessions_Expire(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
@@ -466,7 +466,7 @@ func TestASessionExpiresWhenNothingHappensInIt(t *testing.T) {
 	}
 }
 
-func TestTheSessionsIdleLongestMakeRoom(t *testing.T) {
+func TestSessions_EvictTheIdlest(t *testing.T) {
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
 	g.core.MaxSessions = 20
@@ -485,7 +485,7 @@ func TestTheSessionsIdleLongestMakeRoom(t *testing.T) {
 
 // A client that sees its session's stream end, and cannot open another, may give up
 // all that is in flight (the Go SDK's does): the answers come first.
-func TestTheSessionsStreamEndsAfterTheAnswers(t *testing.T) {
+func TestListen_EndsAfterResponses(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
@@ -509,7 +509,7 @@ func TestTheSessionsStreamEndsAfterTheAnswers(t *testing.T) {
 	}
 }
 
-func TestASessionIsNamedOnce(t *testing.T) {
+func TestSessionID_HeaderTwice(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	for _, other := range []string{"x", c.session} {

@@ -165,7 +165,7 @@ var (
 // of them.
 const smallQuestion = 4 << 10
 
-// Hold reserves n bytes while a client is asked. The error is an *mcp.Error.
+// Hold reserves n bytes for a request of the server, until the client has answered. The error is an *mcp.Error.
 func (c *Core) Hold(n int) (release func(), err error) {
 	r, ok := c.Held.ReserveHalf(n, smallQuestion)
 	if !ok {

@@ -16,7 +16,7 @@ func addr(t *testing.T, s string) net.Addr {
 	return a
 }
 
-func TestTheAddressAConnectionCameInOnIsOurs(t *testing.T) {
+func TestGuard_LocalAddress(t *testing.T) {
 	g := NewGuard(nil, false)
 	// A zone is local to each machine (RFC 4007 section 6): clients leave it out.
 	if linkLocal := addr(t, "[fe80::1%lo]:8080"); !g.ours("[fe80::1]:8080", linkLocal) || g.ours("[fe80::2]:8080", linkLocal) {
@@ -30,7 +30,7 @@ func TestTheAddressAConnectionCameInOnIsOurs(t *testing.T) {
 	}
 }
 
-// What we take for a loopback name is one for everybody who reads URLs.
+// A host that is accepted as a loopback name is one for net/url too.
 func FuzzLoopbackNames(f *testing.F) {
 	for _, s := range []string{"localhost", "127.0.0.1:80", "[::1]:443", "LocalHost.:1", "localhost@evil", "127.0.0.1#@evil", "[::1]evil", "[::ffff:7f00:1]"} {
 		f.Add(s)
@@ -46,7 +46,7 @@ func FuzzLoopbackNames(f *testing.F) {
 		}
 		name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 		if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			t.Fatalf("%q is taken for a loopback name", host)
+			t.Fatalf("%q is accepted as a loopback name", host)
 		}
 	})
 }

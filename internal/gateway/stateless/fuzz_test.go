@@ -13,8 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
-// Whatever a client brings as requestState, only what was sealed for the request
-// opens, and what a server gave comes back as it was.
+// Only a requestState that was sealed for the request opens, and the server receives its own
+// unchanged.
 func FuzzRequestState(f *testing.F) {
 	f.Add("state", []byte(`{"name":"x"}`), "")
 	f.Add("\x00\xff", []byte(`{"a":[1,{"b":2}],"_meta":{}}`), "AAAA")
@@ -45,8 +45,8 @@ func FuzzRequestState(f *testing.F) {
 	})
 }
 
-// Whatever is in the headers and the body: what is taken for a request of the
-// stateless era says the same in both.
+// A request of the stateless era that is accepted has the same values in the headers and in
+// the body.
 func FuzzHeaders(f *testing.F) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	f.Add("2026-07-28", "tools/call", "x", "tools/call", []byte(`{"name":"x",`+meta+`}`))

@@ -30,7 +30,7 @@ func raw(t *testing.T, address, text string) net.Conn {
 	return c
 }
 
-func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
+func TestDeadlines_Body(t *testing.T) {
 	for _, mode := range []string{endpoint.Streamable, endpoint.SSE} {
 		t.Run(mode, func(t *testing.T) {
 			_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode = mode }, func(p *httpd.Timing) { p.ReadBody = 50 * time.Millisecond })
@@ -65,7 +65,7 @@ func TestABodyThatDoesNotComeHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNobodyReadsHoldsNothingUp(t *testing.T) {
+func TestDeadlines_Response(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, func(p *httpd.Timing) { p.Write = 50 * time.Millisecond })
 	c := raw(t, srv.Listener.Addr().String(), "")
 	many := strings.Repeat("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000)
@@ -81,7 +81,7 @@ func TestAnAnswerThatNobodyReadsHoldsNothingUp(t *testing.T) {
 }
 
 // A stream lives longer than a body may take, also when its request has an empty one.
-func TestAStreamHasNoDeadlineOfABody(t *testing.T) {
+func TestDeadlines_StreamAfterABody(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.ReadBody, p.KeepAlive = 20*time.Millisecond, 10*time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)

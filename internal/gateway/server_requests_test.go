@@ -17,7 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// asking is a backend's do that asks the client by the exchange and gives the
+// asking is a backend's do that sends the client a request and returns the
 // answer as its result.
 func asking(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 	a, err := x.Peer.Ask(ctx, &mcp.Message{ID: mcp.StringID("server's own"), Method: mcp.MethodSampling, Params: json.RawMessage(`{"q":1}`)})
@@ -33,7 +33,7 @@ func asking(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Messag
 	return mcp.NewResult(x.Request.ID, a.Result), nil
 }
 
-func TestAQuestionGoesOutOnItsRequestsStreamAndTheAnswerComesBack(t *testing.T) {
+func TestAsk_OnTheStreamOfItsCall(t *testing.T) {
 	b := newFakeBackend()
 	b.do = asking
 	_, srv := serve(t, b, nil, nil)
@@ -67,7 +67,7 @@ func TestAQuestionGoesOutOnItsRequestsStreamAndTheAnswerComesBack(t *testing.T) 
 	}
 }
 
-func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
+func TestAsk_ClientDisconnects(t *testing.T) {
 	b := newFakeBackend()
 	failed := make(chan error, 1)
 	b.do = func(ctx context.Context, c *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -97,7 +97,7 @@ func TestAQuestionFailsWhenItsClientGoesAway(t *testing.T) {
 	}
 }
 
-func TestAWithdrawnQuestionIsTakenFromTheClient(t *testing.T) {
+func TestAsk_Cancelled(t *testing.T) {
 	b := newFakeBackend()
 	withdrawn := errors.New("withdrawn")
 	withdraw := make(chan struct{})
@@ -125,7 +125,7 @@ func TestAWithdrawnQuestionIsTakenFromTheClient(t *testing.T) {
 	}
 }
 
-func TestASessionsQuestionWaitsForItsStream(t *testing.T) {
+func TestAsk_WaitsForTheSessionsStream(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -151,7 +151,7 @@ func TestASessionsQuestionWaitsForItsStream(t *testing.T) {
 	}
 }
 
-func TestASessionsQuestionDoesNotWaitForever(t *testing.T) {
+func TestAsk_NoStream(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, release, _ := held()
 	b.do = do
@@ -162,7 +162,7 @@ func TestASessionsQuestionDoesNotWaitForever(t *testing.T) {
 	if _, err := peer.Ask(context.Background(), q); err == nil || !strings.Contains(err.Error(), "no open stream") {
 		t.Errorf("no stream: %v", err)
 	}
-	// With a request in flight the backend has a better way: it is told at once.
+	// With a request in flight the backend has a better stream: the request fails at once.
 	g.core.Timing.AskGrace = time.Hour
 	answered := c.background(req("1", "hold", "{}"))
 	receive(t, "the request", entered)
@@ -180,7 +180,7 @@ func TestASessionsQuestionDoesNotWaitForever(t *testing.T) {
 	}
 }
 
-func TestNotificationsOfASessionWaitForItsStreamInBoundedNumber(t *testing.T) {
+func TestNotify_BacklogIsBounded(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -201,7 +201,7 @@ func TestNotificationsOfASessionWaitForItsStreamInBoundedNumber(t *testing.T) {
 	}
 }
 
-func TestASecondStreamReplacesTheFirst(t *testing.T) {
+func TestListen_SecondStreamReplacesFirst(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -217,7 +217,7 @@ func TestASecondStreamReplacesTheFirst(t *testing.T) {
 	}
 }
 
-func TestAClientThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+func TestNotify_SlowClient(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -241,7 +241,7 @@ func TestAClientThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestAnIdleStreamStaysAwake(t *testing.T) {
+func TestListen_KeepAlive(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, func(p *httpd.Timing) { p.KeepAlive = 5 * time.Millisecond })
 	stream := newWire(t, srv).initialize(mcp.V20251125).listen()
 	for range 3 {

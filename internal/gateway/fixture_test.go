@@ -54,7 +54,7 @@ func newFakeBackend() *fakeBackend {
 	return &fakeBackend{conns: make(chan *fakeConn, 100_000), ended: make(chan *fakeConn, 100_000)}
 }
 
-// Do plays out a request of a modern client as a connection would.
+// Do handles a request of a stateless client as a connection would.
 func (b *fakeBackend) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	conn, err := b.Open(ctx, x.Client, x.Peer)
 	if err != nil {
@@ -352,7 +352,7 @@ func receive[T any](t testing.TB, what string, ch <-chan T) T {
 	case v := <-ch:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 		panic("unreachable")
 	}
 }
@@ -362,7 +362,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -387,7 +387,7 @@ func (c *wire) background(body string, headers ...string) <-chan *answer {
 }
 
 // held is a backend's do whose "hold" requests wait until release is closed or
-// they are cancelled; entered tells when one is there.
+// they are cancelled; entered receives each of them.
 func held() (do func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error), entered chan *exchange.Exchange, release chan struct{}, cancelled chan error) {
 	entered, release, cancelled = make(chan *exchange.Exchange, 100), make(chan struct{}), make(chan error, 100)
 	do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {

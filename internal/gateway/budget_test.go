@@ -33,7 +33,7 @@ func refusedForRoom(a *answer, err error) bool {
 	return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "" && strings.Contains(a.body, err.Error())
 }
 
-func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
+func TestBudget_LargeSlowBodies(t *testing.T) {
 	const clients, size, room = 40, 2 * mib, 16 * mib
 	b := newFakeBackend()
 	do, _, release, _ := held()
@@ -102,7 +102,7 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 	}
 	small()
 	close(rest)
-	eventually(t, "those that had no room to be told", func() bool { return refused.Load() > 0 })
+	eventually(t, "the refusals", func() bool { return refused.Load() > 0 })
 	small()
 	close(release)
 	all.Wait()
@@ -124,7 +124,7 @@ func TestManyLargeSlowBodiesLeaveRoomForOthers(t *testing.T) {
 
 // A server that does not read holds what one client sends it, and leaves room for the
 // others.
-func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
+func TestBudget_ShareOfASession(t *testing.T) {
 	const size, fit = 7 * mib, httpd.MaxSessionInbound / (7 * mib)
 	for name, mode := range map[string]func(*Config){"streamable HTTP": nil, "HTTP+SSE": sseMode} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
 			for _, answered := range all {
 				ok("what was taken", answered)
 			}
-			if mode == nil { // else nobody reads the stream here
+			if mode == nil { // otherwise the stream is not read here
 				eventually(t, "the bytes", g.owesNothing)
 				ok("a large one afterwards", greedy("102", "x", size))
 			}
@@ -177,7 +177,7 @@ func TestOneSessionDoesNotTakeAllTheRoom(t *testing.T) {
 	}
 }
 
-func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
+func TestBudget_ConnectionIsReusedAfterRefusal(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	g.core.Inbound.Max = mib
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -212,7 +212,7 @@ func TestAConnectionIsUsableAfterABodyThatHadNoRoom(t *testing.T) {
 }
 
 // Whatever ends an exchange gives back what its body took.
-func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
+func TestBudget_BodiesAreReleased(t *testing.T) {
 	const size = mib
 	taken := func(g *Gateway) bool { return g.core.Inbound.Used() >= size }
 	abandon := func(c *wire, path, body string, headers ...string) context.CancelFunc {
@@ -285,7 +285,7 @@ func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
 		do, entered, _, _ := held()
 		b.do = do
 		g, srv := serve(t, b, nil, nil)
-		leave := abandon(newWire(t, srv), "/mcp", padded("1", "hold", size, ","+modernMeta("")), modernHeaders("hold", "")...)
+		leave := abandon(newWire(t, srv), "/mcp", padded("1", "hold", size, ","+statelessMeta("")), statelessHeaders("hold", "")...)
 		receive(t, "the call", entered)
 		if !taken(g) {
 			t.Error("they were not taken")
@@ -317,16 +317,16 @@ func TestTheBytesOfABodyAreGivenBack(t *testing.T) {
 	})
 }
 
-func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
+func TestBudget_ParkedCalls(t *testing.T) {
 	const size = mib
-	body := padded("1", "tools/call", size, `,`+modernMeta(`"elicitation":{}`))
+	body := padded("1", "tools/call", size, `,`+statelessMeta(`"elicitation":{}`))
 	t.Run("answered", func(t *testing.T) {
-		b, _ := inquisitive(t, elicit, elicit)
+		b, _ := askingBackend(t, elicit, elicit)
 		g, srv := serve(t, b, nil, nil)
 		c := newWire(t, srv)
-		state := c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+		state := c.post(body, statelessHeaders("tools/call", "add")...).inputRequired(t).RequestState
 		for i := 1; i <= 2; i++ {
-			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"%d":{"action":"accept"}},%s`, state, i, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"%d":{"action":"accept"}},%s`, state, i, statelessMeta(`"elicitation":{}`))), statelessHeaders("tools/call", "add")...)
 			if i == 1 {
 				state = a.inputRequired(t).RequestState
 			} else if a.status != 200 || a.code(t) != 0 {
@@ -336,32 +336,32 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 		eventually(t, "the bytes", g.owesNothing)
 	})
 	t.Run("never come back to", func(t *testing.T) {
-		b, _ := inquisitive(t, elicit)
+		b, _ := askingBackend(t, elicit)
 		g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Parked = 50 * time.Millisecond })
-		newWire(t, srv).post(body, modernHeaders("tools/call", "add")...).inputRequired(t)
+		newWire(t, srv).post(body, statelessHeaders("tools/call", "add")...).inputRequired(t)
 		eventually(t, "the bytes", g.owesNothing)
 	})
 	t.Run("leaving room for others", func(t *testing.T) {
-		b, heard := inquisitive(t, elicit)
+		b, results := askingBackend(t, elicit)
 		g, srv := serve(t, b, nil, nil)
 		g.core.Inbound.Max = 10 * size // of which a quarter is for calls that wait
 		c := newWire(t, srv)
-		small := c.post(callThatAsks("0"), modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+		small := c.post(callThatAsks("0"), statelessHeaders("tools/call", "add")...).inputRequired(t).RequestState
 		var states []string
 		for range 10 {
-			states = append(states, c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState)
+			states = append(states, c.post(body, statelessHeaders("tools/call", "add")...).inputRequired(t).RequestState)
 			eventually(t, "their share to be kept to", func() bool { return g.core.Inbound.Used() <= 5*size/2 })
 		}
 		if g.core.Inbound.Used() < 2*size || g.stateless.Parked() != 3 {
 			t.Errorf("%d calls wait, with %d bytes", g.stateless.Parked(), g.core.Inbound.Used())
 		}
 		for range 8 {
-			if got := receive(t, "the end of one that waited longest", heard); got != "the client did not send the answers in time" {
-				t.Errorf("the server heard %s", got)
+			if got := receive(t, "the end of one that waited longest", results); got != "the client did not send the answers in time" {
+				t.Errorf("the server received %s", got)
 			}
 		}
 		goOn := func(state string) *answer {
-			return c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+			return c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}},%s`, state, statelessMeta(`"elicitation":{}`))), statelessHeaders("tools/call", "add")...)
 		}
 		if a := goOn(states[7]); a.status != 400 || !strings.Contains(a.message(t).Error.Message, "no longer waits") {
 			t.Errorf("one that made room got %d %.200s", a.status, a.body)
@@ -371,24 +371,24 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 				t.Errorf("one of the newest got %d %.200s", a.status, a.body)
 			}
 		}
-		// It holds nothing that others want, however long it waits.
-		if a := c.post(again("3", "add", small, `{"1":{}}`), modernHeaders("tools/call", "add")...); a.status != 200 || a.code(t) != 0 {
+		// It holds nothing that others need.
+		if a := c.post(again("3", "add", small, `{"1":{}}`), statelessHeaders("tools/call", "add")...); a.status != 200 || a.code(t) != 0 {
 			t.Errorf("the small one got %d %.200s", a.status, a.body)
 		}
 	})
 	t.Run("whose question has no room", func(t *testing.T) {
 		large := &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodElicitation, Params: json.RawMessage(`{"message":"` + strings.Repeat("x", size) + `"}`)}
 		for _, accept := range []string{"application/json, text/event-stream", "text/event-stream"} {
-			b, heard := inquisitive(t, large)
+			b, results := askingBackend(t, large)
 			g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Room = time.Millisecond })
 			g.core.Held.Max = 2 * (size + 100) // the request has room in its half, but not the result with it
-			a := newWire(t, srv).post(callThatAsks("1"), modernHeaders("tools/call", "add", "Accept: "+accept)...)
+			a := newWire(t, srv).post(callThatAsks("1"), statelessHeaders("tools/call", "add", "Accept: "+accept)...)
 			if !strings.Contains(a.body, httpd.ErrAnswerRoom.Message) {
 				t.Errorf("got %d %.200s", a.status, a.body)
 			}
 			// Its client has nothing to come back with.
-			if got := receive(t, "the end", heard); got != "the server's request did not reach the client" || g.stateless.Parked() != 0 {
-				t.Errorf("the server heard %s, %d calls wait", got, g.stateless.Parked())
+			if got := receive(t, "the end", results); got != "the server's request did not reach the client" || g.stateless.Parked() != 0 {
+				t.Errorf("the server received %s, %d calls wait", got, g.stateless.Parked())
 			}
 		}
 	})
@@ -407,10 +407,10 @@ func TestParkedCallsKeepTheirBytesAndGiveThemBack(t *testing.T) {
 			}
 			g, srv := serve(t, b, nil, nil)
 			c := newWire(t, srv)
-			state := c.post(body, modernHeaders("tools/call", "add")...).inputRequired(t).RequestState
+			state := c.post(body, statelessHeaders("tools/call", "add")...).inputRequired(t).RequestState
 			close(withdraw) // the server takes its question back, and answers
 			eventually(t, "the response to be kept", func() bool { return g.core.Held.Used() >= 2*size })
-			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{},%s`, state, modernMeta(`"elicitation":{}`))), modernHeaders("tools/call", "add")...)
+			a := c.post(padded("2", "tools/call", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{},%s`, state, statelessMeta(`"elicitation":{}`))), statelessHeaders("tools/call", "add")...)
 			if len(a.body) < 2*size {
 				t.Errorf("the client got %d %.200s", a.status, a.body)
 			}
@@ -433,13 +433,13 @@ func (c *wire) unread(t *testing.T, method, path, body string, headers ...string
 	return func() { _ = conn.Close() }
 }
 
-// generous is a server that answers with results of that size, after a
-// notification for "told".
-func generous(size int) *fakeBackend {
+// largeBackend is a server that answers with results of that size, after a
+// notification for "noted".
+func largeBackend(size int) *fakeBackend {
 	b := newFakeBackend()
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		switch x.Request.Method {
-		case "told":
+		case "noted":
 			x.Peer.Notify(note(mcp.NotificationMessage, `{"level":"info","data":"x"}`))
 			fallthrough
 		case "large":
@@ -450,15 +450,15 @@ func generous(size int) *fakeBackend {
 	return b
 }
 
-func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
+func TestBudget_UnreadResponses(t *testing.T) {
 	const size = 15 * mib // more than the kernel takes
-	for _, method := range []string{"large", "told"} {
+	for _, method := range []string{"large", "noted"} {
 		t.Run(method, func(t *testing.T) {
-			g, srv := serve(t, generous(size), nil, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
+			g, srv := serve(t, largeBackend(size), nil, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
 			g.core.Held.Max = size + mib
 			c := newWire(t, srv).initialize(mcp.V20251125)
 			leave := c.unread(t, "POST", "/mcp", req("1", method, `{}`))
-			eventually(t, "the answer nobody reads", func() bool { return g.core.Held.Used() >= size })
+			eventually(t, "the unread response", func() bool { return g.core.Held.Used() >= size })
 			if a := c.post(req("2", method, `{}`)); !strings.Contains(a.body, httpd.ErrAnswerRoom.Message) || !strings.Contains(a.body, `"id":2`) {
 				t.Errorf("a second one got %d %.200s", a.status, a.body)
 			}
@@ -476,7 +476,7 @@ func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
 		})
 	}
 	t.Run("sse", func(t *testing.T) {
-		g, srv := serve(t, generous(size), sseMode, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
+		g, srv := serve(t, largeBackend(size), sseMode, func(p *httpd.Timing) { p.Room = 20 * time.Millisecond })
 		g.core.Held.Max = size + mib
 		c := newWire(t, srv)
 		e, endpoint := c.subscribe()
@@ -499,8 +499,8 @@ func TestAnswersThatNobodyReadsLeaveRoomForOthers(t *testing.T) {
 	})
 }
 
-func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
-	g, srv := serve(t, generous(mib), nil, nil)
+func TestBudget_ResponseWaitsForRoom(t *testing.T) {
+	g, srv := serve(t, largeBackend(mib), nil, nil)
 	g.core.Held.Force(int(g.core.Held.Max))
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	answer := c.background(req("1", "large", `{}`))
@@ -515,7 +515,7 @@ func TestAnAnswerWaitsAWhileForRoom(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseBeginningHasNoRoomEnds(t *testing.T) {
+func TestBudget_InitializeWithoutRoom(t *testing.T) {
 	b := newFakeBackend()
 	b.info = `{"protocolVersion":"2025-11-25","capabilities":{},"instructions":"` + strings.Repeat("x", mib) + `"}`
 	g, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Room = time.Millisecond })
@@ -531,7 +531,7 @@ func TestASessionWhoseBeginningHasNoRoomEnds(t *testing.T) {
 	}
 }
 
-func TestWhatClientsDeclareIsBoundedTogether(t *testing.T) {
+func TestBudget_Declarations(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	g.core.Held.Max = 64 << 10
 	declaring := func(size int) string {

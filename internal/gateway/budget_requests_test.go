@@ -15,11 +15,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// curious is a server that asks its client during a call, as much as params.size
-// says, and echoes the params of any other request. heard is what comes of each
+// askingDuringCalls is a server that sends its client a request of params.size bytes during
+// a call, and echoes the params of any other request. results has the outcome of each
 // question; what is sent on withdraw takes one back.
-func curious() (b *fakeBackend, heard chan error, withdraw chan struct{}) {
-	b, heard, withdraw = newFakeBackend(), make(chan error, 100), make(chan struct{})
+func askingDuringCalls() (b *fakeBackend, results chan error, withdraw chan struct{}) {
+	b, results, withdraw = newFakeBackend(), make(chan error, 100), make(chan struct{})
 	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
 			return echo(x), nil
@@ -44,13 +44,13 @@ func curious() (b *fakeBackend, heard chan error, withdraw chan struct{}) {
 		}()
 		_, err = x.Peer.Ask(ctx, largeQuestion(size))
 		close(answered)
-		heard <- err
+		results <- err
 		if err != nil {
 			return nil, err
 		}
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
 	}
-	return b, heard, withdraw
+	return b, results, withdraw
 }
 
 func largeQuestion(size int) *mcp.Message {
@@ -60,26 +60,26 @@ func largeQuestion(size int) *mcp.Message {
 // calling is the params of a call during which so much is asked.
 func calling(size int) string { return fmt.Sprintf(`{"name":"add","size":%d}`, size) }
 
-func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
+func TestBudget_RequestsOfServers(t *testing.T) {
 	const size = mib
 	// Two have room, and then small ones only.
-	crowded := func(t *testing.T, hurry func(*httpd.Timing)) (g *Gateway, c *wire, b *fakeBackend, heard chan error, withdraw chan struct{}) {
-		b, heard, withdraw = curious()
+	limited := func(t *testing.T, hurry func(*httpd.Timing)) (g *Gateway, c *wire, b *fakeBackend, results chan error, withdraw chan struct{}) {
+		b, results, withdraw = askingDuringCalls()
 		g, srv := serve(t, b, nil, hurry)
 		g.core.Held.Max = 5 * size // half of it for requests of servers
-		return g, newWire(t, srv), b, heard, withdraw
+		return g, newWire(t, srv), b, results, withdraw
 	}
-	refused := func(t *testing.T, heard chan error) {
+	refused := func(t *testing.T, results chan error) {
 		t.Helper()
-		if err := receive(t, "the refusal", heard); !errors.Is(err, httpd.ErrAskRoom) {
-			t.Errorf("the server heard %v", err)
+		if err := receive(t, "the refusal", results); !errors.Is(err, httpd.ErrAskRoom) {
+			t.Errorf("the server received %v", err)
 		}
 	}
-	// What it is told of is not there to be withdrawn any more.
-	answered := func(t *testing.T, heard chan error) {
+	// A request that was answered cannot be cancelled any more.
+	answered := func(t *testing.T, results chan error) {
 		t.Helper()
-		if err := receive(t, "the answer", heard); err != nil {
-			t.Errorf("the server heard %v", err)
+		if err := receive(t, "the answer", results); err != nil {
+			t.Errorf("the server received %v", err)
 		}
 	}
 	given := func(t *testing.T, g *Gateway, left int64) {
@@ -88,7 +88,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 	}
 
 	t.Run("of requests of a session", func(t *testing.T) {
-		g, c, _, heard, withdraw := crowded(t, nil)
+		g, c, _, results, withdraw := limited(t, nil)
 		c.initialize(mcp.V20251125)
 		first := c.stream("POST", "/mcp", req("1", "tools/call", calling(size)))
 		q := first.message()
@@ -97,7 +97,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		if a := c.post(req("3", "tools/call", calling(size))); !strings.Contains(a.body, httpd.ErrAskRoom.Message) {
 			t.Errorf("a third got %.200s", a.body)
 		}
-		refused(t, heard)
+		refused(t, results)
 		small := c.stream("POST", "/mcp", req("4", "tools/call", calling(1)))
 		if m := small.message(); m.Method != mcp.MethodElicitation {
 			t.Errorf("a small one got %.200s", m.Encode())
@@ -106,7 +106,7 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 			t.Errorf("a large answer: %d %.200s", a.status, a.body)
 		}
 		c.post(`{"jsonrpc":"2.0","id":` + q.ID.String() + `,"result":{}}`)
-		answered(t, heard)
+		answered(t, results)
 		given(t, g, 1)
 		withdraw <- struct{}{} // of two
 		withdraw <- struct{}{}
@@ -118,10 +118,10 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		given(t, g, 0)
 	})
 	t.Run("of a session", func(t *testing.T) {
-		g, c, b, heard, _ := crowded(t, nil)
+		g, c, b, results, _ := limited(t, nil)
 		c.initialize(mcp.V20251125)
 		peer := receive(t, "the connection", b.conns).session
-		ask := func(ctx context.Context) { _, err := peer.Ask(ctx, largeQuestion(size)); heard <- err }
+		ask := func(ctx context.Context) { _, err := peer.Ask(ctx, largeQuestion(size)); results <- err }
 		// One waits for the stream that it could be put on.
 		ctx, cancel := context.WithCancel(t.Context())
 		go ask(ctx)
@@ -131,31 +131,31 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		go ask(ctx)
 		stream.message()
 		ask(ctx)
-		refused(t, heard)
+		refused(t, results)
 		cancel()
 		given(t, g, 0)
 	})
 	t.Run("of stateless calls", func(t *testing.T) {
-		g, c, _, heard, withdraw := crowded(t, nil)
+		g, c, _, results, withdraw := limited(t, nil)
 		post := func(id string, size int, more string) *answer {
-			params := strings.TrimSuffix(calling(size), "}") + more + "," + modernMeta(`"elicitation":{}`) + "}"
-			return c.post(req(id, "tools/call", params), modernHeaders("tools/call", "add")...)
+			params := strings.TrimSuffix(calling(size), "}") + more + "," + statelessMeta(`"elicitation":{}`) + "}"
+			return c.post(req(id, "tools/call", params), statelessHeaders("tools/call", "add")...)
 		}
 		first := post("1", size, "").inputRequired(t)
 		post("2", size, "").inputRequired(t)
 		if a := post("3", size, ""); !strings.Contains(a.body, httpd.ErrAskRoom.Message) {
 			t.Errorf("a third got %.200s", a.body)
 		}
-		refused(t, heard)
+		refused(t, results)
 		post("4", 1, "").inputRequired(t)
 		if a := post("5", size, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"1":{}}`, first.RequestState)); a.code(t) != 0 {
 			t.Errorf("the answered one got %.200s", a.body)
 		}
-		answered(t, heard)
+		answered(t, results)
 		given(t, g, 1)
 		g.stateless.Evict() // the second has waited longest
-		if err := receive(t, "its end", heard); err == nil || err.Error() != errAbandoned.Error() {
-			t.Errorf("the server heard %v", err)
+		if err := receive(t, "its end", results); err == nil || err.Error() != errAbandoned.Error() {
+			t.Errorf("the server received %v", err)
 		}
 		given(t, g, 0)
 		post("6", size, "").inputRequired(t)
@@ -199,13 +199,13 @@ func TestQuestionsThatNobodyAnswersLeaveRoomForOthers(t *testing.T) {
 		}
 	})
 	t.Run("of a client that went away", func(t *testing.T) {
-		g, c, _, heard, _ := crowded(t, func(p *httpd.Timing) { p.ComeBack = time.Millisecond })
+		g, c, _, results, _ := limited(t, func(p *httpd.Timing) { p.ComeBack = time.Millisecond })
 		c.initialize(mcp.V20251125)
 		e := c.stream("POST", "/mcp", req("1", "tools/call", calling(size)))
 		e.message()
 		given(t, g, 1)
 		e.close()
-		if err := receive(t, "the end", heard); !errors.Is(err, httpd.ErrClientGone) {
+		if err := receive(t, "the end", results); !errors.Is(err, httpd.ErrClientGone) {
 			t.Errorf("got %v", err)
 		}
 		given(t, g, 0)

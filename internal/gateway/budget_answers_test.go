@@ -12,7 +12,7 @@ import (
 
 // What clients answer to a server that does not read is counted among what they sent,
 // for as long as it is kept.
-func TestAnswersAreCountedUntilTheServerHasThem(t *testing.T) {
+func TestBudget_AnswersOfClients(t *testing.T) {
 	const size = mib
 	b, answered, read := newFakeBackend(), make(chan int, 10), make(chan struct{})
 	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -59,10 +59,10 @@ func TestAnswersAreCountedUntilTheServerHasThem(t *testing.T) {
 			e.message()
 		}},
 		{"stateless", nil, func(t *testing.T, c *wire) {
-			first := c.post(callThatAsks("1"), modernHeaders("tools/call", "add")...).inputRequired(t)
+			first := c.post(callThatAsks("1"), statelessHeaders("tools/call", "add")...).inputRequired(t)
 			more := fmt.Sprintf(`"requestState":%q,"inputResponses":{"1":%s},`, first.RequestState, large)
 			body := strings.Replace(callThatAsks("2"), `"name":`, more+`"name":`, 1)
-			if a := c.post(body, modernHeaders("tools/call", "add")...); a.code(t) != 0 {
+			if a := c.post(body, statelessHeaders("tools/call", "add")...); a.code(t) != 0 {
 				t.Fatalf("got %.200s", a.body)
 			}
 		}},

@@ -150,7 +150,7 @@ func (s *lastingServer) begin(t testing.TB, key []byte, change func(*Config, *la
 	return id
 }
 
-func TestASessionSurvivesARestart(t *testing.T) {
+func TestRestart_SessionIsResumed(t *testing.T) {
 	key := seal.NewKey()
 	for name, first := range map[string]func(*testing.T, *wire){
 		"a request": func(t *testing.T, c *wire) {
@@ -217,7 +217,7 @@ func TestASessionSurvivesARestart(t *testing.T) {
 	})
 }
 
-func TestASessionThatIsNotOursIsNotFoundOnAnyVerb(t *testing.T) {
+func TestRestart_InvalidSessionID(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	id := server.begin(t, key, nil)
@@ -290,7 +290,7 @@ func sealToken(t *testing.T, key []byte, purpose string, content []byte) string 
 	return s.Close(purpose, content)
 }
 
-func TestASessionThatTheServerForgotIsNotFound(t *testing.T) {
+func TestRestart_ServerForgotTheSession(t *testing.T) {
 	key := seal.NewKey()
 	for name, body := range map[string]string{
 		"POST a request":      req("7", "echo", "{}"),
@@ -318,7 +318,7 @@ func TestASessionThatTheServerForgotIsNotFound(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotBeReachedDoesNotEndTheSession(t *testing.T) {
+func TestRestart_UnreachableServer(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	id := server.begin(t, key, nil)
@@ -333,7 +333,7 @@ func TestAServerThatCannotBeReachedDoesNotEndTheSession(t *testing.T) {
 	}
 }
 
-func TestASessionIsRevivedOnceHoweverManyAskForIt(t *testing.T) {
+func TestRestart_ConcurrentRequestsResumeOnce(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	id := server.begin(t, key, nil)
@@ -354,7 +354,7 @@ func TestASessionIsRevivedOnceHoweverManyAskForIt(t *testing.T) {
 	}
 }
 
-func TestARevivedSessionThatExpiresStaysEnded(t *testing.T) {
+func TestRestart_ExpiredSessionStaysEnded(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	id := server.begin(t, key, nil)
@@ -368,7 +368,7 @@ func TestARevivedSessionThatExpiresStaysEnded(t *testing.T) {
 	}
 }
 
-func TestTheTablesLimitHoldsForRevivedSessions(t *testing.T) {
+func TestRestart_SessionLimit(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	ids := []string{server.begin(t, key, nil), server.begin(t, key, nil), server.begin(t, key, nil)}
@@ -386,7 +386,7 @@ func TestTheTablesLimitHoldsForRevivedSessions(t *testing.T) {
 	}
 }
 
-func TestEverySessionHasAnIdOfItsOwn(t *testing.T) {
+func TestSessionID_Unique(t *testing.T) {
 	server := &lastingServer{}
 	_, srv, _ := server.start(t, nil, nil)
 	seen := map[string]bool{}
@@ -398,9 +398,9 @@ func TestEverySessionHasAnIdOfItsOwn(t *testing.T) {
 	}
 }
 
-// An id that is told before the server has answered initialize says nothing of
-// the server's session.
-func TestASessionWhoseIdWasToldTooEarlyIsNotRevived(t *testing.T) {
+// An id that is sent before the server has answered initialize has no handle of the
+// server's session.
+func TestRestart_IDSentBeforeInitialize(t *testing.T) {
 	key := seal.NewKey()
 	server := &lastingServer{}
 	opened := make(chan struct{})

@@ -48,7 +48,7 @@ func inspect(t testing.TB, g *Gateway, c *wire) sessions.Inspection {
 	return i
 }
 
-// stepping is a backend's do whose "work" requests do what the test tells them,
+// stepping is a backend's do whose "work" requests do the steps that the test sends,
 // one step after the other, until there are no more.
 func stepping() (do func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error), steps chan func(context.Context, *exchange.Exchange)) {
 	steps = make(chan func(context.Context, *exchange.Exchange))
@@ -85,7 +85,7 @@ func (e *events) wantResponse(id int64) {
 	}
 }
 
-func TestAPOSTsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
+func TestResume_StreamOfAPOST(t *testing.T) {
 	for _, v := range []mcp.Version{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(v), func(t *testing.T) {
 			b := newFakeBackend()
@@ -138,7 +138,7 @@ func isAnswered(t *testing.T, g *Gateway, c *wire) {
 	eventually(t, "the response", func() bool { return inspect(t, g, c).Unanswered == 0 })
 }
 
-func TestAResponseWaitsForItsClientToComeBack(t *testing.T) {
+func TestResume_ResponseIsKept(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -155,7 +155,7 @@ func TestAResponseWaitsForItsClientToComeBack(t *testing.T) {
 	again.wantResponse(1)
 }
 
-func TestAClientIsPrimedFromVersion20251125On(t *testing.T) {
+func TestResume_PrimingEvent(t *testing.T) {
 	b := newFakeBackend()
 	do, _, release, _ := held()
 	b.do = do
@@ -179,7 +179,7 @@ func TestAClientIsPrimedFromVersion20251125On(t *testing.T) {
 	close(release)
 }
 
-func TestPlainAnswersKeepNothing(t *testing.T) {
+func TestResume_PlainJSONKeepsNothing(t *testing.T) {
 	g, srv := serve(t, newFakeBackend(), nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
 	c.post(req("1", "echo", "{}"))
@@ -188,7 +188,7 @@ func TestPlainAnswersKeepNothing(t *testing.T) {
 	}
 }
 
-func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
+func TestResume_SessionStream(t *testing.T) {
 	b := newFakeBackend()
 	g, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -201,7 +201,7 @@ func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 	first := e.nextID()
 	e.message()
 	e.leave(g, c)
-	peer.Notify(note("c", `{}`)) // nobody listens
+	peer.Notify(note("c", `{}`)) // no stream is open
 	again := c.resume(first)
 	for _, want := range []string{"b", "c"} {
 		if m := again.message(); m.Method != want {
@@ -222,7 +222,7 @@ func TestTheSessionsStreamIsContinuedAfterTheLastEvent(t *testing.T) {
 	}
 }
 
-func TestStreamsOfASessionDoNotMix(t *testing.T) {
+func TestResume_StreamsAreSeparate(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -247,7 +247,7 @@ func TestStreamsOfASessionDoNotMix(t *testing.T) {
 	e.wantResponse(1)
 }
 
-func TestAnIdThatIsNoEventsOfThisSessionIsRefused(t *testing.T) {
+func TestResume_InvalidEventID(t *testing.T) {
 	_, srv := serve(t, newFakeBackend(), nil, nil)
 	c, other := newWire(t, srv).initialize(mcp.V20251125), newWire(t, srv).initialize(mcp.V20251125)
 	own := c.listen().nextID()
@@ -263,7 +263,7 @@ func TestAnIdThatIsNoEventsOfThisSessionIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnknownEventOpensTheSessionsStreamFromNowOn(t *testing.T) {
+func TestResume_UnknownEvent(t *testing.T) {
 	b := newFakeBackend()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -281,7 +281,7 @@ func TestAnUnknownEventOpensTheSessionsStreamFromNowOn(t *testing.T) {
 	}
 }
 
-func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
+func TestResume_ServerRequest(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -332,7 +332,7 @@ func TestAQuestionReachesAClientThatComesBack(t *testing.T) {
 	}
 }
 
-func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
+func TestResume_ServerRequestTimesOut(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -367,7 +367,7 @@ func TestAQuestionToAClientThatDoesNotComeBackFails(t *testing.T) {
 	again.wantResponse(1)
 }
 
-func TestABatchIsContinued(t *testing.T) {
+func TestResume_Batch(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -389,7 +389,7 @@ func TestABatchIsContinued(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
+func TestResume_LargeResponse(t *testing.T) {
 	b := newFakeBackend()
 	goOn := make(chan struct{})
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
@@ -412,7 +412,7 @@ func TestWhatIsTooLargeToBeKeptIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheSameStreamHasOneReader(t *testing.T) {
+func TestResume_OneReader(t *testing.T) {
 	b := newFakeBackend()
 	do, steps := stepping()
 	b.do = do
@@ -431,7 +431,7 @@ func TestTheSameStreamHasOneReader(t *testing.T) {
 	}
 }
 
-func TestTheSessionsEndEndsWhatWasContinued(t *testing.T) {
+func TestResume_SessionEnds(t *testing.T) {
 	b := newFakeBackend()
 	do, entered, _, _ := held()
 	b.do = do

@@ -11,9 +11,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// What is said to clients that do not come for it is counted, and leaves room for the
-// answers to others.
-func TestBacklogsAreCountedByThemselves(t *testing.T) {
+// Notifications that wait for clients are counted, and leave room for the responses to
+// others.
+func TestBudget_BacklogsLeaveRoomForResponses(t *testing.T) {
 	b, resumed := newFakeBackend(), make(chan struct{})
 	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		if !mcp.IsMultiRound(x.Request.Method) {
@@ -37,8 +37,8 @@ func TestBacklogsAreCountedByThemselves(t *testing.T) {
 	c := newWire(t, srv)
 	state := ""
 	for n := range 20 {
-		a := c.post(callThatAsks(fmt.Sprint(n)), modernHeaders("tools/call", "add")...)
-		_, rest, found := strings.Cut(a.body, `"requestState":"`) // after some of what is said
+		a := c.post(callThatAsks(fmt.Sprint(n)), statelessHeaders("tools/call", "add")...)
+		_, rest, found := strings.Cut(a.body, `"requestState":"`) // after some notifications
 		if state, _, _ = strings.Cut(rest, `"`); !found {
 			t.Fatalf("got %.300s", a.body)
 		}
@@ -59,7 +59,7 @@ func TestBacklogsAreCountedByThemselves(t *testing.T) {
 	g.stateless.Evict()
 	close(resumed)
 	body := strings.Replace(callThatAsks("20"), `"name":`, fmt.Sprintf(`"requestState":%q,"inputResponses":{"1":{}},"name":`, state), 1)
-	if a := c.post(body, modernHeaders("tools/call", "add")...); !strings.Contains(a.body, `"result":{`) {
+	if a := c.post(body, statelessHeaders("tools/call", "add")...); !strings.Contains(a.body, `"result":{`) {
 		t.Errorf("going on got %.300s ... %s", a.body, a.body[max(0, len(a.body)-300):])
 	}
 	if err := g.Close(context.Background()); err != nil {

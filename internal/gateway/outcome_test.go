@@ -12,7 +12,7 @@ import (
 )
 
 // A result that is no object is no success: MCP has none such.
-func TestResultsAreObjects(t *testing.T) {
+func TestOutcome_ResultIsAnObject(t *testing.T) {
 	for _, result := range []string{`null`, `"done"`, `[]`, `1`, `true`} {
 		b := newFakeBackend()
 		b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {

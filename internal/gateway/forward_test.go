@@ -18,7 +18,7 @@ const notices = 100
 const progressed = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`
 
 // stuck is a backend whose server takes no notification until release is closed; begun
-// tells of each that waits.
+// receives one value for each that waits.
 func stuck() (b *fakeBackend, begun, release chan struct{}) {
 	b, begun, release = newFakeBackend(), make(chan struct{}, 2*notices), make(chan struct{})
 	b.notify = func(ctx context.Context) error {
@@ -35,7 +35,7 @@ func stuck() (b *fakeBackend, begun, release chan struct{}) {
 
 // A server that takes no notifications does not make us keep any number of them, whose
 // clients may have left.
-func TestNotificationsThatTheServerDoesNotTakeAreBounded(t *testing.T) {
+func TestForward_Bounded(t *testing.T) {
 	b, begun, release := stuck()
 	_, srv := serve(t, b, nil, nil)
 	c := newWire(t, srv).initialize(mcp.V20251125)
@@ -62,7 +62,7 @@ func TestNotificationsThatTheServerDoesNotTakeAreBounded(t *testing.T) {
 	eventually(t, "room for another", func() bool { return c.post(progressed).status == 202 })
 }
 
-func TestAClientIsToldThatItsNotificationWasNotTaken(t *testing.T) {
+func TestForward_TimesOut(t *testing.T) {
 	b, _, _ := stuck()
 	_, srv := serve(t, b, nil, func(p *httpd.Timing) { p.Notice = 10 * time.Millisecond })
 	c := newWire(t, srv).initialize(mcp.V20251125)
