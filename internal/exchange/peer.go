@@ -6,6 +6,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
+// MaxQuestions bounds the requests of one server that wait for one client's answers at the
+// same time.
+const MaxQuestions = 64
+
 // Peer sends messages of the server to a client: within one exchange, or within a whole
 // session for messages that belong to no exchange. An implementation embeds
 // [PeerDefaults] for the methods that it does not need.

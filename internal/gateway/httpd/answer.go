@@ -7,10 +7,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// MaxQuestions bounds the requests of a server that wait for one client's answers at the
-// same time, within one call.
-const MaxQuestions = 64
-
 // ErrClientGone is the error of a server's request, and the cause of a cancellation.
 var ErrClientGone = &mcp.Error{Code: mcp.CodeServerGone, Message: "the client disconnected before it answered"}
 

@@ -46,7 +46,7 @@ type Core struct {
 	Calls Group
 	// Draining ends when the gateway accepts no new requests, Context when it ends the
 	// remaining ones, with their cause.
-	Draining, Context context.Context //nolint:containedctx // the gateway's lifetime, not a call's
+	Draining, Context context.Context
 
 	buffers buffers
 }

@@ -116,6 +116,15 @@ func (s *streams) isOwn(number uint64) bool {
 	return number == s.own.number || s.posts[number] == nil && !known
 }
 
+// carry makes st carry the session's own stream or, with resume, the stream of that number
+// after the event.
+func (s *streams) carry(st *httpd.Stream, resume bool, number, event uint64) (*channel, error) {
+	if resume {
+		return s.resume(st, number, event)
+	}
+	return &s.own, s.attach(st)
+}
+
 // resume lets st continue the stream of that number after the event that the client
 // received last, and returns the channel that st carries. When that is over, st ends after
 // the remaining events. For an unknown stream it is the session's own.

@@ -50,12 +50,7 @@ func (f *Streamable) Listen(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	st := f.core.NewStream(w)
-	c, err := &s.streams.own, error(nil)
-	if lastID != "" {
-		c, err = s.streams.resume(st, number, event)
-	} else {
-		err = s.streams.attach(st)
-	}
+	c, err := s.streams.carry(st, lastID != "", number, event)
 	if err != nil {
 		f.core.Fail(w, http.StatusNotFound, mcp.ID{}, err)
 		return

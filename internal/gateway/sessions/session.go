@@ -56,7 +56,7 @@ type call struct {
 	cancel context.CancelCauseFunc
 	// client ends when the client that sent the request is gone. Nil for a request whose
 	// response is sent on the session's stream.
-	client context.Context //nolint:containedctx // only its end matters
+	client context.Context
 }
 
 // newSession makes a session that has not begun; end ends it.

@@ -114,7 +114,7 @@ func (f *SSE) Post(w http.ResponseWriter, r *http.Request) {
 // stream.
 type admitted struct {
 	request *mcp.Message
-	ctx     context.Context //nolint:containedctx // of the call, which begins later
+	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	conn    exchange.Conn
 	client  *exchange.Client

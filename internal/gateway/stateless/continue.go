@@ -72,7 +72,7 @@ func continuationOf(x *exchange.Exchange) (*continuation, error) {
 		}
 		if err := mcp.Members(raw, func(key string, value json.RawMessage) bool {
 			next.answers[key] = value
-			return len(next.answers) <= httpd.MaxQuestions
+			return len(next.answers) <= exchange.MaxQuestions
 		}); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -116,8 +117,8 @@ func (c *call) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 func (c *call) addQuestion(q *question) (key string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) >= httpd.MaxQuestions {
-		return "", &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d requests of the server wait for the client already", httpd.MaxQuestions)}
+	if len(c.open) >= exchange.MaxQuestions {
+		return "", &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d requests of the server wait for the client already", exchange.MaxQuestions)}
 	}
 	c.last++
 	key = strconv.Itoa(c.last)
