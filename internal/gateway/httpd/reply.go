@@ -18,15 +18,21 @@ type Reply struct {
 	post *Post
 	// Announce returns the id of a session that begins with this reply; nil for none.
 	Announce func() string
-	// Resumable makes an event stream of this reply one that a client can come back to;
-	// nil for none.
-	Resumable func(*Stream) Channel
-	timer     *time.Timer
+	// Channels makes an event stream of this reply one that a client can come back to; nil
+	// for none.
+	Channels Channels
+	timer    *time.Timer
 
 	mu      sync.Mutex
 	stream  *Stream // nil while undecided
 	channel Channel // what stream carries, if it is resumable
 	over    bool    // Finish was called
+}
+
+// Channels opens channels.
+type Channels interface {
+	// Open makes st a channel.
+	Open(st *Stream) Channel
 }
 
 // Channel is a stream as its client sees it, which may continue in another HTTP response.
@@ -43,7 +49,10 @@ type Channel interface {
 	Lost() <-chan struct{}
 }
 
-// NewReply makes the reply to p. Its caller sets the exported fields, then calls Start.
+// Init sets the reply to p. Its caller sets the exported fields, then calls Start.
+func (p *Reply) Init(c *Core, post *Post) { p.core, p.post = c, post }
+
+// NewReply makes the reply to p, as [Reply.Init].
 func (c *Core) NewReply(p *Post) *Reply { return &Reply{core: c, post: p} }
 
 // Start starts the timer after which the reply becomes an event stream.
@@ -66,8 +75,8 @@ func (p *Reply) open() *Stream {
 		}
 		p.stream = p.core.NewStream(p.post.W)
 		// The client cannot come back to a session whose id it is yet to receive.
-		if p.Resumable != nil && p.Announce == nil {
-			p.channel = p.Resumable(p.stream)
+		if p.Channels != nil && p.Announce == nil {
+			p.channel = p.Channels.Open(p.stream)
 		}
 		go p.run(p.stream, p.channel)
 	}

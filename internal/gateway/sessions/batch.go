@@ -37,17 +37,16 @@ func (f *Streamable) serveBatch(p *httpd.Post, s *session) {
 			f.core.Log.Warn("a notification in a batch did not reach the server", "method", httpd.Short(m.Method), "error", err)
 		}
 	}
-	reply := f.reply(p, s)
-	reply.Start()
+	peer := f.newPeer(p, s)
 	responses := make([]*mcp.Message, len(requests))
 	var all sync.WaitGroup
 	for i, m := range requests {
-		all.Go(func() { responses[i], _ = f.call(p, s, m, reply) })
+		all.Go(func() { responses[i], _ = f.call(p, m, peer) })
 	}
 	all.Wait()
 	status := http.StatusOK
 	if slices.ContainsFunc(responses, func(m *mcp.Message) bool { return s.lostBy(m.Error) }) {
 		status = http.StatusNotFound
 	}
-	reply.Finish(status, responses, true)
+	peer.reply.Finish(status, responses, true)
 }

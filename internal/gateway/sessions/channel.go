@@ -24,8 +24,8 @@ type channel struct {
 	away *time.Timer
 }
 
-// open makes st a channel, for one POST.
-func (s *streams) open(st *httpd.Stream) httpd.Channel {
+// Open implements [httpd.Channels]: it makes st a channel, for one POST.
+func (s *streams) Open(st *httpd.Stream) httpd.Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &channel{streams: s, number: s.nextNumber(), st: st, lost: make(chan struct{})}

@@ -34,7 +34,7 @@ func (st *Store) Inspect(id string) (i Inspection, ok bool) {
 func (s *streams) inspect() Inspection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Inspection{Unanswered: len(s.posts), Replay: len(s.replay.events), Dropped: s.dropped}
+	i := Inspection{Unanswered: len(s.posts), Replay: len(s.replay.events), Dropped: s.dropped.Count()}
 	if s.own.st != nil {
 		i.Streams++
 	}

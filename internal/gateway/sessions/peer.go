@@ -144,7 +144,7 @@ func (s *session) forward(ctx context.Context, conn exchange.Conn, m *mcp.Messag
 type callPeer struct {
 	exchange.PeerDefaults
 	session *session
-	reply   *httpd.Reply
+	reply   httpd.Reply
 }
 
 // Notify implements [exchange.Peer]. A notification about the whole session goes to the
@@ -164,7 +164,7 @@ func (p *callPeer) Notify(m *mcp.Message) {
 		p.session.streams.notify(m)
 		return
 	}
-	p.session.streams.noteDropped(m, err)
+	p.session.streams.dropped.Note(p.session.core.Log, m, err)
 }
 
 // aboutSession reports whether notifications of the method belong to no request.

@@ -97,9 +97,8 @@ func (f *Streamable) serve(p *httpd.Post, s *session, m *mcp.Message) {
 	defer f.core.Calls.Leave()
 	s.answering.Enter()
 	defer s.answering.Leave()
-	reply := f.reply(p, s)
-	reply.Start()
-	response, refused := f.call(p, s, m, reply)
+	peer := f.newPeer(p, s)
+	response, refused := f.call(p, m, peer)
 	status := http.StatusOK
 	switch {
 	case refused != nil:
@@ -107,21 +106,25 @@ func (f *Streamable) serve(p *httpd.Post, s *session, m *mcp.Message) {
 	case s.lostBy(response.Error):
 		status = http.StatusNotFound
 	}
-	reply.Finish(status, []*mcp.Message{response}, false)
+	peer.reply.Finish(status, []*mcp.Message{response}, false)
 }
 
-func (f *Streamable) reply(p *httpd.Post, s *session) *httpd.Reply {
-	reply := f.core.NewReply(p)
+// newPeer starts the reply to p.
+func (f *Streamable) newPeer(p *httpd.Post, s *session) *callPeer {
+	peer := &callPeer{session: s}
+	peer.reply.Init(f.core, p)
 	if s.streams.resumable {
-		reply.Resumable = s.streams.open
+		peer.reply.Channels = &s.streams
 	}
-	return reply
+	peer.reply.Start()
+	return peer
 }
 
 // call sends one request to the server and returns the response. refused is why the session
 // did not accept it. The request's id is free again when call returns, so the client may use
 // it as soon as it has the response.
-func (f *Streamable) call(p *httpd.Post, s *session, m *mcp.Message, reply *httpd.Reply) (response *mcp.Message, refused error) {
+func (f *Streamable) call(p *httpd.Post, m *mcp.Message, peer *callPeer) (response *mcp.Message, refused error) {
+	s := peer.session
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(p.R.Context()))
 	defer cancel(nil)
 	key := m.ID
@@ -138,6 +141,6 @@ func (f *Streamable) call(p *httpd.Post, s *session, m *mcp.Message, reply *http
 		return mcp.ErrorResponse(m.ID, mcp.CodeInvalidParams, err), nil
 	}
 	return f.core.Outcome(ctx, &exchange.Exchange{
-		Client: client, Request: m, Meta: meta, Peer: &callPeer{session: s, reply: reply}, Conn: conn,
+		Client: client, Request: m, Meta: meta, Peer: peer, Conn: conn,
 	}), nil
 }

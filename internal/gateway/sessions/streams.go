@@ -20,8 +20,9 @@ import (
 // client which lost a stream comes back to it with Last-Event-ID (MCP 2025-11-25,
 // basic/transports, Resumability and Redelivery; 2025-03-26 and 2025-06-18 have it too).
 type streams struct {
-	core  *httpd.Core
-	touch func() // records activity of the client; not called with mu held
+	core    *httpd.Core
+	dropped httpd.Drops
+	touch   func() // records activity of the client; not called with mu held
 
 	mu        sync.Mutex
 	over      bool
@@ -33,7 +34,6 @@ type streams struct {
 	own      channel
 	attached chan struct{}
 	backlog  httpd.Backlog
-	dropped  int                 // notifications that did not reach the client
 	last     uint64              // number of the newest stream
 	posts    map[uint64]*channel // of POSTs that are not answered yet
 	replay   replay
@@ -100,21 +100,8 @@ func (s *streams) listens() (listens bool, attached <-chan struct{}) {
 }
 
 // notify sends a notification on the session's own stream, or keeps it until there is one.
-func (s *streams) notify(m *mcp.Message) { s.noteDropped(m, s.sendOwn(m)) }
-
-// noteDropped logs the first notification of the session that was dropped, with err as the
-// reason, and counts it. Nil is no reason.
-func (s *streams) noteDropped(m *mcp.Message, err error) {
-	if err == nil {
-		return
-	}
-	s.mu.Lock()
-	s.dropped++
-	first := s.dropped == 1
-	s.mu.Unlock()
-	if first {
-		s.core.Log.Warn("a notification to a client was dropped; further ones of this session are counted", "method", httpd.Short(m.Method), "reason", err)
-	}
+func (s *streams) notify(m *mcp.Message) {
+	s.dropped.Note(s.core.Log, m, s.sendOwn(m))
 }
 
 // sendOwn sends what can be dropped on the session's own stream.
@@ -137,7 +124,7 @@ func (s *streams) send(c *channel, m *mcp.Message, limit int) error {
 	defer s.mu.Unlock()
 	switch {
 	case c == &s.own && c.st == nil && !s.over && !s.shared:
-		s.dropped += s.backlog.Keep(m)
+		s.dropped.Add(s.backlog.Keep(m))
 		return nil
 	case c.over || c.st == nil && (s.over || c.number == 0 || !c.begun):
 		return httpd.ErrStreamOver
@@ -246,9 +233,7 @@ func (s *streams) end() *httpd.Stream {
 			c.away.Stop()
 		}
 	}
-	if s.dropped > 0 {
-		s.core.Log.Info("a session ended with notifications that did not reach its client", "dropped", s.dropped)
-	}
+	s.dropped.Report(s.core.Log, "a session")
 	return own
 }
 

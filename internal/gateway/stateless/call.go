@@ -31,6 +31,7 @@ type call struct {
 	done     chan struct{} // closed when response is set
 	response *mcp.Message
 	asked    chan struct{} // holds a token when there is a new request of the server
+	dropped  httpd.Drops
 
 	// The mutex of parkedCalls guards these.
 	parked time.Time // since when it waits; zero while a POST is open
@@ -70,6 +71,7 @@ func (f *Front) begin(x *exchange.Exchange, body *httpd.Reservation) *call {
 		defer body.Release()
 		defer close(c.done)
 		defer c.cancel(nil)
+		defer c.dropped.Report(f.core.Log, "a call")
 		c.response = c.keep(f.core.Outcome(ctx, x))
 	}()
 	return c

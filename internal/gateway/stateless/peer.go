@@ -29,15 +29,13 @@ func (c *call) Notify(m *mcp.Message) {
 		m = nil
 	}
 	if reply == nil && m != nil {
-		c.notes.keep(m)
+		c.dropped.Add(c.notes.keep(m))
 	}
 	c.mu.Unlock()
 	if reply == nil || m == nil {
 		return
 	}
-	if err := reply.Send(m); err != nil {
-		c.front.core.Log.Debug("notification dropped", "method", httpd.Short(m.Method), "reason", err)
-	}
+	c.dropped.Note(c.front.core.Log, m, reply.Send(m))
 }
 
 // progress is m for the POST that continues the call: that is another request, with a
@@ -142,12 +140,14 @@ type notes struct {
 	backlog httpd.Backlog
 }
 
-func (n *notes) keep(m *mcp.Message) {
+// keep adds a notification and returns how many were dropped.
+func (n *notes) keep(m *mcp.Message) (dropped int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.over {
-		n.backlog.Keep(m)
+	if n.over {
+		return 1
 	}
+	return n.backlog.Keep(m)
 }
 
 // take returns all events in order, except those that are unwanted, and keeps none.

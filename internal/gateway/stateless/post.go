@@ -106,7 +106,9 @@ func (f *Front) subscription(p *httpd.Post, x *exchange.Exchange) {
 	defer cancel(nil)
 	defer context.AfterFunc(f.core.Draining, func() { cancel(httpd.ErrStopping) })()
 	reply := f.core.NewReply(p)
-	x.Peer = &listener{core: f.core, reply: reply}
+	peer := &listener{core: f.core, reply: reply}
+	defer peer.dropped.Report(f.core.Log, "a subscription")
+	x.Peer = peer
 	reply.Start()
 	response := f.core.Outcome(ctx, x)
 	if errors.Is(context.Cause(ctx), httpd.ErrStopping) {
@@ -118,15 +120,14 @@ func (f *Front) subscription(p *httpd.Post, x *exchange.Exchange) {
 // listener is the [exchange.Peer] of a subscription.
 type listener struct {
 	exchange.PeerDefaults
-	core  *httpd.Core
-	reply *httpd.Reply
+	core    *httpd.Core
+	reply   *httpd.Reply
+	dropped httpd.Drops
 }
 
 // Notify implements [exchange.Peer].
 func (l *listener) Notify(m *mcp.Message) {
-	if err := l.reply.Send(m); err != nil {
-		l.core.Log.Debug("notification dropped", "method", httpd.Short(m.Method), "reason", err)
-	}
+	l.dropped.Note(l.core.Log, m, l.reply.Send(m))
 }
 
 // Ask implements [exchange.Peer].
