@@ -28,7 +28,7 @@ type channel struct {
 func (s *streams) Open(st *httpd.Stream) httpd.Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &channel{streams: s, number: s.nextNumber(), st: st, lost: make(chan struct{})}
+	c := &channel{streams: s, number: s.ids.nextStream(), st: st, lost: make(chan struct{})}
 	if s.posts == nil {
 		s.posts = map[uint64]*channel{}
 	}
@@ -119,21 +119,23 @@ func (s *streams) isOwn(number uint64) bool {
 // carry makes st carry the session's own stream or, with resume, the stream of that number
 // after the event.
 func (s *streams) carry(st *httpd.Stream, resume bool, number, event uint64) (*channel, error) {
-	if resume {
-		return s.resume(st, number, event)
-	}
-	return &s.own, s.attach(st)
-}
-
-// resume lets st continue the stream of that number after the event that the client
-// received last, and returns the channel that st carries. When that is over, st ends after
-// the remaining events. For an unknown stream it is the session's own.
-func (s *streams) resume(st *httpd.Stream, number, event uint64) (*channel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
 		return nil, errSessionOver
 	}
+	if resume {
+		return s.resume(st, number, event), nil
+	}
+	s.attachOwn(st, nil, true)
+	return &s.own, nil
+}
+
+// resume lets st continue the stream of that number after the event that the client
+// received last, and returns the channel that st carries. When that is over, st ends after
+// the remaining events. For an unknown stream it is the session's
+// own. The caller holds mu.
+func (s *streams) resume(st *httpd.Stream, number, event uint64) *channel {
 	c := s.posts[number]
 	if number == s.own.number {
 		c = &s.own
@@ -143,13 +145,13 @@ func (s *streams) resume(st *httpd.Stream, number, event uint64) (*channel, erro
 	case c == nil && !known, c != nil && event > c.last:
 		s.core.Log.Debug("a client comes back to a stream that is no longer known")
 		s.attachOwn(st, nil, true)
-		return &s.own, nil
+		return &s.own
 	case c != nil && event+uint64(len(events)) < c.last:
 		s.core.Log.Debug("events are missing for a client that comes back")
 	}
 	if c == &s.own {
 		s.attachOwn(st, events, false)
-		return c, nil
+		return c
 	}
 	for _, e := range events {
 		st.PushEvents(e.event)
@@ -157,7 +159,7 @@ func (s *streams) resume(st *httpd.Stream, number, event uint64) (*channel, erro
 	s.replay.setUnread(number, false)
 	if c == nil {
 		st.Finish()
-		return &channel{streams: s, number: number, st: st, over: true, begun: true}, nil
+		return &channel{streams: s, number: number, st: st, over: true, begun: true}
 	}
 	if c.away != nil {
 		c.away.Stop()
@@ -171,5 +173,5 @@ func (s *streams) resume(st *httpd.Stream, number, event uint64) (*channel, erro
 		c.st.Finish() // the client lost that one, which was not noticed yet
 	}
 	c.st, c.begun = st, true
-	return c, nil
+	return c
 }

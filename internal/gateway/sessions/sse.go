@@ -40,7 +40,7 @@ func (f *SSE) Subscribe(w http.ResponseWriter, r *http.Request) {
 		Name: mcp.EventEndpoint,
 		Data: []byte(f.core.Prefix(r) + f.messages + "?session_id=" + s.id),
 	}))
-	if err := s.streams.attach(st); err != nil {
+	if _, err := s.streams.carry(st, false, 0, 0); err != nil {
 		panic(err) // it is new
 	}
 	if !f.core.Calls.Enter() { // closing

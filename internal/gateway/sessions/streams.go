@@ -34,10 +34,9 @@ type streams struct {
 	own      channel
 	attached chan struct{}
 	backlog  httpd.Backlog
-	last     uint64              // number of the newest stream
 	posts    map[uint64]*channel // of POSTs that are not answered yet
 	replay   replay
-	tag      string // part of the ids of events, derived from the session's id
+	ids      eventIDs
 }
 
 func (s *streams) init(core *httpd.Core, touch func()) {
@@ -52,7 +51,7 @@ func (s *streams) identify(id string) {
 	sum := sha256.Sum256([]byte(id))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tag = hex.EncodeToString(sum[:6])
+	s.ids.tag = hex.EncodeToString(sum[:6])
 }
 
 // agree sets the version of the session.
@@ -62,22 +61,7 @@ func (s *streams) agree(v mcp.Version) {
 	s.version = v
 }
 
-// nextNumber numbers the streams of a session, from the current time on: numbers from
-// before a restart are not used again.
-func (s *streams) nextNumber() uint64 {
-	if s.last == 0 {
-		s.last = uint64(time.Now().UnixMicro())
-	}
-	s.last++
-	return s.last
-}
-
-// eventID is unique among the session's events.
-func (s *streams) eventID(stream, number uint64) string {
-	return s.tag + "-" + strconv.FormatUint(stream, 36) + "-" + strconv.FormatUint(number, 10)
-}
-
-// parseEventID reads an id that eventID wrote for this session.
+// parseEventID reads an id of eventIDs.format for this session.
 func (s *streams) parseEventID(id string) (stream, number uint64, err error) {
 	_, rest, _ := strings.Cut(id, "-")
 	first, second, _ := strings.Cut(rest, "-")
@@ -85,7 +69,7 @@ func (s *streams) parseEventID(id string) (stream, number uint64, err error) {
 	number, numberErr := strconv.ParseUint(second, 10, 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if streamErr != nil || numberErr != nil || s.eventID(stream, number) != id {
+	if streamErr != nil || numberErr != nil || s.ids.format(stream, number) != id {
 		return 0, 0, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: fmt.Sprintf("the %s header is not the id of an event of this session", mcp.HeaderLastEventID)}
 	}
 	return stream, number, nil
@@ -163,32 +147,22 @@ func (s *streams) send(c *channel, m *mcp.Message, limit int) error {
 // remember gives an event its id and keeps it, if there is room.
 func (s *streams) remember(c *channel, event []byte) (withID []byte, kept bool) {
 	c.last++
-	event = append([]byte("id: "+s.eventID(c.number, c.last)+"\n"), event...)
+	event = append([]byte("id: "+s.ids.format(c.number, c.last)+"\n"), event...)
 	if s.over {
 		return event, false
 	}
 	return event, s.replay.keep(replayEvent{c.number, c.last, time.Now(), c.st == nil, event})
 }
 
-// attach makes st the session's own stream and puts what waited on it. A stream that was
-// there before ends: a client that lost its connection comes back before that is noticed.
-func (s *streams) attach(st *httpd.Stream) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return errSessionOver
-	}
-	s.attachOwn(st, nil, true)
-	return nil
-}
-
-// attachOwn is attach, after the events that the client missed. prime is set when the
-// client has no id yet to come back with.
+// attachOwn makes st the session's own stream and puts on it the events that the client
+// missed, then what waited. A stream that was there before ends: a client that lost its
+// connection comes back before that is noticed. prime is set when the client has no id yet
+// to come back with. The caller holds mu.
 func (s *streams) attachOwn(st *httpd.Stream, missed []replayEvent, prime bool) {
 	before := s.own.st
 	s.own.st = st
 	if s.resumable && s.own.number == 0 {
-		s.own.number = s.nextNumber()
+		s.own.number = s.ids.nextStream()
 	}
 	if prime {
 		s.prime(&s.own)
@@ -214,7 +188,7 @@ func (s *streams) attachOwn(st *httpd.Stream, missed []replayEvent, prime bool) 
 // data.
 func (s *streams) prime(c *channel) {
 	if c.number != 0 && s.version >= mcp.V20251125 {
-		c.st.PushEvents([]byte("id: " + s.eventID(c.number, c.last) + "\nretry: 1000\ndata: \n\n"))
+		c.st.PushEvents([]byte("id: " + s.ids.format(c.number, c.last) + "\nretry: 1000\ndata: \n\n"))
 	}
 }
 
