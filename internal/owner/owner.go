@@ -273,7 +273,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	o.server = backend
 	o.mu.Unlock()
 	server := &http.Server{
-		Handler:           front,
+		Handler:           framing.CloseChunked(front),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    mcp.MaxHeader,
@@ -290,8 +290,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err // it responded just when a stop came
 	}
 	served := make(chan error, 1)
-	guarded := framing.Guard(server, listener)
-	go func() { served <- server.Serve(guarded) }()
+	go func() { served <- server.Serve(listener) }()
 	o.log.Info("ready", "url", o.spec.URL(), "server", o.status().Server)
 	ready()
 	watchCtx, endWatch := context.WithCancel(ctx)

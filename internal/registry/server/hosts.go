@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
@@ -69,17 +70,11 @@ const refusedHost = "this server is not reached under the host that the request 
 
 // guard rejects requests for other hosts (RFC 9110 section 15.5.20).
 func (h hosts) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// RFC 9112 section 6.1: after a request with both Transfer-Encoding and
-		// Content-Length the connection is closed. net/http drops Content-Length
-		// then, so the connection is closed after every chunked request.
-		if len(r.TransferEncoding) > 0 {
-			w.Header().Set("Connection", "close")
-		}
+	return framing.CloseChunked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.allow(r) {
 			writeJSON(w, http.StatusMisdirectedRequest, map[string]string{"error": refusedHost})
 			return
 		}
 		next.ServeHTTP(w, r)
-	})
+	}))
 }
