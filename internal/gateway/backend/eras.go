@@ -99,8 +99,9 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 	case err != nil && !wire.IsRefusal(err):
 		return nil, err
 	}
-	// A server without sessions cannot ask its clients anything in this era; one
-	// that refuses initialize may be of the other, and only just have been started.
+	// A server without sessions cannot send its clients requests in this era. One that
+	// refuses initialize, or answers it without a version of this era, may support the
+	// other era only, and may have been started just now.
 	patience := discoverTime
 	if err != nil {
 		patience = wire.HandshakeTimeout
@@ -261,12 +262,20 @@ func (b *bridge) forgetRefusal() {
 	b.refused = nil
 }
 
-// sendDiscover sends server/discover.
+// sendDiscover sends server/discover, and once more when the server refuses the version
+// and lists one that the gateway supports (MCP 2026-07-28, Versioning, Protocol Version
+// Negotiation).
 func (b *bridge) sendDiscover(ctx context.Context) (json.RawMessage, error) {
-	answer, err := b.stateless.Do(ctx, &exchange.Exchange{
-		Client:  wire.OwnClient(),
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{` + string(wire.NewClientMeta(wire.OwnClient())) + `}}`)},
-	})
+	answer, err := b.discoverIn(ctx, mcp.LatestStateless)
+	if err == nil && answer.Error != nil {
+		listed, _ := wire.SupportedVersions(answer.Error)
+		for _, v := range mcp.StatelessVersions() {
+			if slices.Contains(listed, v) {
+				answer, err = b.discoverIn(ctx, v)
+				break
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -281,6 +290,20 @@ func (b *bridge) sendDiscover(ctx context.Context) (json.RawMessage, error) {
 		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server speaks no version of the stateless era that we do")}
 	}
 	return answer.Result, nil
+}
+
+// discoverIn sends server/discover in one version.
+func (b *bridge) discoverIn(ctx context.Context, v mcp.Version) (*mcp.Message, error) {
+	client := wire.OwnClient()
+	client.Version = v
+	params, err := wire.NewClientMeta(client).Into(nil, "")
+	if err != nil {
+		return nil, err
+	}
+	return b.stateless.Do(ctx, &exchange.Exchange{
+		Client:  client,
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
+	})
 }
 
 // Close ends everything.

@@ -2,10 +2,15 @@ package backend
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -30,5 +35,93 @@ func TestTheFirstCallsHeadersAreCompared(t *testing.T) {
 	var rpc *mcp.Error
 	if !errors.As(err, &rpc) || rpc.Code != mcp.CodeHeaderMismatch {
 		t.Errorf("got %v; the server saw %s", err, s.seen())
+	}
+}
+
+// odd is a server of the stateless era that does not refuse initialize as one should.
+type odd struct {
+	initialize func(http.ResponseWriter, *mcp.Message)
+	refusals   atomic.Int64 // of requests to come, with UnsupportedProtocolVersion
+}
+
+func (s *odd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	m, err := mcp.Parse(body)
+	switch {
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusOK)
+	case err != nil:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case s.refusals.Add(-1) >= 0:
+		w.Header().Set("Content-Type", mcp.TypeJSON)
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2026-07-28"],"requested":""}}}`, m.ID)
+	case m.Method == mcp.MethodInitialize:
+		s.initialize(w, m)
+	case m.Method == mcp.MethodDiscover:
+		reply(w, m.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`)
+	default:
+		reply(w, m.ID, `{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`)
+	}
+}
+
+// The server/discover request is sent when the response to initialize has no version of
+// the session era, and is sent again when it is refused with UnsupportedProtocolVersion
+// (MCP 2026-07-28, Versioning). The official client suite has such servers.
+func TestOpen_StatelessServerAnswersInitialize(t *testing.T) {
+	t.Parallel()
+	result := func(session, body string) func(http.ResponseWriter, *mcp.Message) {
+		return func(w http.ResponseWriter, m *mcp.Message) {
+			if session != "" {
+				w.Header().Set(mcp.HeaderSessionID, session)
+			}
+			reply(w, m.ID, body)
+		}
+	}
+	for name, test := range map[string]struct {
+		initialize func(http.ResponseWriter, *mcp.Message)
+		refusals   int64
+	}{
+		"version 2026-07-28 and a session id": {result("s", `{"resultType":"complete","protocolVersion":"2026-07-28","serverInfo":{"name":"s","version":"1"},"capabilities":{}}`), 0},
+		"version 2026-07-28":                  {result("", `{"protocolVersion":"2026-07-28","capabilities":{}}`), 0},
+		"no version":                          {result("", `{"resultType":"complete"}`), 0},
+		"first request refused":               {result("", `{"resultType":"complete"}`), 1},
+		"first two requests refused":          {result("", `{"resultType":"complete"}`), 2},
+		"plain refusal": {func(w http.ResponseWriter, _ *mcp.Message) {
+			http.Error(w, "Bad Request", http.StatusBadRequest)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &odd{initialize: test.initialize}
+			url := serve(t, s).URL
+			if got, err := httpconn.Detect(backendtest.TestContext(t), url, nil); err != nil || got != TransportStreamable {
+				t.Errorf("Detect returned %q, %v", got, err)
+			}
+			s.refusals.Store(test.refusals)
+			conn := open(t, closeAfter(t, streamableBackend(url)), nil)
+			m, err := conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodToolsList, `{}`), nil))
+			if err != nil || m.Error != nil {
+				t.Errorf("tools/list: %s", backendtest.Text(m, err))
+			}
+		})
+	}
+}
+
+// A server of neither era fails with the reason for which initialize failed.
+func TestOpen_ServerOfNoKnownVersion(t *testing.T) {
+	t.Parallel()
+	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Parse(body)
+		if err != nil || m.Method != mcp.MethodInitialize {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		reply(w, m.ID, `{"protocolVersion":"1999-01-01","capabilities":{}}`)
+	})
+	_, err := closeAfter(t, streamableBackend(serve(t, s).URL)).Open(backendtest.TestContext(t), backendtest.FullClient(), nil)
+	if err == nil || !strings.Contains(err.Error(), "1999-01-01") {
+		t.Errorf("got %v", err)
 	}
 }

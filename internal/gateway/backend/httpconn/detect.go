@@ -17,16 +17,15 @@ const (
 	TransportSSE        = "sse"
 )
 
-// detectTime bounds each of the two attempts of Detect.
+// detectTime bounds each of the three requests of Detect.
 const detectTime = 10 * time.Second
 
-// Detect finds out which transport the server at rawURL speaks, the way a
-// client does that supports older servers (MCP, Transports, Backwards
-// Compatibility): POST an initialize request; if that is answered it is
-// streamable HTTP; if it is refused with 400, 404 or 405, GET the URL and wait
-// for an endpoint event, which is HTTP+SSE. A session that comes of it is ended
-// again. The error says what both attempts met. A nil transport means a plain
-// one.
+// Detect returns the transport of the server at rawURL, in the order of a client that
+// supports older servers (MCP, Transports, Backwards Compatibility): it POSTs an
+// initialize request; if that is refused with 400, 404 or 405 it POSTs server/discover,
+// and then GETs the URL and waits for an endpoint event, which is HTTP+SSE. A session that
+// the first request began is ended. The error gives the reason of each refusal. A nil
+// transport means a plain one.
 func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (string, error) {
 	if transport == nil {
 		transport = newTransport()
@@ -48,13 +47,8 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	default:
 		return "", refused.err()
 	}
-	// A server of the stateless era has no initialize; in which words it says so is
-	// its own (MCP 2026-07-28, Versioning, Backward Compatibility).
-	if refused.rpc != nil {
-		switch code := refused.rpc.Error.Code; {
-		case wire.IsStatelessCode(code), code == mcp.CodeMethodNotFound, code == mcp.CodeInvalidParams:
-			return TransportStreamable, nil
-		}
+	if isStateless(ctx, rawURL, transport, refused) {
+		return TransportStreamable, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()
@@ -64,6 +58,31 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	}
 	_ = stream.body.Close()
 	return TransportSSE, nil
+}
+
+// isStateless reports whether the server, which refused initialize, supports the stateless
+// era. Some errors show it; otherwise the server is sent server/discover (MCP 2026-07-28,
+// Versioning, Backward Compatibility).
+func isStateless(ctx context.Context, rawURL string, transport http.RoundTripper, refused *refusal) bool {
+	if refused.rpc != nil {
+		switch code := refused.rpc.Error.Code; {
+		case wire.IsStatelessCode(code), code == mcp.CodeMethodNotFound, code == mcp.CodeInvalidParams:
+			return true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, detectTime)
+	defer cancel()
+	h := NewStateless(StreamableConfig{URL: rawURL, Transport: transport}.WithDefaults())
+	defer func() { _ = h.Close() }()
+	params, err := wire.NewClientMeta(wire.OwnClient()).Into(nil, "")
+	if err != nil {
+		return false
+	}
+	answer, err := h.Do(ctx, &exchange.Exchange{
+		Client:  wire.OwnClient(),
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
+	})
+	return err == nil && wire.ProvesStateless(answer)
 }
 
 // probeStreamable POSTs an initialize request and returns how it was refused,

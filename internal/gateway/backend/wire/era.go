@@ -11,7 +11,8 @@ import (
 
 // This file is what tells a server's era, in whatever words it is said.
 
-// OtherEraError is returned when the server refused as a server of the other era does.
+// OtherEraError is returned when the server refused a request, or answered initialize,
+// as a server of the other era does.
 type OtherEraError struct{ Err error }
 
 func (e *OtherEraError) Error() string { return e.Err.Error() }

@@ -39,9 +39,11 @@ func InitializedNotification() *mcp.Message {
 	return &mcp.Message{Method: mcp.NotificationInitialized}
 }
 
-// NegotiatedVersion reads the version out of a server's answer to initialize. A server
-// may answer with another version than it was asked for; we go on if we speak
-// it, and the client sees it too and decides for itself.
+// NegotiatedVersion reads the version from a server's response to initialize (MCP
+// 2025-11-25, Lifecycle, Version Negotiation). It need not be the requested one; any
+// version of the session era is accepted, and the client decides whether it supports it.
+// The error is an [*OtherEraError] when the result has no such version: the server may
+// support the stateless era only.
 func NegotiatedVersion(server string, answer *mcp.Message) (mcp.Version, error) {
 	if answer.Error != nil {
 		return "", answer.Error
@@ -49,11 +51,11 @@ func NegotiatedVersion(server string, answer *mcp.Message) (mcp.Version, error) 
 	v, found, err := mcp.LookupString(answer.Result, "protocolVersion")
 	switch {
 	case err != nil:
-		return "", ServerGone("%s gave an answer to initialize that cannot be read: %v", server, err)
+		return "", ServerGone("%s returned a result of initialize that cannot be read: %v", server, err)
 	case !found:
-		return "", ServerGone("%s answered initialize without a protocolVersion", server)
+		return "", &OtherEraError{ServerGone("%s answered initialize without a protocolVersion", server)}
 	case !mcp.Version(v).IsSession():
-		return "", ServerGone("%s wants protocol version %q; versions spoken are %v", server, Printable(v), mcp.SessionVersions())
+		return "", &OtherEraError{ServerGone("%s answered initialize with protocol version %q; supported versions are %v", server, Printable(v), mcp.SessionVersions())}
 	}
 	return mcp.Version(v), nil
 }

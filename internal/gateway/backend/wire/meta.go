@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -12,14 +13,18 @@ import (
 // members of _meta (MCP 2026-07-28, basic).
 type ClientMeta []byte
 
-// NewClientMeta writes the introduction of a client that has none because it is of
-// the session era.
+// NewClientMeta writes the members for a client whose requests have none. The version is
+// the client's where that is of the stateless era.
 func NewClientMeta(client *exchange.Client) ClientMeta {
 	capabilities, info := client.Capabilities, client.Info
 	if len(capabilities) == 0 {
 		capabilities = json.RawMessage(`{}`)
 	}
-	out := []byte(`"` + mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":`)
+	version := mcp.LatestStateless
+	if slices.Contains(mcp.StatelessVersions(), client.Version) {
+		version = client.Version
+	}
+	out := []byte(`"` + mcp.MetaVersion + `":"` + string(version) + `","` + mcp.MetaCapabilities + `":`)
 	out = append(out, capabilities...)
 	if len(info) > 0 && !bytes.Equal(info, []byte(`{}`)) {
 		out = append(append(out, `,"`+mcp.MetaClientInfo+`":`...), info...)
