@@ -33,6 +33,12 @@ type Backend interface {
 	// client's answers, if there is one. A backend calls it when such calls occupy what
 	// others wait for. SetEvictor is called once, before anything else.
 	SetEvictor(evict func())
+	// Unresponsive reports the result of the liveness check. With an error, the requests
+	// that wait for the server fail with it, and later ones fail with it at once, until
+	// Unresponsive(nil). Only initialize, ping and server/discover are still sent: they
+	// show when the server answers again. Sessions and processes stay. The error is an
+	// *mcp.Error. A call with the state that holds already does nothing.
+	Unresponsive(err error)
 	// Close ends every connection. It is called once.
 	Close() error
 }
@@ -42,7 +48,7 @@ type Backend interface {
 var ErrNotResumable = errors.New("the session cannot be continued")
 
 // BackendDefaults implements the optional methods of [Backend]: sessions cannot be
-// resumed, and the server has not reported anything.
+// resumed, the server has not reported anything, and the liveness check has no effect.
 type BackendDefaults struct{}
 
 // Resume implements [Backend].
@@ -57,6 +63,9 @@ func (BackendDefaults) ServerInfo() ServerInfo {
 
 // SetEvictor implements [Backend].
 func (BackendDefaults) SetEvictor(func()) {}
+
+// Unresponsive implements [Backend].
+func (BackendDefaults) Unresponsive(error) {}
 
 // Conn is one client's connection to a server, after the handshake. Its methods may be
 // called concurrently. An implementation embeds [ConnDefaults] for the methods that it

@@ -161,6 +161,7 @@ func (w *watch) open(ctx context.Context) error {
 		return err
 	}
 	w.conn = conn
+	w.backend.Unresponsive(nil)
 	o := w.owner
 	exposed := o.instance.exposed(ctx)
 	if exposed != "" {
@@ -304,10 +305,14 @@ func (w *watch) ping(ctx context.Context) error {
 			Peer: noPeer{},
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("the server does not answer: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		w.backend.Unresponsive(&mcp.Error{Code: mcp.CodeServerGone,
+			Message: fmt.Sprintf("the server does not respond: it did not answer a ping within %s", pingTimeout)})
+	}
+	return fmt.Errorf("the server does not answer: %w", err)
 }
 
 // recover tries until the server responds again or ctx ends: at growing intervals, and

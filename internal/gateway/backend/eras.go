@@ -23,9 +23,10 @@ type sessions interface {
 	// Open performs the handshake on behalf of client, who is of the session
 	// era, and begins a session of its own.
 	Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error)
-	// Resume and SetEvictor are of [exchange.Backend].
+	// Resume, SetEvictor and Unresponsive are of [exchange.Backend].
 	Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error)
 	SetEvictor(evict func())
+	Unresponsive(err error)
 	Close() error
 }
 
@@ -324,4 +325,12 @@ func (b *bridge) SetEvictor(evict func()) {
 			evict()
 		}
 	})
+}
+
+// Unresponsive implements [exchange.Backend].
+func (b *bridge) Unresponsive(err error) {
+	b.sessions.Unresponsive(err)
+	if s, ok := b.stateless.(interface{ Unresponsive(error) }); ok {
+		s.Unresponsive(err)
+	}
 }
