@@ -43,8 +43,6 @@ type bridge struct {
 	// asIs serves session clients in sessions only: --stateless.
 	asIs  bool
 	probe singleflight.Group
-	// reopening finds out whether it keeps sessions now.
-	reopening singleflight.Group
 	// up serves modern clients in sessions.
 	up *translate.Up
 	// down serves session clients without any.
@@ -77,7 +75,7 @@ type endpoints struct {
 func newBridge(to endpoints, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: to.sessions, stateless: to.stateless, http: to.http, asIs: asIs}
 	b.params.Log = log
-	b.up, b.down = translate.NewUp(b.begin, log), translate.NewDown(to.stateless, to.http, b.eraChanged, log)
+	b.up, b.down = translate.NewUp(b.begin, log), translate.NewDown(to.stateless, to.http, b.refusesStateless, b.forget, log)
 	return b
 }
 
@@ -250,6 +248,13 @@ func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
 	return b.discovered, b.discovered != nil || b.refused != nil && time.Now().Before(b.until), b.refused
 }
 
+// refusesStateless reports whether the server refused server/discover.
+func (b *bridge) refusesStateless(ctx context.Context) bool {
+	_, err := b.discover(ctx, discoverTime)
+	return err != nil && wire.IsRefusal(err)
+}
+
+// forget lets the server be probed again.
 func (b *bridge) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -94,9 +94,9 @@ func (s *turncoat) restart(stateless bool) {
 	close(s.started)
 }
 
-// Clients of either era go on at a server that somebody has replaced by one of the other
-// era: those with a session are told to begin another, and the rest do not notice.
-func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
+// A server is replaced by one of the other era: a session ends with the error that makes
+// its client initialize again, and stateless requests go on.
+func TestRestart_OtherEra(t *testing.T) {
 	for _, test := range []struct {
 		name               string
 		stateless, headers bool
@@ -144,8 +144,8 @@ func TestServersThatStartAnewInTheOtherEra(t *testing.T) {
 	}
 }
 
-// Clients that only listen are told as well.
-func TestWhoListensIsToldThatTheServerIsOfTheOtherEra(t *testing.T) {
+// Sessions that only listen end too.
+func TestRestart_EndsSessionsThatListen(t *testing.T) {
 	for name, stateless := range map[string]bool{"sessions no more": false, "sessions now": true} {
 		t.Run(name, func(t *testing.T) {
 			backendtest.NoLeaks(t)
@@ -170,9 +170,9 @@ func TestWhoListensIsToldThatTheServerIsOfTheOtherEra(t *testing.T) {
 	}
 }
 
-// What stands in front of a server of the stateless era may refuse for a while as a
-// server with sessions would; nobody has to begin again for that.
-func TestSessionsOutliveARefusalOnTheWay(t *testing.T) {
+// One refusal, which may be of a proxy in front of the server, does not end a session:
+// the server is probed before the next request.
+func TestRestart_OneRefusalKeepsTheSession(t *testing.T) {
 	backendtest.NoLeaks(t)
 	s := &turncoat{started: make(chan struct{})}
 	s.stateless.Store(true)

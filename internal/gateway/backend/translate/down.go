@@ -17,21 +17,23 @@ import (
 // era. The server knows of no sessions: what a client expects of one is kept
 // here, and what sessions of one principal can share is shared in a [principalSession].
 type Down struct {
-	stateless  wire.Stateless
-	http       bool
-	log        *slog.Logger
-	lastID     atomic.Int64                                 // of requests of our own
-	eraChanged func(context.Context, *exchange.Client) bool // the server keeps sessions now
+	stateless wire.Stateless
+	http      bool
+	log       *slog.Logger
+	lastID    atomic.Int64 // of the gateway's own requests
+	refused   func(context.Context) bool
+	forget    func()
 
 	mu         sync.Mutex
 	closed     bool
 	principals map[string]*principalSession // by principal
 }
 
-// NewDown serves clients at m. http is set when requests to the server have
-// headers. turned reports whether the server keeps sessions now.
-func NewDown(m wire.Stateless, http bool, turned func(context.Context, *exchange.Client) bool, log *slog.Logger) *Down {
-	return &Down{stateless: m, http: http, eraChanged: turned, log: log, principals: map[string]*principalSession{}}
+// NewDown serves session clients at m. http is set when requests to the server have
+// headers. refused reports whether the server refused server/discover, from a cache that
+// forget clears.
+func NewDown(m wire.Stateless, http bool, refused func(context.Context) bool, forget func(), log *slog.Logger) *Down {
+	return &Down{stateless: m, http: http, refused: refused, forget: forget, log: log, principals: map[string]*principalSession{}}
 }
 
 // newID is an id that no client has for a request of its own, unless it tries to.
@@ -182,8 +184,7 @@ func initializeResult(discovered json.RawMessage, version mcp.Version) (json.Raw
 
 func (c *downConn) InitializeResult() json.RawMessage { return c.info }
 
-// Done is closed by Close, and when the server keeps sessions since it started anew:
-// there is none at it that could end.
+// Done is closed by Close, and when the server no longer supports the stateless era.
 func (c *downConn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Notify drops what the client says: nothing of it exists in the stateless era,
@@ -227,6 +228,10 @@ func (c *downConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
 		err = notFound(x.Request.Method) // not of the client's era
 	default:
+		if c.clients.refused(ctx) {
+			c.stop(errEraChanged)
+			return nil, errEraChanged
+		}
 		return c.play(ctx, x)
 	}
 	if err != nil {

@@ -245,6 +245,8 @@ func (r *principalSession) run() {
 			if !current.honoured.IsEmpty() { // or it ends at once, and would again
 				broken = current.done
 			}
+		case r.endIfRefused():
+			r.settle(version, wire.Filter{}, errEraChanged)
 		default:
 			next, err := r.begin(wanted)
 			if err == nil {
@@ -257,7 +259,6 @@ func (r *principalSession) run() {
 			if r.ctx.Err() != nil {
 				return
 			}
-			r.lostBy(err)
 			r.settle(version, wire.Filter{}, err)
 			if refused := new(mcp.Error); !errors.As(err, &refused) || refused.Code != mcp.CodeMethodNotFound {
 				r.clients.log.Debug("the server's changes are not heard of; it will be tried again", "error", err, "after", state.Pause())

@@ -119,7 +119,7 @@ func subscribe(t *testing.T, c exchange.Conn, method, uri string) error {
 func TestSessionClientsShareASubscription(t *testing.T) {
 	h := &herald{t: t}
 	backendtest.NoLeaks(t)
-	clients := NewDown(h, true, neverTurned, backendtest.TestLog())
+	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	peers := []*backendtest.Peer{backendtest.NewPeer(), backendtest.NewPeer(), backendtest.NewPeer()}
 	var conns []*downConn
@@ -196,7 +196,7 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 func TestSessionClientsOfOthersShareNothing(t *testing.T) {
 	h := &herald{t: t}
 	backendtest.NoLeaks(t)
-	clients := NewDown(h, true, neverTurned, backendtest.TestLog())
+	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	for _, name := range []string{"alice", "bob"} {
 		client := backendtest.FullClient()
@@ -296,7 +296,7 @@ func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
 		<-release
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such resource"}
 	}}
-	clients := NewDown(h, true, neverTurned, backendtest.TestLog())
+	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	one, two := enterSession(t, clients, backendtest.Everything, backendtest.FullClient(), backendtest.NewPeer()), enterSession(t, clients, backendtest.Everything, backendtest.FullClient(), backendtest.NewPeer())
 	bad, good := make(chan error, 1), make(chan error, 1)

@@ -3,36 +3,35 @@ package translate
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// errEraChanged ends the sessions of clients that a server without sessions had.
-var errEraChanged = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "the server keeps sessions since it started anew, and does not know this one; initialize again"}
+// errEraChanged ends the sessions of clients at a server that no longer supports the
+// stateless era, which may be after an update.
+var errEraChanged = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "the server no longer supports the protocol version of this session; initialize again"}
 
-// lostBy ends the session when err, with which the server refused a request, means
-// that it is of the other era now.
-func (c *downConn) lostBy(ctx context.Context, err error) error {
-	var era *wire.OtherEraError
-	if !errors.As(err, &era) || !c.clients.eraChanged(ctx, c.client) {
-		return err
+// send sends one request to the server. After a refusal as of a server of the session era
+// the server is probed again before the next request.
+func (s *Down) send(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+	answer, err := s.stateless.Do(ctx, x)
+	if _, ok := errors.AsType[*wire.OtherEraError](err); ok {
+		s.forget()
 	}
-	c.stop(errEraChanged)
-	return errEraChanged
+	return answer, err
 }
 
-// lostBy is the same for a refusal of what the sessions have in common.
-func (r *principalSession) lostBy(err error) {
-	r.mu.Lock()
-	members := slices.Collect(maps.Keys(r.members))
-	r.mu.Unlock()
-	if len(members) == 0 || !errors.Is(members[0].lostBy(r.ctx, err), errEraChanged) {
-		return
+// endIfRefused ends the sessions if the server no longer supports the stateless era.
+func (r *principalSession) endIfRefused() bool {
+	if !r.clients.refused(r.ctx) {
+		return false
 	}
-	for _, c := range members {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.members {
 		c.stop(errEraChanged)
 	}
+	return true
 }

@@ -44,8 +44,7 @@ func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer)
 }
 
 func (c *downConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer exchange.Peer) (*mcp.Message, error) {
-	answer, err := c.clients.stateless.Do(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: wire.OrNoPeer(peer)})
-	return answer, c.lostBy(ctx, err)
+	return c.clients.send(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: wire.OrNoPeer(peer)})
 }
 
 // headersFor is the headers of a tools/call. The tools are listed when the one
@@ -65,7 +64,7 @@ func (c *downConn) headersFor(ctx context.Context, params json.RawMessage, afres
 			if err != nil {
 				return nil, err
 			}
-			return c.clients.stateless.Do(ctx, &exchange.Exchange{
+			return c.clients.send(ctx, &exchange.Exchange{
 				Client: c.client, Peer: wire.NoPeer{},
 				Request: &mcp.Message{ID: c.clients.newID(), Method: mcp.MethodToolsList, Params: params},
 			})

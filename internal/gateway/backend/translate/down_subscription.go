@@ -41,7 +41,7 @@ func (r *principalSession) begin(wanted wire.Filter) (*subscription, error) {
 	if !r.work.Go(func() {
 		defer close(s.done)
 		defer s.stop()
-		answer, err := r.clients.stateless.Do(ctx, x)
+		answer, err := r.clients.send(ctx, x)
 		if err == nil && answer.Error != nil {
 			err = answer.Error
 		}

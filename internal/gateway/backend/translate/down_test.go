@@ -57,13 +57,13 @@ func says(results map[string]string) *oracle {
 	}}
 }
 
-// neverTurned: the server is of the stateless era for ever.
-func neverTurned(context.Context, *exchange.Client) bool { return false }
+// neverRefused is of a server that always supports the stateless era.
+func neverRefused(context.Context) bool { return false }
 
 func sessionAt(t *testing.T, m wire.Stateless, info string, client *exchange.Client, session exchange.Peer) *downConn {
 	t.Helper()
 	backendtest.NoLeaks(t)
-	clients := NewDown(m, true, neverTurned, backendtest.TestLog())
+	clients := NewDown(m, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	return enterSession(t, clients, info, client, session)
 }
