@@ -28,7 +28,7 @@ func (c *streamableConn) Listen() {
 	}
 }
 
-// HasOwnStream reports whether the server can speak outside of its answers.
+// HasOwnStream reports whether the session's own stream is open.
 func (c *streamableConn) HasOwnStream() bool { return c.streams.Load() }
 
 // startListening opens the stream if nobody has; the channel is closed when the

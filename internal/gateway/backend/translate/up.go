@@ -46,7 +46,6 @@ type upSession struct {
 	// it is given one serves one request at a time.
 	level  string
 	unsure bool // the server did not take a level in time, and may still be at work on it
-	silent bool // it answers no pings
 
 	// Guarded by modernClients.mu.
 	users int

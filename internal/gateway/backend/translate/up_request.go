@@ -83,7 +83,7 @@ func (s *upSession) play(ctx context.Context, x *exchange.Exchange, level string
 		return nil, unknownMethod(x.Request.Method, err)
 	}
 	if s.alone && peer.logLevel() != "" {
-		s.catchUp(ctx, x.Client, peer)
+		s.awaitLateLogs(ctx)
 	}
 	if answer.Error != nil {
 		return s.statelessError(x, answer)
