@@ -40,7 +40,7 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 // session of its own at the server.
 func NewStreamable(cfg StreamableConfig) exchange.Backend {
 	cfg = cfg.WithDefaults()
-	return newBridge(endpoints{httpconn.NewStreamable(cfg), httpconn.NewStateless(cfg), true}, cfg.Stateless, cfg.Log)
+	return newFailFast(newBridge(endpoints{httpconn.NewStreamable(cfg), httpconn.NewStateless(cfg), true}, cfg.Stateless, cfg.Log))
 }
 
 // NewSSE is the backend for servers of the HTTP+SSE transport (MCP 2024-11-05,
@@ -48,7 +48,7 @@ func NewStreamable(cfg StreamableConfig) exchange.Backend {
 // arrives on one stream. Every Open is a stream, and so a session, of its own. A
 // stream that ends cannot be continued: what is in flight fails.
 func NewSSE(cfg SSEConfig) exchange.Backend {
-	return newBridge(endpoints{sessions: httpconn.NewSSE(cfg)}, true, orDiscard(cfg.Log))
+	return newFailFast(newBridge(endpoints{sessions: httpconn.NewSSE(cfg)}, true, orDiscard(cfg.Log)))
 }
 
 // NewStdio is the backend for servers that speak newline-delimited JSON-RPC on

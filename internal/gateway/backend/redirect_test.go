@@ -74,7 +74,7 @@ func TestOtherRedirectsAreNotFollowed(t *testing.T) {
 				}
 				w.WriteHeader(tt.status)
 			}))
-			_, err := NewStreamable(httpconn.StreamableConfig{URL: srv.URL + "/mcp", Log: backendtest.TestLog()}).(*bridge).sessions.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
+			_, err := NewStreamable(httpconn.StreamableConfig{URL: srv.URL + "/mcp", Log: backendtest.TestLog()}).(*failFast).Backend.(*bridge).sessions.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v, want it to say %q", err, tt.says)
 			}

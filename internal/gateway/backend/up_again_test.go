@@ -212,7 +212,7 @@ func TestNothingIsSaidForACallThatIsOver(t *testing.T) {
 				close(withdraw)
 				<-over
 				backendtest.Eventually(t, "the session to be given back", func() bool {
-					return b.(*bridge).up.Idle() == 1
+					return b.(*failFast).Backend.(*bridge).up.Idle() == 1
 				})
 			}
 			_, result = callRound(t, srv.URL, `"name":"a"`, "info", state)
