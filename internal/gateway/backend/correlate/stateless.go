@@ -16,7 +16,7 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 		return false
 	}
 	if !subscribed {
-		if isSessionWide(m.Method) || m.Method == mcp.NotificationSubscribed {
+		if IsSessionWide(m.Method) || m.Method == mcp.NotificationSubscribed {
 			return false // only a subscription has these: see [stdio.subscriptions.unmarked]
 		}
 		if m.Method == mcp.NotificationProgress {

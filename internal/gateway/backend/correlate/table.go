@@ -220,14 +220,17 @@ func (t *RequestTable) owner(m *mcp.Message) (f *PendingRequest, progress bool) 
 		token, _ := mcp.AsID(raw)
 		return t.byToken(token), true
 	}
-	if t.Shared.Load() && isSessionWide(m.Method) {
+	if IsSessionWide(m.Method) {
 		return nil, false
 	}
 	return t.only(), false
 }
 
-// isSessionWide reports whether a notification is about the server as a whole.
-func isSessionWide(method string) bool {
+// IsSessionWide reports whether a notification is about the session and never about a
+// request: changes of lists and of subscribed resources (MCP 2025-11-25, Tools, List
+// Changed Notification; Resources, Subscriptions). It belongs to the session also while
+// one request is pending: that request's client may have closed its stream.
+func IsSessionWide(method string) bool {
 	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
 }
 

@@ -386,3 +386,22 @@ func TestOrphansAreBounded(t *testing.T) {
 		t.Errorf("%d kept", len(table.byID))
 	}
 }
+
+// The sole pending request receives what names no request, but never a notification about
+// the session.
+func TestRequestTable_SessionWideNotification(t *testing.T) {
+	t.Parallel()
+	for method, settled := range map[string]bool{
+		mcp.NotificationMessage:         true,
+		mcp.NotificationToolsChanged:    false,
+		mcp.NotificationResourceUpdated: false,
+	} {
+		table, p := NewRequestTable(false), backendtest.NewPeer()
+		if _, _, err := table.Add(backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "a", `{}`), p)); err != nil {
+			t.Fatal(err)
+		}
+		if got := table.Notify(&mcp.Message{Method: method, Params: json.RawMessage(`{}`)}); got != settled || len(p.Notes) > 0 != settled {
+			t.Errorf("%s: Notify returned %t, the request received %d", method, got, len(p.Notes))
+		}
+	}
+}

@@ -252,6 +252,8 @@ func (c *streamableConn) handle(f *correlate.PendingRequest, m *mcp.Message) {
 		switch {
 		case m.Method == mcp.NotificationCancelled:
 			c.serverRequests.Cancel(m)
+		case correlate.IsSessionWide(m.Method):
+			c.peer.Notify(m)
 		case live && !(shared && m.Method == mcp.NotificationProgress): // whose token is restored
 			f.Peer.Notify(m)
 		case late || !c.pending.Notify(m):
