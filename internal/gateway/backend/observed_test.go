@@ -58,7 +58,7 @@ func must(n int, err error) int {
 }
 
 func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	server := &eras{}
 	server.name.Store("first")
 	server.session.Store(true)
@@ -120,6 +120,7 @@ func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
 }
 
 func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
+	t.Parallel()
 	server := &eras{}
 	server.name.Store("")
 	b := closeAfter(t, streamableBackend(serve(t, server).URL))
@@ -132,6 +133,7 @@ func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
 }
 
 func TestOverSSEThereIsNoStatelessEra(t *testing.T) {
+	t.Parallel()
 	b := closeAfter(t, sseBackend("http://127.0.0.1:1/sse"))
 	if got := b.ServerInfo(); got.Stateless != exchange.EraUnsupported || got.Session != exchange.EraUnknown {
 		t.Errorf("%+v", got)
@@ -139,6 +141,7 @@ func TestOverSSEThereIsNoStatelessEra(t *testing.T) {
 }
 
 func TestAServersNameIsKeptInPart(t *testing.T) {
+	t.Parallel()
 	h := &observed{}
 	h.implementation(json.RawMessage(`{"serverInfo":{"name":"`+strings.Repeat("ä", 1<<20)+`","version":"\ud800"}}`), "serverInfo")
 	if len(h.name) != maxName || h.version != "" || !strings.HasSuffix(h.name, "ä") {

@@ -15,9 +15,10 @@ import (
 // A server that mounts the protocol at a path sends who leaves out the last slash
 // there. Clients follow that, so we do.
 func TestRedirectsWithinTheServerAreFollowed(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			handler := tr.handler(newFixture().server)
 			var anonymous atomic.Int64
 			mux := http.NewServeMux()
@@ -47,6 +48,7 @@ func TestRedirectsWithinTheServerAreFollowed(t *testing.T) {
 // What could lead the call or a credential to another server, or change the request,
 // is not followed, and the person is told where it would have led.
 func TestOtherRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another server was asked") }))
 	tests := map[string]struct {
 		status      int
@@ -65,7 +67,7 @@ func TestOtherRedirectsAreNotFollowed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			var requests atomic.Int64
 			srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)

@@ -97,6 +97,7 @@ func (s *turncoat) restart(stateless bool) {
 // A server is replaced by one of the other era: a session ends with the error that makes
 // its client initialize again, and stateless requests go on.
 func TestRestart_OtherEra(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name               string
 		stateless, headers bool
@@ -106,7 +107,7 @@ func TestRestart_OtherEra(t *testing.T) {
 		{"sessions now", true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := &turncoat{headers: test.headers, started: make(chan struct{})}
 			s.stateless.Store(test.stateless)
 			b := closeAfter(t, streamableBackend(serve(t, s).URL))
@@ -146,9 +147,10 @@ func TestRestart_OtherEra(t *testing.T) {
 
 // Sessions that only listen end too.
 func TestRestart_EndsSessionsThatListen(t *testing.T) {
+	t.Parallel()
 	for name, stateless := range map[string]bool{"sessions no more": false, "sessions now": true} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := &turncoat{started: make(chan struct{})}
 			s.stateless.Store(stateless)
 			b := closeAfter(t, streamableBackend(serve(t, s).URL))
@@ -173,7 +175,7 @@ func TestRestart_EndsSessionsThatListen(t *testing.T) {
 // One refusal, which may be of a proxy in front of the server, does not end a session:
 // the server is probed before the next request.
 func TestRestart_OneRefusalKeepsTheSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := &turncoat{started: make(chan struct{})}
 	s.stateless.Store(true)
 	var away atomic.Bool

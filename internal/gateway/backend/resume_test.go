@@ -45,7 +45,7 @@ func leave(t *testing.T, url string) []byte {
 }
 
 func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	ids := make(chan mcp.ID, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		if r.Header.Get(mcp.HeaderSessionID) != "the-session" || r.Header.Get(mcp.HeaderVersion) != "2025-11-25" {
@@ -81,6 +81,7 @@ func TestASessionIsContinuedWithoutAHandshake(t *testing.T) {
 }
 
 func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
+	t.Parallel()
 	for name, use := range map[string]func(*testing.T, exchange.Conn) error{
 		"a request": func(t *testing.T, c exchange.Conn) error {
 			_, err := c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "x", `{}`), backendtest.NewPeer()))
@@ -92,7 +93,7 @@ func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
 		"its stream": func(_ *testing.T, c exchange.Conn) error { c.Listen(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := newScript(nil)
 			srv := serve(t, s)
 			handle := leave(t, srv.URL)
@@ -114,7 +115,7 @@ func TestAContinuedSessionIsLostWhenTheServerSaysSo(t *testing.T) {
 }
 
 func TestAHandleIsForItsServerOnly(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(nil)
 	srv := serve(t, s)
 	handle := string(leave(t, srv.URL))
@@ -138,7 +139,7 @@ func TestAHandleIsForItsServerOnly(t *testing.T) {
 
 // A session costs the server a stream only if somebody listens.
 func TestTheSessionsStreamIsOpenedWhenSomebodyListens(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(w http.ResponseWriter, r *http.Request) {
 		events(w)

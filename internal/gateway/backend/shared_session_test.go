@@ -26,7 +26,7 @@ func stateless(tool string) *exchange.Exchange {
 // does not know that session, who waits for an answer in it still gets it, and
 // who comes next is served in another.
 func TestASharedSessionIsLostToWhoIsToldSo(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		tool, _, _ := mcp.LookupString(m.Params, "name")
@@ -67,7 +67,7 @@ func TestASharedSessionIsLostToWhoIsToldSo(t *testing.T) {
 // A server without sessions that once refused server/discover, as one does that
 // is being deployed, is asked again when it refuses initialize.
 func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	var up atomic.Bool
 	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -95,6 +95,7 @@ func TestARefusalIsBelievedWhileSessionsBegin(t *testing.T) {
 // during it, nobody follows one that was cancelled: the server may still be at work
 // on it, and its question would be the next one's.
 func TestNoCallFollowsACancelledOneInItsSession(t *testing.T) {
+	t.Parallel()
 	entered := make(chan *atOne, 1)
 	s := &sessionServer{do: func(ctx context.Context, c *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method != mcp.MethodToolsCall {
@@ -128,6 +129,7 @@ func TestNoCallFollowsACancelledOneInItsSession(t *testing.T) {
 // Two clients in one session may have the same progress token, and all progress
 // comes on one stream.
 func TestProgressTokensInASharedSession(t *testing.T) {
+	t.Parallel()
 	ids := make(chan mcp.Message, 2)
 	s := newSSEScript(nil)
 	s.say = func(m *mcp.Message, write func(string)) {
@@ -170,6 +172,7 @@ func TestProgressTokensInASharedSession(t *testing.T) {
 // A question that came on no request's stream is put to nobody on a guess, and the
 // server never sees a progress token twice.
 func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
+	t.Parallel()
 	streams := make(chan http.ResponseWriter, 1)
 	answers := make(chan *mcp.Message, 1)
 	entered := make(chan json.RawMessage, 2)
@@ -253,7 +256,7 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 
 // What comes on the stream of a request that has its answer is for nobody else.
 func TestWhatComesLateInASharedSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
 	answers := make(chan *mcp.Message, 1)
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
@@ -302,7 +305,7 @@ func TestWhatComesLateInASharedSession(t *testing.T) {
 // A lost session in which others still wait ends with the backend, although another
 // has taken its place.
 func TestCloseEndsALostSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	entered := make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		tool, _, _ := mcp.LookupString(m.Params, "name")

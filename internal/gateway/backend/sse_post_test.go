@@ -18,6 +18,7 @@ func sayDone(m *mcp.Message, write func(string)) {
 
 // Some servers answer a POST with the answer, as if there were no stream.
 func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
+	t.Parallel()
 	const onStream = "on the stream"
 	result := func(id mcp.ID, text string) string {
 		return string(mcp.NewResult(id, json.RawMessage(`{"content":[{"type":"text","text":"`+text+`"}]}`)).Encode())
@@ -40,7 +41,7 @@ func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
 		"more than can be read": {mcp.TypeJSON, func(mcp.ID) string { return strings.Repeat(" ", mcp.MaxEvent+1) }, onStream},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			var id mcp.ID
 			s := newSSEScript(func(m *mcp.Message, _ func(string)) { id = m.ID })
 			s.hang = func(w http.ResponseWriter, _ *http.Request) {
@@ -64,6 +65,7 @@ func TestSSEAnswersInTheBodyOfThePost(t *testing.T) {
 // A server may answer on the stream before the POST is over, but not leave that open for
 // ever: it would be another connection with every call.
 func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
+	t.Parallel()
 	for name, hang := range map[string]func(w http.ResponseWriter){
 		"no answer": func(http.ResponseWriter) {},
 		"a body without end": func(w http.ResponseWriter) {
@@ -72,7 +74,7 @@ func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s, over := newSSEScript(sayDone), make(chan struct{}, 10)
 			s.hang = func(w http.ResponseWriter, r *http.Request) {
 				hang(w)
@@ -102,7 +104,7 @@ func TestSSEPostsDoNotOutliveTheirAnswersForLong(t *testing.T) {
 // A server that has forgotten the session says so to a POST, and may leave the stream
 // open, on which nothing comes any more.
 func TestSSESessionsThatTheServerForgot(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	var mu sync.Mutex
 	var s *sseScript
 	opened, forgotten := 0, false

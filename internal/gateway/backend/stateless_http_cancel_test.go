@@ -16,6 +16,7 @@ import (
 
 // Closing the response is the cancellation (MCP 2026-07-28, Cancellation).
 func TestModernHTTPCancellation(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"before the headers", "on the stream", "in the body"} {
 		for _, by := range []string{"client", "close"} {
 			t.Run(way+" by "+by, func(t *testing.T) {
@@ -63,6 +64,7 @@ func TestModernHTTPCancellation(t *testing.T) {
 }
 
 func TestModernHTTPAfterClose(t *testing.T) {
+	t.Parallel()
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { t.Error("it was sent") }))
 	_ = m.Close()
 	if _, err := m.Do(backendtest.TestContext(t), modernExchange(backendtest.Call(mcp.IntID(7), "x", `{}`), nil)); backendtest.CodeOf(err) != mcp.CodeServerGone {
@@ -72,6 +74,7 @@ func TestModernHTTPAfterClose(t *testing.T) {
 
 // A server may leave its stream open after the answer.
 func TestModernHTTPDoesNotWaitForTheEndOfTheStream(t *testing.T) {
+	t.Parallel()
 	ended := make(chan struct{})
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		defer close(ended)

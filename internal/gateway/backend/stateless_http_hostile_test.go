@@ -14,6 +14,7 @@ import (
 )
 
 func TestModernHTTPBoundsWhatItReads(t *testing.T) {
+	t.Parallel()
 	big := bytes.Repeat([]byte("x"), 1<<20)
 	forever := func(w http.ResponseWriter, r *http.Request, prefix string) {
 		_, _ = io.WriteString(w, prefix)

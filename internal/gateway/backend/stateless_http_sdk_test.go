@@ -17,6 +17,7 @@ import (
 
 // The official SDK's server.
 func TestModernHTTPWithTheSDK(t *testing.T) {
+	t.Parallel()
 	for _, answersJSON := range []bool{false, true} {
 		t.Run(fmt.Sprint("answering JSON ", answersJSON), func(t *testing.T) {
 			f := newFixture()

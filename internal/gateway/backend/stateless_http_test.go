@@ -26,7 +26,6 @@ import (
 // modernAt is the way to a server of the stateless era that h plays.
 func modernAt(t *testing.T, h http.Handler) wire.Stateless {
 	t.Helper()
-	backendtest.NoLeaks(t)
 	return modernTo(t, serve(t, h).URL)
 }
 
@@ -55,6 +54,7 @@ func answerBy(h func(w http.ResponseWriter, r *http.Request, m *mcp.Message)) ht
 }
 
 func TestModernHTTPHeadersSayWhatTheBodySays(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, method, params string
 		extra                http.Header
@@ -109,6 +109,7 @@ func TestModernHTTPHeadersSayWhatTheBodySays(t *testing.T) {
 }
 
 func TestModernHTTPRefusesParamsItCannotRepeat(t *testing.T) {
+	t.Parallel()
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		t.Error("it was sent")
 		reply(w, m.ID, backendtest.Done)
@@ -126,6 +127,7 @@ func TestModernHTTPRefusesParamsItCannotRepeat(t *testing.T) {
 }
 
 func TestModernHTTPVersionIsTheRequestsOwn(t *testing.T) {
+	t.Parallel()
 	var got string
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		got = r.Header.Get(mcp.HeaderVersion)
@@ -138,6 +140,7 @@ func TestModernHTTPVersionIsTheRequestsOwn(t *testing.T) {
 }
 
 func TestModernHTTPIdsKeepTheirType(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		m := modernAt(t, echoHandler(stream))
 		for _, id := range []mcp.ID{mcp.IntID(1), mcp.StringID("1"), mcp.IntID(-7), mcp.StringID("ü \" \n"), mcp.StringID("")} {
@@ -151,6 +154,7 @@ func TestModernHTTPIdsKeepTheirType(t *testing.T) {
 
 // The answers of servers, good and bad, with status 200.
 func TestModernHTTPAnswers(t *testing.T) {
+	t.Parallel()
 	note := func(n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, n)
 	}
@@ -231,6 +235,7 @@ func TestModernHTTPAnswers(t *testing.T) {
 
 // The refusals of servers, and what is in front of them.
 func TestModernHTTPRefusals(t *testing.T) {
+	t.Parallel()
 	rpc := func(id string, code int, data string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"%s}}`, id, code, data)
 	}
@@ -305,6 +310,7 @@ func TestModernHTTPRefusals(t *testing.T) {
 }
 
 func TestModernHTTPCompressedAnswer(t *testing.T) {
+	t.Parallel()
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		w.Header().Set("Content-Type", mcp.TypeJSON)
 		w.Header().Set("Content-Encoding", "gzip")
@@ -318,6 +324,7 @@ func TestModernHTTPCompressedAnswer(t *testing.T) {
 }
 
 func TestModernHTTPEventsInPieces(t *testing.T) {
+	t.Parallel()
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		w.Header().Set("Content-Type", mcp.TypeEventStream)
 		all := mcp.AppendEvent(nil, event(&mcp.Message{Method: mcp.NotificationProgress, Params: json.RawMessage(`{"progressToken":1,"progress":1}`)}))
@@ -334,7 +341,7 @@ func TestModernHTTPEventsInPieces(t *testing.T) {
 }
 
 func TestModernHTTPUnreachable(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
 	url := s.URL
 	s.Close()
@@ -347,9 +354,10 @@ func TestModernHTTPUnreachable(t *testing.T) {
 }
 
 func TestModernHTTPUsesConnectionsAgain(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			var mu sync.Mutex
 			connections := map[string]bool{}
 			echo := echoHandler(stream)
@@ -375,6 +383,7 @@ func TestModernHTTPUsesConnectionsAgain(t *testing.T) {
 }
 
 func TestModernHTTPNothingCrosses(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 			name, _, _ := mcp.LookupString(m.Params, "name")
@@ -410,6 +419,7 @@ func TestModernHTTPNothingCrosses(t *testing.T) {
 // MCP 2026-07-28, Versioning, Backward Compatibility: a server that has no
 // initialize is no HTTP+SSE server because of that.
 func TestDetectKnowsServersWithoutInitialize(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		status int
 		body   string

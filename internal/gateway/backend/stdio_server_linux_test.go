@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/test/leak"
 )
 
 // serverRole names the variable that makes the test binary a stdio server.
@@ -75,7 +77,12 @@ func inProgramDir(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programDir = dir
-	return m.Run()
+	// The tests wait more than they compute.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return leak.Run(m)
 }
 
 // crude is a stdio server written by hand, which does what a tool's name says,

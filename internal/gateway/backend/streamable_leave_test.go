@@ -55,7 +55,7 @@ func leaves(t *testing.T, b exchange.Backend, begun <-chan struct{}) error {
 // A session that a server has begun when its client leaves is ended there, though only
 // the answer, which comes later, says which it is.
 func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	url, s, begun, answer := beginning(t)
 	b := closeAfter(t, streamableBackend(url))
 	if err := leaves(t, b, begun); !errors.Is(err, context.Canceled) {
@@ -70,7 +70,6 @@ func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
 }
 
 func TestTheEndDoesNotWaitForASessionThatBegins(t *testing.T) {
-	backendtest.NoLeaks(t)
 	url, _, begun, _ := beginning(t)
 	b := streamableBackend(url)
 	_ = leaves(t, b, begun)

@@ -21,6 +21,7 @@ import (
 // server does, a request has the server's own answer or an error.
 
 func TestBadAnswersAreErrors(t *testing.T) {
+	t.Parallel()
 	write := func(status int, contentType, body string) func(http.ResponseWriter, *http.Request, *mcp.Message) {
 		return func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 			w.Header().Set("Content-Type", contentType)
@@ -89,7 +90,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			s := newScript(tt.post)
 			srv := serve(t, s)
 			conn := open(t, closeAfter(t, streamableBackend(srv.URL+"/mcp?key=secret")), backendtest.NewPeer())
@@ -122,9 +123,10 @@ func flood(w http.ResponseWriter, start string) {
 }
 
 func TestErrorsOfTheServerAreItsAnswer(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{200, 400, 404, 500} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			srv := serve(t, newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 				w.Header().Set("Content-Type", mcp.TypeJSON)
 				w.WriteHeader(status)
@@ -140,6 +142,7 @@ func TestErrorsOfTheServerAreItsAnswer(t *testing.T) {
 }
 
 func TestLostSessionIsRecognized(t *testing.T) {
+	t.Parallel()
 	answers := map[string]func(w http.ResponseWriter){
 		"404":                           func(w http.ResponseWriter) { w.WriteHeader(404) },
 		"404 with the SDKs' error":      func(w http.ResponseWriter) { rpcStatus(w, 404, mcp.CodeSessionNotFound, "Session not found") },
@@ -149,7 +152,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 	}
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			waiting := make(chan struct{})
 			srv := serve(t, newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 				if m.Method == mcp.MethodToolsCall {
@@ -177,7 +180,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 		})
 	}
 	t.Run("not by 404 where there is no session", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		s := newScript(func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) { w.WriteHeader(404) })
 		s.stateless = true
 		conn := open(t, closeAfter(t, streamableBackend(serve(t, s).URL)), backendtest.NewPeer())
@@ -200,6 +203,7 @@ func rpcStatus(w http.ResponseWriter, status, code int, message string) {
 }
 
 func TestHandshakeFailsWithAReason(t *testing.T) {
+	t.Parallel()
 	result := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			sent, _ := io.ReadAll(r.Body)
@@ -226,7 +230,7 @@ func TestHandshakeFailsWithAReason(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			b := closeAfter(t, streamableBackend(serve(t, tt.handler).URL))
 			_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -235,7 +239,7 @@ func TestHandshakeFailsWithAReason(t *testing.T) {
 		})
 	}
 	t.Run("nobody listens", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		srv := serve(t, http.NotFoundHandler())
 		srv.Close()
 		b := closeAfter(t, streamableBackend(srv.URL+"/?key=secret"))
@@ -245,7 +249,7 @@ func TestHandshakeFailsWithAReason(t *testing.T) {
 		}
 	})
 	t.Run("the client gives up", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		asked := make(chan struct{})
 		srv := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -264,7 +268,7 @@ func TestHandshakeFailsWithAReason(t *testing.T) {
 }
 
 func TestRequestsCarryTheSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	headers := make(chan http.Header, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		headers <- r.Header
@@ -293,7 +297,7 @@ func TestRequestsCarryTheSession(t *testing.T) {
 }
 
 func TestStatelessOpensNoStream(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.stateless = true
 	b := closeAfter(t, NewStreamable(httpconn.StreamableConfig{URL: serve(t, s).URL, Stateless: true}))
@@ -309,7 +313,7 @@ func TestStatelessOpensNoStream(t *testing.T) {
 
 // A server that lets GET hang does not keep a session from opening.
 func TestHangingStreamDoesNotHoldUp(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, `{}`) })
 	s.get = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	conn := open(t, closeAfter(t, NewStreamable(httpconn.StreamableConfig{URL: serve(t, s).URL})), backendtest.NewPeer())
@@ -320,12 +324,13 @@ func TestHangingStreamDoesNotHoldUp(t *testing.T) {
 
 // A request whose answer came on the session's stream needs its own no more.
 func TestAnswerOnTheSessionsStream(t *testing.T) {
+	t.Parallel()
 	for name, began := range map[string]func(http.ResponseWriter){
 		"before the response begins": func(http.ResponseWriter) {},
 		"while it is open":           func(w http.ResponseWriter) { events(w) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			asked, over := make(chan mcp.ID, 1), make(chan struct{})
 			s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 				defer close(over)
@@ -367,7 +372,7 @@ func TestAnswerOnTheSessionsStream(t *testing.T) {
 // What follows an answer is read to its end behind the caller's back, and then the
 // connection is used again: not always by the next call, which may come before.
 func TestStreamIsReadToItsEnd(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	from, answered := make(chan string, 1), make(chan struct{})
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		from <- r.RemoteAddr
@@ -391,7 +396,7 @@ func TestStreamIsReadToItsEnd(t *testing.T) {
 }
 
 func TestSessionStreamIsContinued(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(nil)
 	var n atomic.Int32
 	last := make(chan string, 10)
@@ -425,7 +430,7 @@ func TestSessionStreamIsContinued(t *testing.T) {
 // A server that has forgotten the events since, as the Go SDK's store does when it is
 // full, says so with 400. What it says from then on is heard.
 func TestSessionStreamThatCannotBeContinuedBeginsAnew(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(nil)
 	s.get = func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -444,7 +449,7 @@ func TestSessionStreamThatCannotBeContinuedBeginsAnew(t *testing.T) {
 }
 
 func TestSessionStreamTellsOfALostSession(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newScript(nil)
 	var n atomic.Int32
 	s.get = func(w http.ResponseWriter, _ *http.Request) {
@@ -463,6 +468,7 @@ func TestSessionStreamTellsOfALostSession(t *testing.T) {
 }
 
 func TestCutStreamIsContinued(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		get  func(w http.ResponseWriter, r *http.Request, n int32, id mcp.ID)
 		want string
@@ -489,7 +495,7 @@ func TestCutStreamIsContinued(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			backendtest.NoLeaks(t)
+			t.Parallel()
 			ids := make(chan mcp.ID, 1)
 			s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 				ids <- m.ID
@@ -518,7 +524,7 @@ func TestCutStreamIsContinued(t *testing.T) {
 }
 
 func TestCancellationNamesTheRequestAsTheServerKnowsIt(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	ids := make(chan mcp.ID, 1)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		events(w)
@@ -545,7 +551,7 @@ func TestCancellationNamesTheRequestAsTheServerKnowsIt(t *testing.T) {
 // A server's question that it takes back is not answered any more; other
 // questions on the same stream are, each under the server's own id.
 func TestQuestionsOnAStream(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	answers := make(chan *mcp.Message, 10)
 	s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
 		if m.Kind() == mcp.Response {
@@ -594,7 +600,7 @@ func TestQuestionsOnAStream(t *testing.T) {
 }
 
 func TestBatchesOf20250326(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	p := backendtest.NewPeer()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

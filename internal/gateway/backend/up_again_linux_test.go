@@ -13,6 +13,7 @@ import (
 // Servers that wait for an answer take another log level meanwhile, and what they log
 // afterwards goes to the POST that brought the answer and asked for it.
 func TestServersLogToTheRoundThatAsksForIt(t *testing.T) {
+	t.Parallel()
 	members := map[string]string{"stdio": `"name":"ask","arguments":{"is":"elicitation/create"}`}
 	backends := map[string]func(*testing.T) exchange.Backend{
 		"stdio": func(t *testing.T) exchange.Backend { _, b := crudeBackend(t, stdio.Config{}); return b },

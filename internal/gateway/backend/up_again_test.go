@@ -25,6 +25,7 @@ import (
 // a call at a server of the session era, by POSTs that ask for other messages than the
 // first one (MCP 2026-07-28, Logging).
 func TestEachRoundOfACallGetsTheLogMessagesThatItAsksFor(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name          string
 		levels        [2]string
@@ -173,6 +174,7 @@ func callRound(t *testing.T, url, members, level, state string) (logs []string, 
 // The session of a call is another's when that is over, and may not be in doubt then
 // about what it is still told for the first.
 func TestNothingIsSaidForACallThatIsOver(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		before bool // the call is over before its client comes back, or while the server is told of a level
@@ -212,7 +214,7 @@ func TestNothingIsSaidForACallThatIsOver(t *testing.T) {
 				close(withdraw)
 				<-over
 				backendtest.Eventually(t, "the session to be given back", func() bool {
-					return b.(*failFast).Backend.(*bridge).up.Idle() == 1
+					return b.(*bridge).up.Idle() == 1
 				})
 			}
 			_, result = callRound(t, srv.URL, `"name":"a"`, "info", state)

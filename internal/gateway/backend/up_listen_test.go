@@ -75,6 +75,7 @@ func TestSubscriptionsAtAServerThatDoesNotAnswer(t *testing.T) {
 // which request a question is about. The question reaches the client whose call it is
 // about all the same, also when others make calls at the same time.
 func TestAQuestionOnTheSessionsStreamReachesItsClient(t *testing.T) {
+	t.Parallel()
 	type session struct {
 		ask     chan *mcp.Message
 		answers chan *mcp.Message

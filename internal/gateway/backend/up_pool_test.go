@@ -16,6 +16,7 @@ import (
 // Clients that can be asked have sessions for one request at a time, which wait for the
 // next a while. That must not keep more people than there are pools from being served.
 func TestKindsOfClientsThatAreDoneMakeRoom(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{}
 	b := atSessions(t, s)
 	for n := range 256 + 10 {
@@ -88,6 +89,7 @@ func (c *closesSlowly) Close() error {
 // A server that does not answer when a session is ended holds up the end of the gateway
 // once, and not once for every session.
 func TestSessionsAreEndedAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	const sessions = 8
 	entered, hold := make(chan struct{}, sessions), make(chan struct{})
 	s := &slowToClose{want: sessions, all: make(chan struct{}), sessionServer: &sessionServer{capabilities: `{}`}}

@@ -108,6 +108,7 @@ func statelessRequest(method, members, capabilities string, peer exchange.Peer) 
 }
 
 func TestStatelessClientsGetCompleteResults(t *testing.T) {
+	t.Parallel()
 	const canURL = `{"elicitation":{"url":{}}}`
 	atURL := func(elicitations string) *mcp.Error {
 		return &mcp.Error{Code: -32042, Message: "go there", Data: json.RawMessage(`{"elicitations":[` + elicitations + `]}`)}
@@ -179,6 +180,7 @@ func TestStatelessClientsGetCompleteResults(t *testing.T) {
 // A server that asks in a mode that the client did not declare is told so (MCP
 // 2025-11-25, Elicitation, Error Handling).
 func TestStatelessClientsAreAskedAsTheyDeclared(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		capabilities, params string
 		asked                bool
@@ -211,6 +213,7 @@ func TestStatelessClientsAreAskedAsTheyDeclared(t *testing.T) {
 }
 
 func TestStatelessClientsDiscoverAServerWithSessions(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{capabilities: `{"tools":{"listChanged":true},"tasks":{}}`}
 	m, err := atSessions(t, s).Do(t.Context(), statelessRequest("server/discover", "", `{"roots":{}}`, nil))
 	if err != nil {
@@ -228,6 +231,7 @@ func TestStatelessClientsDiscoverAServerWithSessions(t *testing.T) {
 }
 
 func TestWhoSharesASession(t *testing.T) {
+	t.Parallel()
 	call := func(capabilities, principal string) *exchange.Exchange {
 		x := statelessRequest("tools/call", `"name":"a"`, capabilities, nil)
 		x.Client.Principal = principal
@@ -275,6 +279,7 @@ func TestWhoSharesASession(t *testing.T) {
 }
 
 func TestALostSessionIsReplacedButNoCallIsMadeTwice(t *testing.T) {
+	t.Parallel()
 	lost := &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "gone"}
 	calls := 0
 	s := &sessionServer{}
@@ -318,6 +323,7 @@ func (p heardPeer) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 }
 
 func TestLogsGoToRequestsThatWantThem(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{capabilities: `{"logging":{}}`, do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsCall {
 			for _, level := range []string{"debug", "warning", "error"} {
@@ -373,6 +379,7 @@ func TestLogsGoToRequestsThatWantThem(t *testing.T) {
 }
 
 func TestSubscriptionsAreCountedAndMarked(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{capabilities: `{"tools":{"listChanged":true},"resources":{"subscribe":true}}`}
 	b := atSessions(t, s)
 	listen := func(id string) (heardPeer, context.CancelFunc, chan error) {
@@ -439,6 +446,7 @@ func TestSubscriptionsAreCountedAndMarked(t *testing.T) {
 
 // What two readers could read differently is refused, and what cannot be read.
 func TestBadSubscriptionFilters(t *testing.T) {
+	t.Parallel()
 	b := atSessions(t, &sessionServer{capabilities: `{"tools":{"listChanged":true}}`})
 	for _, notifications := range []string{
 		`{"toolsListChanged":true,"toolsListChanged":false}`,
@@ -466,6 +474,7 @@ func next(t *testing.T, p heardPeer) *mcp.Message {
 }
 
 func TestParameterHeadersAreComparedWhereNobodyElseDoes(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{do: func(_ context.Context, _ *atOne, x *exchange.Exchange) (*mcp.Message, error) {
 		if x.Request.Method == mcp.MethodToolsList {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(`{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{
@@ -550,6 +559,7 @@ func TestTheSessionThatWasUsedLastIsKept(t *testing.T) {
 
 // What a call has changed in its session shows in what its client asks for next.
 func TestAListComesFromTheSessionOfTheLastCall(t *testing.T) {
+	t.Parallel()
 	s := &sessionServer{capabilities: `{"tools":{}}`}
 	b := atSessions(t, s)
 	for _, x := range []*exchange.Exchange{

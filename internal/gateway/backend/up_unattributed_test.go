@@ -111,6 +111,7 @@ func logAt(t *testing.T, level string, p exchange.Peer) *exchange.Exchange {
 // A log message that the server sent on the session's own stream before the response may
 // arrive after it. Its request receives it, and no later request does.
 func TestUp_LogsOnTheSessionsOwnStream(t *testing.T) {
+	t.Parallel()
 	s := newOwnStreams(func(s *ownStream, w http.ResponseWriter, m *mcp.Message) {
 		s.say(&mcp.Message{Method: mcp.NotificationMessage, Params: json.RawMessage(`{"level":"error","data":` + m.ID.String() + `}`)})
 		reply(w, m.ID, `{}`)
@@ -130,6 +131,7 @@ func TestUp_LogsOnTheSessionsOwnStream(t *testing.T) {
 // A server that is far away or busy takes longer to accept the session's own stream,
 // and what it asks there before is lost.
 func TestAQuestionAtAServerThatTakesLong(t *testing.T) {
+	t.Parallel()
 	s := newOwnStreams(func(s *ownStream, w http.ResponseWriter, m *mcp.Message) {
 		if !s.say(backendtest.Request(mcp.IntID(1), mcp.MethodElicitation, `{"message":"who?","requestedSchema":{"type":"object","properties":{}}}`)) {
 			reply(w, m.ID, `{"content":[],"isError":true}`)
@@ -156,6 +158,7 @@ func TestAQuestionAtAServerThatTakesLong(t *testing.T) {
 // Some servers report progress on the session's own stream too. It reaches the request
 // whose token it has, also in a session that several share.
 func TestProgressOnTheSessionsStreamReachesItsRequest(t *testing.T) {
+	t.Parallel()
 	heard := make(chan struct{})
 	s := newOwnStreams(func(s *ownStream, w http.ResponseWriter, m *mcp.Message) {
 		token, _, _ := mcp.Lookup(m.Params, "_meta", "progressToken")

@@ -29,6 +29,7 @@ func (p *holdingPeer) Hold(bytes int) (release func(), err error) {
 // cannot (MCP 2026-07-28, Multi Round-Trip Requests). It goes back with the answer, which
 // is counted until then too.
 func TestAStateThatWaitsForAnAnswerTakesRoom(t *testing.T) {
+	t.Parallel()
 	state := strings.Repeat("s", 1000)
 	var p *holdingPeer
 	var asking context.Context

@@ -13,6 +13,7 @@ import (
 )
 
 func TestASessionsLogLevelIsThatOfTheMoment(t *testing.T) {
+	t.Parallel()
 	var levels []string
 	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		level, _, err := mcp.LookupString(x.Request.Params, "_meta", mcp.MetaLogLevel)

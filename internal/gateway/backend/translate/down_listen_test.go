@@ -117,8 +117,8 @@ func subscribe(t *testing.T, c exchange.Conn, method, uri string) error {
 }
 
 func TestSessionClientsShareASubscription(t *testing.T) {
+	t.Parallel()
 	h := &herald{t: t}
-	backendtest.NoLeaks(t)
 	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	peers := []*backendtest.Peer{backendtest.NewPeer(), backendtest.NewPeer(), backendtest.NewPeer()}
@@ -194,8 +194,8 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 }
 
 func TestSessionClientsOfOthersShareNothing(t *testing.T) {
+	t.Parallel()
 	h := &herald{t: t}
-	backendtest.NoLeaks(t)
 	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	for _, name := range []string{"alice", "bob"} {
@@ -217,6 +217,7 @@ func TestSessionClientsOfOthersShareNothing(t *testing.T) {
 }
 
 func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
+	t.Parallel()
 	h := &herald{t: t}
 	h.honour = func(f wire.Filter) wire.Filter {
 		f.ResourceSubscriptions = slices.DeleteFunc(slices.Clone(f.ResourceSubscriptions), func(uri string) bool { return uri == "no:way" })
@@ -260,6 +261,7 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 }
 
 func TestSessionClientSubscribesAgain(t *testing.T) {
+	t.Parallel()
 	h := &herald{t: t}
 	p := backendtest.NewPeer()
 	c := sessionAt(t, h, backendtest.Everything, backendtest.FullClient(), p)
@@ -283,7 +285,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 // A resource that the server refuses to watch is refused to who asks for it, and not
 // to another session that asks for something else at the same time.
 func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	came, release := make(chan struct{}, 1), make(chan struct{})
 	h := &herald{t: t, refuse: func(f wire.Filter) error {
 		if !slices.Contains(f.ResourceSubscriptions, "a:bad") {
@@ -318,6 +320,7 @@ func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
 // TestSessionClientDoesNotInsist: a server that honours nothing may end the
 // subscription at once.
 func TestSessionClientDoesNotInsist(t *testing.T) {
+	t.Parallel()
 	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(subscribed(x, mcp.NotificationSubscribed, `{"notifications":{}}`))
 		return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil

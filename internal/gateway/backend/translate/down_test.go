@@ -62,7 +62,6 @@ func neverRefused(context.Context) bool { return false }
 
 func sessionAt(t *testing.T, m wire.Stateless, info string, client *exchange.Client, session exchange.Peer) *downConn {
 	t.Helper()
-	backendtest.NoLeaks(t)
 	clients := NewDown(m, true, neverRefused, func() {}, backendtest.TestLog())
 	t.Cleanup(clients.Close)
 	return enterSession(t, clients, info, client, session)
@@ -88,6 +87,7 @@ func compact(raw json.RawMessage) string {
 }
 
 func TestSessionClientInitializeResult(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, info, version, want string }{
 		{"whole", backendtest.Everything, "2025-06-18", `{"capabilities":{"logging":{},"prompts":{},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}},"instructions":"be kind","protocolVersion":"2025-06-18","serverInfo":{"name":"modern","version":"1"}}`},
 		{"bare", `{"capabilities":{}}`, "2024-11-05", `{"capabilities":{},"protocolVersion":"2024-11-05","serverInfo":{"name":"toolhaven","version":"1"}}`},
@@ -105,6 +105,7 @@ func TestSessionClientInitializeResult(t *testing.T) {
 }
 
 func TestSessionClientAnswersByItselfWhatTheServerDoesNotHave(t *testing.T) {
+	t.Parallel()
 	o := says(nil)
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	bare := sessionAt(t, o, `{"capabilities":{}}`, backendtest.FullClient(), nil)
@@ -139,6 +140,7 @@ func TestSessionClientAnswersByItselfWhatTheServerDoesNotHave(t *testing.T) {
 }
 
 func TestSessionClientIntroducesItsClient(t *testing.T) {
+	t.Parallel()
 	o := says(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","ttlMs":5,"prompts":[]}`})
 	client := backendtest.FullClient()
 	client.Capabilities = json.RawMessage(`{"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}`)
@@ -165,6 +167,7 @@ func TestSessionClientIntroducesItsClient(t *testing.T) {
 }
 
 func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
+	t.Parallel()
 	rounds := []string{
 		`{"resultType":"input_required","requestState":"s\u0031","inputRequests":{
 			"a":{"method":"elicitation/create","params":{"message":"who?"}},"b":{"method":"roots/list"},
@@ -204,6 +207,7 @@ func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
 }
 
 func TestSessionClientInputThatCannotBeHad(t *testing.T) {
+	t.Parallel()
 	elicit := func(params string) string {
 		return `{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":` + params + `}}}`
 	}
@@ -235,6 +239,7 @@ func TestSessionClientInputThatCannotBeHad(t *testing.T) {
 }
 
 func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
+	t.Parallel()
 	o := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`})
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	p := backendtest.Answering(map[string]string{mcp.MethodRootsList: `{"roots":[]}`})
@@ -251,6 +256,7 @@ func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
 }
 
 func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
+	t.Parallel()
 	results := []string{`{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://x"}}}}`, backendtest.Done}
 	o := &oracle{}
 	o.do = func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
@@ -275,6 +281,7 @@ func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
 }
 
 func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
+	t.Parallel()
 	why := errors.New("the reason")
 	for name, end := range map[string]func(*downConn, context.CancelCauseFunc){
 		"cancelled": func(_ *downConn, cancel context.CancelCauseFunc) { cancel(why) },
@@ -313,6 +320,7 @@ func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
 }
 
 func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
+	t.Parallel()
 	o := says(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","prompts":[]}`})
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	_ = c.Close()
@@ -329,6 +337,7 @@ func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
 }
 
 func TestSessionClientMirrorsArguments(t *testing.T) {
+	t.Parallel()
 	schema := func(header string) string {
 		return `{"name":"where","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"},
 			"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"},"b":{"type":["boolean","null"],"x-mcp-header":"B"}}}}}}`
