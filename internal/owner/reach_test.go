@@ -180,6 +180,8 @@ type absent struct {
 	opens atomic.Int64
 }
 
+func (*absent) Unresponsive(error) {}
+
 type openConn struct{ exchange.Conn }
 
 func (openConn) ServerInfo() json.RawMessage { return nil }
