@@ -13,14 +13,14 @@ import (
 
 // Parse parses one JSON-RPC 2.0 message (JSON-RPC 2.0 sections 4 and 5; MCP, Base
 // protocol, Messages). It rejects what two readers could read differently: a key twice, a
-// key in another spelling, a key that is not part of a message, text that is not UTF-8,
-// and nesting deeper than [MaxDepth]. The same holds for the key of params that selects
+// key in another spelling, a key that is not part of a request or a notification, text
+// that is not UTF-8, and nesting deeper than [MaxDepth]. The same holds for the key of params that selects
 // the target of a request: a tool's name, a resource's URI.
 //
 // Rules beyond JSON-RPC's own: an id is a string or an integer, and null only in an error
 // response to a message whose id could not be read. The id is kept in one spelling, so
-// that equal ids compare equal. Members of an error object other than code, message and
-// data are dropped.
+// that equal ids compare equal. Other members of a response and of its error object are
+// dropped.
 //
 // Params, Result and Error.Data are parts of b: b must not be changed while the message
 // is in use. The error is an *[Error]; [ParseID] returns the id for the response.
@@ -106,6 +106,7 @@ func AsID(raw json.RawMessage) (id ID, ok bool) {
 // envelope collects the raw members of one message. A nil slice means absent.
 type envelope struct {
 	jsonrpc, id, method, params, result, err []byte
+	unknown                                  []byte  // a key that is none of these
 	targets                                  targets // in params
 	fault                                    error
 }
@@ -141,7 +142,13 @@ func (e *envelope) set(rawKey, value []byte) error {
 	case "error":
 		field = &e.err
 	default:
-		return invalid("the key %s is not part of a JSON-RPC message", shown(string(rawKey)))
+		for _, known := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
+			if shadows(string(rawKey), known) {
+				return notPart(rawKey)
+			}
+		}
+		e.unknown = append([]byte{}, rawKey...)
+		return nil
 	}
 	if *field != nil {
 		return invalid("the key %q is there twice", rawKey)
@@ -166,7 +173,14 @@ func (e *envelope) message() (*Message, error) {
 	return e.response()
 }
 
+func notPart(key []byte) error {
+	return invalid("the key %s is not part of a JSON-RPC message", shown(string(key)))
+}
+
 func (e *envelope) call() (*Message, error) {
+	if e.unknown != nil {
+		return nil, notPart(e.unknown)
+	}
 	if e.result != nil || e.err != nil {
 		return nil, invalid("a message with a method cannot have a result or an error")
 	}
@@ -276,8 +290,9 @@ func parseErrorObject(raw []byte) (*Error, error) {
 	if message == nil || message[0] != '"' {
 		return nil, invalid("the error needs a message, a string")
 	}
-	n, err := strconv.Atoi(string(code))
-	if err != nil {
+	number, ok := integer(string(code))
+	n, err := strconv.Atoi(number)
+	if err != nil || !ok {
 		return nil, invalid("the error needs a code, an integer")
 	}
 	text, _ := unquote(message)
