@@ -28,6 +28,13 @@ type Client struct {
 	// (InitializeRequest.params.capabilities and clientInfo).
 	Capabilities json.RawMessage
 	Info         json.RawMessage
+	// LivenessCheck marks the gateway's own session, which checks that the server
+	// responds. Where sessions have to make room for others, it does so last.
+	LivenessCheck bool
+	// OneProcess marks a session on behalf of a client of the stateless era. Sessions
+	// of the same principal, capabilities and info are then of one client, and a backend
+	// that starts processes serves them in one.
+	OneProcess bool
 }
 
 // Exchange is one request on its way from a client to a server. It has exactly one

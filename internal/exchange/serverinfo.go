@@ -10,6 +10,16 @@ type ServerInfo struct {
 	// SessionTranslated and StatelessTranslated are set when clients of that era are
 	// known to be served by translation.
 	SessionTranslated, StatelessTranslated bool
+	// Processes are those of a stdio server; zero for other servers.
+	Processes Processes
+}
+
+// Processes counts the processes that a backend runs.
+type Processes struct {
+	// Running processes exist, at most Max. Waiting callers need one more.
+	Running, Max, Waiting int
+	// Busy is the reason why callers wait or are refused, "" when none are.
+	Busy string
 }
 
 // EraVersion is the newest version of an era that both the server and the gateway

@@ -55,9 +55,10 @@ func newWatch(o *owner, b exchange.Backend) *watch {
 // server cannot send it requests.
 func self() *exchange.Client {
 	return &exchange.Client{
-		Version:      mcp.LatestSession,
-		Capabilities: json.RawMessage(`{}`),
-		Info:         json.RawMessage(`{"name":"thv","version":"1"}`),
+		Version:       mcp.LatestSession,
+		Capabilities:  json.RawMessage(`{}`),
+		Info:          json.RawMessage(`{"name":"thv","version":"1"}`),
+		LivenessCheck: true,
 	}
 }
 

@@ -81,7 +81,11 @@ func (b *bridge) introduced(result json.RawMessage) {
 func (b *bridge) ServerInfo() exchange.ServerInfo {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := exchange.ServerInfo{Name: b.observed.name, Version: b.observed.version, Stateless: exchange.EraUnknown}
+	var processes exchange.Processes
+	if pool, ok := b.sessions.(interface{ Processes() exchange.Processes }); ok {
+		processes = pool.Processes()
+	}
+	s := exchange.ServerInfo{Processes: processes, Name: b.observed.name, Version: b.observed.version, Stateless: exchange.EraUnknown}
 	s.Session = cmp.Or(b.observed.session, exchange.EraUnknown)
 	switch {
 	case b.discovered != nil:

@@ -63,6 +63,11 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 		{"wrong ids", "right"},
 		{"twice", "first"},
 		{"split", "joined"},
+		{"indented", `joined } ] " {`},
+		{"cut off", "error: the server's answer to tools/call cannot be understood: it is not complete"},
+		{"a line break in a text", "error: the server's answer to tools/call cannot be understood"},
+		{"more members", "read"},
+		{"error with more members", "rpc error -32000: no luck"},
 		{"unreadable", "error: the server's answer to tools/call cannot be understood: a message must have a method, or a result, or an error, and only one of them"},
 		{"without id", "rpc error -32700: I could not read that"},
 		{"another spelling", "right"},
@@ -247,18 +252,24 @@ func TestStdioContainerGoesAway(t *testing.T) {
 func TestStdioProcessesAreLimited(t *testing.T) {
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
 	first, second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
+	for _, conn := range []exchange.Conn{first, second} { // a process is busy while a request is in flight
+		hold(backendtest.TestContext(t), t, conn, "busy", backendtest.NewPeer())
+	}
 	_, err := b.Open(backendtest.TestContext(t), backendtest.FullClient(), backendtest.NewPeer())
-	if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes of this workload are in use, and none became free within 300ms") {
+	if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes of this workload are busy, and none became free within 300ms") {
 		t.Errorf("a third: %v", err)
 	}
 	// Who shares needs no place, and who must move needs one.
 	third := openAs(t, b, plain(), backendtest.NewPeer())
-	_, err = third.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"info"}`), backendtest.NewPeer()))
+	_, err = third.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "tasks/list", `{}`), backendtest.NewPeer()))
 	if backendtest.CodeOf(err) != mcp.CodeServerGone || !strings.Contains(err.Error(), "all 2 server processes") {
 		t.Errorf("moving: %v", err)
 	}
 	if got := ask(t, third, "echo", "stays"); got != "stays" {
 		t.Error(got)
+	}
+	if p := b.ServerInfo().Processes; p.Running != 2 || p.Max != 2 || !strings.Contains(p.Busy, "all 2 server processes are busy") {
+		t.Errorf("the processes are reported as %+v", p)
 	}
 	ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
 	cancel(errors.New("the client left"))
@@ -269,12 +280,16 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	mustLive(t, second)
 	s.eventually(t, 2)
+	if p := b.ServerInfo().Processes; p.Busy != "" {
+		t.Errorf("with a free process: %+v", p)
+	}
 }
 
 // Calls that wait for people who have gone away stand in nobody's way for long.
 func TestStdioMakesRoom(t *testing.T) {
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
 	first := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
+	hold(backendtest.TestContext(t), t, first, "busy", backendtest.NewPeer())
 	b.SetEvictor(func() { _ = first.Close() })
 	second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	if got := ask(t, second, "echo", "x"); got != "x" {
@@ -293,6 +308,9 @@ func TestStdioMakesRoomOnce(t *testing.T) {
 	}})
 	defer func() { _ = b.Close() }()
 	sessions := []exchange.Conn{openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())}
+	for _, conn := range sessions {
+		hold(backendtest.TestContext(t), t, conn, "busy", backendtest.NewPeer())
+	}
 	var rooms atomic.Int64
 	b.SetEvictor(func() {
 		if n := int(rooms.Add(1)); n <= len(sessions) {

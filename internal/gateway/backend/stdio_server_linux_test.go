@@ -92,7 +92,8 @@ type crude struct {
 	lines     *bufio.Reader
 	inits     []string
 	cancelled []string
-	noted     string // the file that cancellations are written to
+	noted     string   // the file that cancellations are written to
+	watched   []string // resources that are subscribed to
 	held      map[string]*mcp.Message
 	level     string
 	listens   []mcp.ID
@@ -164,6 +165,13 @@ func (c *crude) take(m *mcp.Message) {
 	case m.Method == mcp.MethodSetLevel:
 		c.level, _, _ = mcp.LookupString(m.Params, "level")
 		c.write(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
+	case m.Method == mcp.MethodResourcesSubscribe || m.Method == mcp.MethodResourcesUnsubscribe:
+		uri, _, _ := mcp.LookupString(m.Params, "uri")
+		c.watched = slices.DeleteFunc(c.watched, func(u string) bool { return u == uri })
+		if m.Method == mcp.MethodResourcesSubscribe {
+			c.watched = append(c.watched, uri)
+		}
+		c.write(mcp.NewResult(m.ID, json.RawMessage(`{}`)))
 	case m.Method == mcp.MethodToolsCall:
 		tool, _, _ := mcp.LookupString(m.Params, "name")
 		args, _, _ := mcp.LookupString(m.Params, "arguments", "is")
@@ -181,6 +189,8 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 		c.answer(m, fmt.Sprint(os.Getpid()))
 	case "inits":
 		c.answer(m, strings.Join(c.inits, "\n"))
+	case "watched":
+		c.answer(m, strings.Join(c.watched, " "))
 	case "level":
 		c.answer(m, c.level)
 	case "note cancellations":
@@ -337,6 +347,16 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 		for i := int64(0); ; i++ {
 			c.write(&mcp.Message{ID: mcp.IntID(i), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})
 		}
+	case "indented":
+		c.raw("{", `  "jsonrpc": "2.0",`, `  "id": `+m.ID.String()+`,`, `  "result": {`, `    "content": [ {"type": "text",`, `      "text": "joined } ] \" {" } ]`, "  }", "}")
+	case "cut off":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"content":[`)
+	case "a line break in a text":
+		c.raw(`{"jsonrpc":"2.0","id":`+m.ID.String()+`,"result":{"content":[{"type":"text","text":"one`, `two"}]}}`)
+	case "more members":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"content":[{"type":"text","text":"read"}]},"elapsed":1,"trace":{"a":[]}}`)
+	case "error with more members":
+		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"error":{"code":-32000.0,"message":"no luck","stack":["x"]},"elapsed":1}`)
 	case "split":
 		c.out.WriteString(`{"jsonrpc":"2.0",`)
 		c.out.Flush()

@@ -65,9 +65,6 @@ func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
 
 func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 	for _, m := range []*mcp.Message{
-		backendtest.Request(mcp.IntID(1), mcp.MethodSetLevel, `{"level":"error"}`),
-		backendtest.Request(mcp.IntID(1), mcp.MethodResourcesSubscribe, `{"uri":"a:b"}`),
-		backendtest.Request(mcp.IntID(1), mcp.MethodResourcesUnsubscribe, `{"uri":"a:b"}`),
 		backendtest.Request(mcp.IntID(1), "tasks/list", `{}`),
 		backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"echo","arguments":{},"task":{"ttl":1000}}`),
 	} {

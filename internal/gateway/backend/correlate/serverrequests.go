@@ -154,6 +154,13 @@ func (q *ServerRequests) forget(id mcp.ID) {
 	delete(q.open, id)
 }
 
+// Pending reports whether a request waits for the client's answer.
+func (q *ServerRequests) Pending() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.open) > 0
+}
+
 // Cancel handles the server's notifications/cancelled: the question it names, if it
 // names one, is taken back.
 func (q *ServerRequests) Cancel(m *mcp.Message) {

@@ -26,6 +26,7 @@ type PendingRequest struct {
 	number   int64
 	wire     mcp.ID // the token toward the server, as an ID so that it compares
 	logs     bool   // stateless era: it asks for log messages
+	orphan   bool   // it was cancelled: see [RequestTable.Orphan]
 	Done     chan struct{}
 	Answer   *mcp.Message // set with err before done is closed
 	Err      error
@@ -67,10 +68,11 @@ type RequestTable struct {
 
 	Last atomic.Int64 // flight's number
 
-	mu      sync.Mutex
-	byID    map[mcp.ID]*PendingRequest
-	failure error // nothing can be sent any more
-	orphans int   // cancelled requests in byID
+	mu        sync.Mutex
+	byID      map[mcp.ID]*PendingRequest
+	failure   error // nothing can be sent any more
+	suspended error // requests fail for now: see Suspend
+	orphans   int   // cancelled requests in byID
 }
 
 // maxFirstID bounds the id of a table's first request. It leaves as many again
@@ -117,6 +119,9 @@ func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message,
 	defer t.mu.Unlock()
 	if t.failure != nil {
 		return nil, nil, t.failure
+	}
+	if t.suspended != nil && (x.Client == nil || !x.Client.LivenessCheck) {
+		return nil, nil, t.suspended
 	}
 	t.byID[f.ID] = f
 	return f, out, nil
@@ -171,6 +176,42 @@ func (t *RequestTable) Fail(err error) {
 		f.Err = err
 		t.end(f)
 	}
+}
+
+// Suspend ends every pending request with err, and later ones at once, until Resume. Those
+// of a liveness check ([exchange.Client]) are still sent. It returns the requests that it
+// ended: the server may still read them.
+func (t *RequestTable) Suspend(err error) (ended []*PendingRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.suspended = err
+	for _, f := range t.byID {
+		if !f.orphan {
+			ended = append(ended, f)
+		}
+		f.Err = err
+		t.end(f)
+	}
+	return ended
+}
+
+// Resume ends what Suspend began.
+func (t *RequestTable) Resume() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.suspended = nil
+}
+
+// Waiting reports whether a request is pending that was not cancelled.
+func (t *RequestTable) Waiting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.byID {
+		if !f.orphan {
+			return true
+		}
+	}
+	return false
 }
 
 // Settle ends f with err, unless it has its answer already.
@@ -273,6 +314,7 @@ func (t *RequestTable) Orphan(f *PendingRequest) bool {
 		return true
 	}
 	t.orphans++
+	f.orphan = true
 	time.AfterFunc(wire.AbandonTimeout, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -315,6 +357,24 @@ func (t *RequestTable) SendServerRequest(ctx context.Context, q *mcp.Message, se
 	}
 	if newest == nil {
 		return nil, err
+	}
+	return newest.Peer.Ask(ctx, q)
+}
+
+// SendToNewestCall sends the server's request q within the newest pending request that
+// may have several rounds (MCP 2026-07-28, Multi Round-Trip Requests). All pending
+// requests are of one client of the stateless era, which receives q in any of them.
+func (t *RequestTable) SendToNewestCall(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+	t.mu.Lock()
+	var newest *PendingRequest
+	for _, f := range t.byID {
+		if mcp.IsMultiRound(f.Method) && !f.orphan && (newest == nil || f.number > newest.number) {
+			newest = f
+		}
+	}
+	t.mu.Unlock()
+	if newest == nil {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no request is pending in which the client can be sent " + wire.Printable(q.Method)}
 	}
 	return newest.Peer.Ask(ctx, q)
 }

@@ -30,6 +30,7 @@ type conn struct {
 	over    bool
 	shared  bool // its requests are of several clients
 	process *process
+	own     preferences
 }
 
 func newConn(b *Pool, client *exchange.Client, session exchange.Peer) *conn {
@@ -87,6 +88,14 @@ func (c *conn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, erro
 		return nil, err
 	}
 	defer c.backend.release(p)
+	if p.shared != nil {
+		if isAdjustment(x.Request.Method) {
+			return p.adjust(ctx, c, x)
+		}
+		leveledExchange := *x
+		leveledExchange.Peer = leveled{wire.OrNoPeer(x.Peer), c}
+		x = &leveledExchange
+	}
 	answer, _, err := p.play(ctx, x)
 	return answer, err
 }
@@ -133,6 +142,7 @@ func (c *conn) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	own.restore(ctx, c)
 	c.mu.Lock()
 	before, over := c.process, c.over
 	if !over {
@@ -157,6 +167,9 @@ func (c *conn) leave(p *process) {
 	c.backend.mu.Lock()
 	delete(p.sessions, c)
 	c.backend.mu.Unlock()
+	if p.shared != nil {
+		p.forget(c)
+	}
 	c.backend.release(p)
 }
 

@@ -78,6 +78,8 @@ func (p *process) write() {
 func (p *process) read() error {
 	r := bufio.NewReaderSize(p.server.Stdout(), 32<<10)
 	garbage, logged := 0, 0
+	parts := joiner{late: func(part []byte) { p.pending.Unreadable(part, errIncomplete, nil) }}
+	defer parts.reset()
 	for {
 		line, err := readServerLine(r)
 		if errors.Is(err, errLineTooLong) {
@@ -93,8 +95,21 @@ func (p *process) read() error {
 		}
 		messages, err := p.parse(line)
 		if err == nil {
+			parts.drop() // what was begun before is not continued
+		} else {
+			whole, complete := parts.add(line)
+			if !complete {
+				continue
+			}
+			if len(whole) > len(line) {
+				line = whole
+				messages, err = p.parse(whole)
+			}
+		}
+		if err == nil {
 			garbage = 0
 			p.spoke.Store(true)
+			p.received()
 			for _, m := range messages {
 				p.handle(m)
 			}

@@ -43,6 +43,9 @@ type Config struct {
 	// StatelessLinger is how long a process for clients of the stateless era stays
 	// after its last exchange; 0 means one minute.
 	StatelessLinger time.Duration
+	// CheckAfter is how long a process with pending requests may send nothing before it
+	// is checked (see liveness.go); 0 means 20 seconds.
+	CheckAfter time.Duration
 	// Stray receives the first lines of a process's standard output that are
 	// not messages: they are for a person who wonders why nothing works. It may
 	// be nil, and is written to by several goroutines.
@@ -65,13 +68,16 @@ func NewPool(cfg Config) *Pool {
 	if cfg.StatelessLinger <= 0 {
 		cfg.StatelessLinger = defaultStatelessLinger
 	}
+	if cfg.CheckAfter <= 0 {
+		cfg.CheckAfter = defaultCheckAfter
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Pool{
 		cfg:       cfg,
 		slots:     make(chan struct{}, cfg.MaxProcesses),
-		makeRoom:  func() {},
+		evictCall: func() {},
 		shared:    map[sharing]*sharedProcess{},
 		processes: map[*process]struct{}{},
 	}
@@ -87,8 +93,8 @@ type Pool struct {
 	// has ended.
 	slots   chan struct{}
 	waiting atomic.Int64
-	// makeRoom ends a call that waits for its client (exchange.Backend, SetEvictor).
-	makeRoom func()
+	// evictCall ends a call that waits for its client (exchange.Backend, SetEvictor).
+	evictCall func()
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -99,6 +105,7 @@ type Pool struct {
 	closed    bool
 	shared    map[sharing]*sharedProcess
 	processes map[*process]struct{}
+	busy      string // exchange.Processes, Busy
 }
 
 // Open begins a session in a process of its own, or in a shared one.
@@ -152,7 +159,7 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 	if err := b.takeSlot(ctx); err != nil {
 		return nil, err
 	}
-	server, err := b.cfg.Spawn(ctx)
+	server, err := b.spawn(ctx)
 	if err != nil {
 		<-b.slots
 		if ctx.Err() != nil {
@@ -196,6 +203,18 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 	return p, nil
 }
 
+// spawn starts a process, within [wire.HandshakeTimeout]: a paused container never does.
+func (b *Pool) spawn(ctx context.Context) (guest.Process, error) {
+	late := wire.ServerGone("the server's process did not start within %s", wire.HandshakeTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, wire.HandshakeTimeout, late)
+	defer cancel()
+	server, err := b.cfg.Spawn(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), late) {
+		return nil, late
+	}
+	return server, err
+}
+
 // takeSlot waits until there may be one more process.
 func (b *Pool) takeSlot(ctx context.Context) error {
 	select {
@@ -203,42 +222,35 @@ func (b *Pool) takeSlot(ctx context.Context) error {
 		return nil
 	default:
 	}
-	b.evict()
 	defer b.waiting.Add(-1)
 	if b.waiting.Add(1) > maxQueue {
-		return wire.ServerGone("all %d server processes of this workload are in use and %d sessions wait for one already; try again later", b.cfg.MaxProcesses, maxQueue)
+		b.setBusy(true)
+		return wire.ServerGone("all %d server processes of this workload are busy and %d sessions wait for one already; try again later, or allow more with --max-processes", b.cfg.MaxProcesses, maxQueue)
 	}
 	timeout := time.NewTimer(b.cfg.QueueTimeout)
 	defer timeout.Stop()
-	patience := time.NewTicker(b.cfg.QueueTimeout / 120)
-	defer patience.Stop()
-	for {
+	tick := time.NewTicker(b.cfg.QueueTimeout / 120)
+	defer tick.Stop()
+	b.reclaim()
+	for ticks := 1; ; {
 		select {
 		case b.slots <- struct{}{}:
+			b.setBusy(false)
 			return nil
-		case <-patience.C:
-			if b.ending() < b.waiting.Load() {
-				b.makeRoom()
+		case <-tick.C:
+			if ticks++; ticks > busyTicks {
+				b.setBusy(true)
+			}
+			if b.reclaim() == noneIdle {
+				b.evictCall()
 			}
 		case <-timeout.C:
-			return wire.ServerGone("all %d server processes of this workload are in use, and none became free within %s; close a session or try again later", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
+			b.setBusy(true)
+			return wire.ServerGone("all %d server processes of this workload are busy, and none became free within %s; try again later, or allow more with --max-processes", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// ending counts the processes whose places become free soon: for who waits for one of
-// these, nobody else has to go.
-func (b *Pool) ending() (n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for p := range b.processes {
-		if p.over() {
-			n++
-		}
-	}
-	return n
 }
 
 // Stateless is the way to the server in the stateless era.
@@ -248,7 +260,7 @@ func (b *Pool) Stateless() wire.Stateless { return stateless{b} }
 func (b *Pool) Waiting() int { return int(b.waiting.Load()) }
 
 // SetEvictor implements [exchange.Backend].
-func (b *Pool) SetEvictor(evict func()) { b.makeRoom = evict }
+func (b *Pool) SetEvictor(evict func()) { b.evictCall = evict }
 
 // lost forgets a process that is ending and tells its sessions.
 func (b *Pool) lost(p *process) {
@@ -264,12 +276,13 @@ func (b *Pool) lost(p *process) {
 	}
 }
 
-// ended frees the place of a process that exists no more.
+// ended frees the slot of a process that has exited.
 func (b *Pool) ended(p *process) {
 	b.mu.Lock()
 	delete(b.processes, p)
+	<-b.slots // never blocks: p holds one
+	b.noteBusy(false)
 	b.mu.Unlock()
-	<-b.slots
 }
 
 // Close ends every process and waits for it.

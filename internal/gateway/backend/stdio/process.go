@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +39,9 @@ type process struct {
 	pending        *correlate.RequestTable
 	serverRequests *correlate.ServerRequests
 	outbox         chan []byte
+	adjusting      chan struct{} // held during [process.adjust]
+	last           atomic.Int64  // when the server sent its last message, or was started; Unix nanoseconds
+	suspended      atomic.Bool   // requests fail: see liveness.go
 	work           wire.Group
 	farewells      wire.Group     // what the server is still to be told before its input ends
 	stateless      statelessState // of a process of the stateless era
@@ -60,15 +62,18 @@ type process struct {
 	// requests: a session that moved away may still wait for an answer here.
 	users    int
 	sessions map[*conn]struct{}
+	lastUse  time.Time // when a session began or a request ended
+	used     bool      // a request has ended
 }
 
 func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *sharedProcess) *process {
 	p := &process{
 		backend: b, server: server, shared: com, session: session, log: b.cfg.Log,
-		pending: correlate.NewRequestTable(com != nil), outbox: make(chan []byte),
+		pending: correlate.NewRequestTable(com != nil), outbox: make(chan []byte), adjusting: make(chan struct{}, 1),
 		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		sessions: map[*conn]struct{}{},
 	}
+	p.last.Store(time.Now().UnixNano())
 	p.pending.Stateless = p.isStateless()
 	p.stateless.subscriptions = newSubscriptions(p)
 	p.serverRequests = correlate.NewServerRequests(p.sendAnswer)
@@ -80,6 +85,7 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *share
 func (p *process) admit(c *conn) {
 	p.sessions[c] = struct{}{}
 	p.users++
+	p.lastUse = time.Now()
 }
 
 // over reports whether p is ending or has ended; why says why.
@@ -99,6 +105,7 @@ func (p *process) run() {
 		close(p.exited)
 	}()
 	p.work.Go(p.write)
+	p.work.Go(p.watch)
 	p.fail(p.diagnose(p.read()))
 	<-p.stopped
 	p.serverRequests.Close()
@@ -273,8 +280,11 @@ func (p *process) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error)
 	if p.isStateless() {
 		return nil, errNoQuestions
 	}
-	if p.shared != nil {
+	if p.shared != nil && !p.shared.key.acceptsRequests() {
 		return nil, wire.NotDeclared(q)
+	}
+	if p.shared != nil {
+		return p.pending.SendToNewestCall(ctx, q)
 	}
 	return p.pending.SendServerRequest(ctx, q, p.session)
 }
@@ -288,18 +298,8 @@ func (p *process) notify(m *mcp.Message) {
 	case p.pending.Notify(m):
 	case p.shared == nil:
 		p.session.Notify(m)
-	case strings.HasSuffix(m.Method, "/list_changed"):
-		p.backend.mu.Lock()
-		sessions := make([]*conn, 0, len(p.sessions))
-		for c := range p.sessions {
-			sessions = append(sessions, c)
-		}
-		p.backend.mu.Unlock()
-		for _, c := range sessions {
-			c.session.Notify(m)
-		}
 	default:
-		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told", "method", wire.Printable(m.Method))
+		p.notifySessions(m)
 	}
 }
 

@@ -19,37 +19,52 @@ type sharing struct {
 	stateless    bool
 	version      mcp.Version
 	capabilities string // canonical JSON
+	// info is the client's, canonical JSON, when the server may send requests to it
+	// ([exchange.Client], OneProcess); otherwise it does not count.
+	info string
 }
 
-// sharingOf says whether a session of client may share a process, and with
-// whom: clients of the same principal that declared the same version and
-// capabilities, none of which lets the server ask, since whom would a shared process
-// ask? Their names may differ; the server is told the first one's. The error is an
-// *mcp.Error for capabilities that two readers could read differently.
+// sharingOf returns the key under which a session of client shares a process. Clients of
+// the same principal share one that declared the same version and capabilities. Their
+// names may differ: the server receives those of the first.
+//
+// A client that declared sampling, elicitation or roots shares only with itself: with the
+// sessions of the same [exchange.Client], OneProcess, and Info. mayShare is false for a
+// client of the session era that declared them. The error is an *mcp.Error for
+// capabilities that two readers could read differently.
 func sharingOf(client *exchange.Client) (key sharing, mayShare bool, err error) {
-	if asked, err := wire.AcceptsRequests(client); err != nil || asked {
+	accepts, err := wire.AcceptsRequests(client)
+	if err != nil || accepts && !client.OneProcess {
 		return sharing{}, false, err
 	}
 	capabilities, err := mcp.Canonical(client.Capabilities)
 	if err != nil {
 		return sharing{}, false, err
 	}
-	return sharing{principal: client.Principal, version: client.Version, capabilities: string(capabilities)}, true, nil
+	key = sharing{principal: client.Principal, version: client.Version, capabilities: string(capabilities)}
+	if accepts {
+		info, err := mcp.Canonical(client.Info)
+		if err != nil {
+			return sharing{}, false, err
+		}
+		key.info = "info " + string(info)
+	}
+	return key, true, nil
 }
 
-// needsOwnProcess reports whether a request changes what the server keeps for
-// its one client, or asks for that: a log level, subscriptions, tasks (MCP
-// 2025-11-25, Tasks: a request with params.task, and tasks/...).
+// acceptsRequests reports whether the server may send requests to the client that the
+// process is shared by.
+func (k *sharing) acceptsRequests() bool { return k.info != "" }
+
+// needsOwnProcess reports whether a request concerns state that the server keeps for its
+// one client and that the gateway cannot divide: tasks (MCP 2025-11-25, Tasks: a request
+// with params.task, and tasks/...). For log levels and subscriptions see [process.adjust].
 func needsOwnProcess(m *mcp.Message) bool {
-	switch m.Method {
-	case mcp.MethodSetLevel, mcp.MethodResourcesSubscribe, mcp.MethodResourcesUnsubscribe:
-		return true
-	}
 	if strings.HasPrefix(m.Method, "tasks/") {
 		return true
 	}
 	_, task, err := mcp.Lookup(m.Params, "task")
-	return task || err != nil // the server may read what we cannot
+	return task || err != nil // the server may read what the gateway cannot
 }
 
 // sharedProcess is a shared process, or the start of one that sessions wait for. All
@@ -168,6 +183,10 @@ func (b *Pool) release(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.users--
+	p.lastUse, p.used = time.Now(), true
+	if p.idle() {
+		b.noteBusy(false)
+	}
 	b.rest(p)
 }
 
@@ -211,24 +230,5 @@ func (b *Pool) unused(com *sharedProcess) bool {
 func (b *Pool) withdraw(com *sharedProcess) {
 	if b.shared[com.key] == com {
 		delete(b.shared, com.key)
-	}
-}
-
-// evict ends the process that has lingered the longest, if there is one, for
-// somebody who waits for a place.
-func (b *Pool) evict() {
-	b.mu.Lock()
-	var oldest *sharedProcess
-	for _, com := range b.shared {
-		if b.unused(com) && (oldest == nil || com.idle.Before(oldest.idle)) {
-			oldest = com
-		}
-	}
-	if oldest != nil {
-		b.withdraw(oldest)
-	}
-	b.mu.Unlock()
-	if oldest != nil {
-		oldest.process.end(errUnused)
 	}
 }

@@ -174,7 +174,7 @@ func (c *Up) open(ctx context.Context, key clientKey, client *exchange.Client) (
 	}
 	peer := &unattributed{listeners: p.hub}
 	conn, err := c.begin(ctx, &exchange.Client{
-		Principal: client.Principal, Version: mcp.LatestSession,
+		Principal: client.Principal, Version: mcp.LatestSession, OneProcess: true,
 		// The connection outlives the request, whose body these are parts of.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)

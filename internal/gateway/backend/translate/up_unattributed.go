@@ -33,6 +33,10 @@ func (a *unattributed) Notify(m *mcp.Message) {
 	}
 }
 
+// Group identifies the subscriptions that receive changes: sessions that share a process
+// receive each of them once.
+func (a *unattributed) Group() any { return a.listeners }
+
 // read sets the peer that receives log messages, nil for none. After it returns the
 // former peer receives no more.
 func (a *unattributed) read(p exchange.Peer) {

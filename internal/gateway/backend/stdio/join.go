@@ -1,0 +1,118 @@
+package stdio
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// joinTime bounds the wait for the rest of a message.
+const joinTime = 2 * time.Second
+
+// errIncomplete is the reason why a message that was begun cannot be read.
+var errIncomplete = errors.New("it is not complete")
+
+// joiner joins the lines of a message that a server writes over several of them. The
+// protocol forbids that (MCP, Transports, stdio: messages must not contain embedded
+// newlines), but indented JSON is still read. A message is complete when its brackets are
+// closed. It has at most [mcp.MaxEvent] bytes, and the next line within joinTime.
+type joiner struct {
+	// late receives a part that was not continued.
+	late func(part []byte)
+
+	mu              sync.Mutex
+	part            []byte // of a message, nil for none
+	depth           int
+	inString, quote bool
+	timer           *time.Timer
+	number          int // of the timer's part
+}
+
+// add takes a line that is no message. complete is false when more lines may follow;
+// otherwise text is the line, or the message that ends with it.
+func (j *joiner) add(line []byte) (text []byte, complete bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.part == nil && !wire.LooksLikeJSON(line) {
+		return line, true
+	}
+	j.scan(line)
+	if j.part == nil && j.depth == 0 {
+		j.clear()
+		return line, true
+	}
+	j.part = append(append(j.part, line...), '\n')
+	if j.depth <= 0 || j.depth > mcp.MaxDepth || j.inString || len(j.part) > mcp.MaxEvent {
+		text = j.part
+		j.clear()
+		return text, true
+	}
+	j.number++
+	number := j.number
+	if j.timer != nil {
+		j.timer.Stop()
+	}
+	j.timer = time.AfterFunc(joinTime, func() { j.expire(number) })
+	return nil, false
+}
+
+// scan counts brackets outside of strings.
+func (j *joiner) scan(line []byte) {
+	for _, c := range line {
+		switch {
+		case j.quote:
+			j.quote = false
+		case j.inString:
+			j.quote, j.inString = c == '\\', c != '"'
+		case c == '"':
+			j.inString = true
+		case c == '{' || c == '[':
+			j.depth++
+		case c == '}' || c == ']':
+			j.depth--
+		}
+	}
+}
+
+// expire passes a part on that was not continued in time.
+func (j *joiner) expire(number int) {
+	j.mu.Lock()
+	part := j.part
+	if number != j.number || part == nil {
+		j.mu.Unlock()
+		return
+	}
+	j.clear()
+	j.mu.Unlock()
+	j.late(part)
+}
+
+// drop passes a part on, if there is one.
+func (j *joiner) drop() {
+	j.mu.Lock()
+	part := j.part
+	j.clear()
+	j.mu.Unlock()
+	if part != nil {
+		j.late(part)
+	}
+}
+
+// reset forgets what is there.
+func (j *joiner) reset() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.clear()
+}
+
+// clear is reset for a caller that holds mu.
+func (j *joiner) clear() {
+	if j.timer != nil {
+		j.timer.Stop()
+		j.timer = nil
+	}
+	j.part, j.depth, j.inString, j.quote = nil, 0, false, false
+}
