@@ -93,6 +93,13 @@ func showStatus(app *base.App, st fullStatus) error {
 	if base.Serves(st.Status) {
 		rows = append(rows, [2]string{"Sessions", strconv.Itoa(st.Sessions)})
 	}
+	if p := st.Processes; p != nil && base.Serves(st.Status) {
+		value := fmt.Sprintf("%d of %d", p.Running, p.Max)
+		if p.Waiting > 0 {
+			value += fmt.Sprintf(", %d waiting", p.Waiting)
+		}
+		rows = append(rows, [2]string{"Processes", value})
+	}
 	if st.Restarts > 0 {
 		rows = append(rows, [2]string{"Restarts", strconv.Itoa(st.Restarts)})
 	}

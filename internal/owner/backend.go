@@ -36,7 +36,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
 	}
 	if o.spec.Transport == workload.Stdio {
-		return backend.NewStdio(backend.StdioConfig{Spawn: o.instance.spawn, Stray: o.instance.stderr, Log: o.log}), nil
+		return backend.NewStdio(backend.StdioConfig{Spawn: o.instance.spawn, MaxProcesses: o.spec.Container.MaxProcesses, Stray: o.instance.stderr, Log: o.log}), nil
 	}
 	// Whatever host the URL has, the transport dials the server's port inside its
 	// container. Servers that guard against DNS rebinding see their own address.
@@ -122,7 +122,8 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 		Status: func() (string, string) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			return string(o.state), o.reason
+			state, reason, _ := o.condition(b)
+			return string(state), reason
 		},
 		Log: o.log,
 	}, nil

@@ -394,8 +394,9 @@ func (o *owner) status() *workload.Status {
 	st.Created = o.cfg.Store.Created(o.spec.Name)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	st.State, st.Reason, st.Restarts, st.Exposed = o.state, o.reason, o.restarts, o.exposed
+	st.Restarts, st.Exposed = o.restarts, o.exposed
 	st.Server, st.Speaks = speaks(o.server)
+	st.State, st.Reason, st.Processes = o.condition(o.server)
 	if !o.started.IsZero() {
 		started := o.started
 		st.Started = &started

@@ -123,6 +123,8 @@ type Container struct {
 	// Network is the value of --network; "" follows the permissions.
 	Network     string      `json:"network,omitempty"`
 	Permissions Permissions `json:"permissions,omitzero"`
+	// MaxProcesses bounds the processes of a stdio server; 0 is 32.
+	MaxProcesses int `json:"maxProcesses,omitempty"`
 }
 
 // Mount makes a host path visible in the container.

@@ -36,7 +36,9 @@ type Status struct {
 	Created   time.Time         `json:"created"`
 	Started   *time.Time        `json:"started,omitempty"`
 	Sessions  int               `json:"sessions"`
-	Restarts  int               `json:"restarts,omitempty"`
+	// Processes is set for a stdio server that has an owner.
+	Processes *Processes `json:"processes,omitempty"`
+	Restarts  int        `json:"restarts,omitempty"`
 	// Server is the name and version that the server reports.
 	Server string `json:"server,omitempty"`
 	// Speaks is set while the workload has an owner that answers.
@@ -51,6 +53,14 @@ type Status struct {
 	PID int `json:"pid,omitempty"`
 	// Nonce is the owner's; it proves that the response is from the holder of the lock.
 	Nonce string `json:"-"`
+}
+
+// Processes counts the processes of a stdio server: Running exist, at most Max, and
+// Waiting callers need one more.
+type Processes struct {
+	Running int `json:"running"`
+	Max     int `json:"max"`
+	Waiting int `json:"waiting"`
 }
 
 // Speaks is the protocol versions that a workload's server supports, as its gateway

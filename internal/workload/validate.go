@@ -110,6 +110,9 @@ func validHeader(name string) bool {
 	}) && http.CanonicalHeaderKey(name) != "Host"
 }
 
+// maxProcesses bounds Container.MaxProcesses.
+const maxProcesses = 1024
+
 func (s *Spec) validateContainer() error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -130,6 +133,11 @@ func (s *Spec) validateContainer() error {
 		if s.TargetHost == "" || strings.ContainsAny(s.TargetHost, "/ ") {
 			add("target host %q is not a host name or address", s.TargetHost)
 		}
+	}
+	if n := s.Container.MaxProcesses; n != 0 && s.Transport != Stdio {
+		add("maximum of processes: only a stdio server has a process for each of its sessions")
+	} else if n < 0 || n > maxProcesses {
+		add("maximum of processes %d: choose 1 to %d", n, maxProcesses)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if err := ValidEnvName(name); err != nil {

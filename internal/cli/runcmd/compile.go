@@ -72,7 +72,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 			SessionTTL: workload.Duration(o.sessionTTL), Stateless: o.stateless,
 			TrustProxyHeaders: o.trustProxyHeaders, AllowedHosts: o.allowedHosts,
 		},
-		Container: workload.Container{Network: o.network},
+		Container: workload.Container{Network: o.network, MaxProcesses: o.maxProcesses},
 	}
 	if o.given("target-host") {
 		s.TargetHost = o.targetHost
@@ -83,6 +83,10 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if o.given("max-processes") && (o.maxProcesses < 1 || o.maxProcesses > 1024) {
+		note(fmt.Errorf("--max-processes %d: choose 1 to 1024", o.maxProcesses))
+		c.MaxProcesses = 0
 	}
 	if o.given("name") && o.name == "" {
 		note(workload.ValidName(""))
@@ -190,7 +194,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		refuse("is for servers given as npx://, uvx:// or go:// packages", "ca-cert", "runtime-image", "runtime-add-package")
 	}
 	if s.Remote != nil {
-		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port")
+		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")
 	}
 	return errors.Join(errs...)
 }

@@ -52,6 +52,9 @@ func prepare(ctx context.Context, o *options) (*draft, error) {
 // check validates a Spec that is not complete yet. What is determined later (name, image,
 // transport, ports) is filled in with a valid value.
 func check(s workload.Spec) error {
+	if s.Transport == "" {
+		s.Container.MaxProcesses = 0 // whether it is a stdio server is not known
+	}
 	s.Name = cmp.Or(s.Name, "server")
 	s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
 	s.Proxy.Port = cmp.Or(s.Proxy.Port, 1)

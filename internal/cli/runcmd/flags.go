@@ -37,6 +37,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.BoolVar(&o.trustProxyHeaders, "trust-proxy-headers", false, "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix")
 	f.StringSliceVar(&o.allowedHosts, "allowed-hosts", nil, "Names, with or without a port, under which the proxy is reached besides localhost and its addresses")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
+	f.IntVar(&o.maxProcesses, "max-processes", 0, "Processes of a stdio server that may run at the same time (1 to 1024); 32 when unset")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 }
 

@@ -47,6 +47,7 @@ type options struct {
 	trustProxyHeaders      bool
 	allowedHosts           []string
 	sessionTTL             time.Duration
+	maxProcesses           int
 	stateless              bool
 }
 
