@@ -24,7 +24,7 @@ var (
 )
 
 // ServerRequests are the requests of a server that wait for a client's answer. Each
-// is asked on a goroutine of its own, so that reading goes on meanwhile.
+// has a goroutine of its own, so that reading continues.
 type ServerRequests struct {
 	// send sends an answer to the server. Its error is logged by itself.
 	send func(context.Context, *mcp.Message)
@@ -37,7 +37,7 @@ type ServerRequests struct {
 	closed  bool
 	running int
 	open    map[mcp.ID]context.CancelFunc
-	// refused wait for refusing, which tells the server one by one.
+	// refused requests wait for refuseAll, which sends their errors one by one.
 	refused     []mcp.ID
 	refusedSize int
 	refusing    bool
@@ -50,11 +50,10 @@ func NewServerRequests(send func(context.Context, *mcp.Message)) *ServerRequests
 	return &ServerRequests{send: send, ctx: ctx, Stop: stop, open: map[mcp.ID]context.CancelFunc{}}
 }
 
-// Start asks the server's request q by ask, and sends what comes of it: the
-// client's answer or an error, always with the server's id. A ping is answered
-// at once: it asks whether the other end of this connection is alive, and that
-// is we. put does not wait. Its error is a reason to end the connection: the
-// server asks on and on, and does not read that nobody listens.
+// Start sends the server's request m to the client by ask, and sends the response or an
+// error to the server, with the server's id. A ping is answered at once (MCP, Ping). Start
+// does not wait. Its error is a reason to end the connection: the server sends requests
+// without reading the responses.
 func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +87,7 @@ func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Me
 		q.forget(m.ID)
 		switch {
 		case ctx.Err() != nil:
-			return // the server took the question back, or is gone
+			return // the server cancelled the request, or is gone
 		case err != nil:
 			answer = mcp.ErrorResponse(m.ID, mcp.CodeInternal, err)
 		default:
@@ -99,8 +98,7 @@ func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Me
 	return nil
 }
 
-// refuse has the server told that there is no room for the request. The caller
-// holds mu.
+// refuse sends an error for a request beyond the bound. The caller holds mu.
 func (q *ServerRequests) refuse(id mcp.ID) error {
 	size := len(id.String()) + refusalSize
 	if q.refusedSize+size > maxRefusals {
@@ -161,8 +159,8 @@ func (q *ServerRequests) Pending() bool {
 	return len(q.open) > 0
 }
 
-// Cancel handles the server's notifications/cancelled: the question it names, if it
-// names one, is taken back.
+// Cancel handles the server's notifications/cancelled: it cancels the request that it
+// names.
 func (q *ServerRequests) Cancel(m *mcp.Message) {
 	id, ok := mcp.CancelledID(m)
 	if !ok {
@@ -176,7 +174,7 @@ func (q *ServerRequests) Cancel(m *mcp.Message) {
 	}
 }
 
-// Close takes all questions back and waits until none runs.
+// Close cancels all requests and waits until none runs.
 func (q *ServerRequests) Close() {
 	q.mu.Lock()
 	q.closed = true

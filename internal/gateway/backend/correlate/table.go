@@ -15,8 +15,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// PendingRequest is one request that was sent and waits for its answer. It may stay for
-// a while when nobody waits any more, so it keeps nothing of the request's params.
+// PendingRequest is a request that was sent and has no response yet. It may outlive its
+// caller, so it keeps nothing of the params.
 type PendingRequest struct {
 	ID       mcp.ID // toward the server
 	ClientID mcp.ID // the client's
@@ -35,7 +35,7 @@ type PendingRequest struct {
 }
 
 // Wait returns the server's answer with the client's id, or why there is none.
-// When ctx ends first the error is its own, and the caller tells the server.
+// When ctx ends first the error is its own, and the caller cancels at the server.
 func (f *PendingRequest) Wait(ctx context.Context) (*mcp.Message, error) {
 	select {
 	case <-f.Done:
@@ -45,28 +45,27 @@ func (f *PendingRequest) Wait(ctx context.Context) (*mcp.Message, error) {
 	}
 }
 
-// Cancelled is the notification that tells the server to stop working on f
+// Cancelled is the notification that cancels f at the server
 // (MCP, Cancellation).
 func (f *PendingRequest) Cancelled() *mcp.Message {
 	return mcp.Cancelled(f.ID, "the client cancelled the request")
 }
 
-// RequestTable is the table of a connection's flights, by the id used toward the
-// server. It answers the question that a single stream leaves open: whose is a
-// message of the server? An answer has an id and a progress notification its
-// token. Anything else belongs to the exchange in flight if there is exactly
-// one, and otherwise to the session.
+// RequestTable holds the pending requests of a connection by the id used toward the
+// server, and attributes the server's messages: a response by its id, a progress
+// notification by its token. Any other belongs to the sole pending request if there is
+// exactly one, and otherwise to the session.
 type RequestTable struct {
-	// Shared says that the flights may be of different sessions. Then progress
-	// tokens are replaced by the flight's id toward the server and restored on
-	// the way back, and nothing is ever given to somebody on a guess. A
+	// Shared: the requests may be of different sessions. Then progress tokens are
+	// replaced by the request's id toward the server and restored on the way back, and
+	// no message is assigned on a guess. A
 	// connection of one session passes tokens through: they are unique already,
 	// and may outlive the request (MCP 2025-11-25, Tasks).
 	Shared atomic.Bool
-	// Stateless says that they are of the stateless era.
+	// Stateless: the requests are of the stateless era.
 	Stateless bool
 
-	Last atomic.Int64 // flight's number
+	Last atomic.Int64 // number of the newest request
 
 	mu        sync.Mutex
 	byID      map[mcp.ID]*PendingRequest
@@ -80,10 +79,10 @@ type RequestTable struct {
 // the 2^53 that every JSON reader takes exactly (RFC 8259 section 6).
 const maxFirstID = 1 << 30
 
-// NewRequestTable makes a table whose ids begin anywhere. A server that mixes up its
-// sessions does not find the same id in another, where its answer would be somebody
-// else's; and one in which a session goes on that another process of ours began has
-// not seen them (MCP, Base protocol, Requests: an id must not be used before).
+// NewRequestTable makes a table whose ids begin at a random number. A server that mixes up
+// its sessions then finds no equal id in another one; and a session that is resumed by
+// another gateway process does not repeat ids (MCP, Base protocol, Requests: an id must
+// not be used before).
 func NewRequestTable(shared bool) *RequestTable {
 	t := &RequestTable{byID: map[mcp.ID]*PendingRequest{}}
 	t.Last.Store(rand.Int64N(maxFirstID))
@@ -91,8 +90,8 @@ func NewRequestTable(shared bool) *RequestTable {
 	return t
 }
 
-// Add enters x and returns its flight and the request to send. The caller
-// removes the flight when it no longer waits. The error is that of fail, or an
+// Add registers x and returns it as pending, and the request to send. The caller removes
+// it when it no longer waits. The error is that of fail, or an
 // *mcp.Error for params that cannot be understood.
 func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message, error) {
 	token, logs, err := t.Hints(x)
@@ -127,8 +126,8 @@ func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message,
 	return f, out, nil
 }
 
-// Hints reads what x says of itself that decides here: its progress token, nil for
-// none, and whether it asks for log messages. The error is an *mcp.Error.
+// Hints returns what attributes messages to x: its progress token, nil for none, and
+// whether it requests log messages. The error is an *mcp.Error.
 func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs bool, err error) {
 	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.Stateless {
 		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
@@ -136,7 +135,7 @@ func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs 
 	return token, logs, err
 }
 
-// Remove takes f out of the table; an answer that comes later is nobody's.
+// Remove takes f out of the table; a later response is dropped.
 func (t *RequestTable) Remove(f *PendingRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +164,7 @@ func (t *RequestTable) Refuse(err error) {
 	}
 }
 
-// Fail ends every flight with err, and every later add.
+// Fail ends every pending request with err, and every later add.
 func (t *RequestTable) Fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,12 +231,12 @@ func (t *RequestTable) Has(f *PendingRequest) bool {
 }
 
 // Notify passes the notification m to the exchange it belongs to and reports
-// whether that is settled; if not it is the session's.
+// whether it was attributed; if not it belongs to the session.
 func (t *RequestTable) Notify(m *mcp.Message) bool {
 	f, progress := t.owner(m)
 	if f == nil {
-		// Progress of a request that is answered already, on a shared line: the
-		// client's own token is not known any more, and the number is no one's.
+		// Progress of a request that has its response already: on a shared connection
+		// the client's own token is no longer known.
 		return progress && t.Shared.Load()
 	}
 	if progress && t.Shared.Load() {
@@ -251,8 +250,8 @@ func (t *RequestTable) Notify(m *mcp.Message) bool {
 	return true
 }
 
-// owner finds the flight of a notification. progress says that m is one whose
-// token decides.
+// owner returns the pending request of a notification, nil for none. progress reports
+// whether m is attributed by its token.
 func (t *RequestTable) owner(m *mcp.Message) (f *PendingRequest, progress bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,8 +274,8 @@ func IsSessionWide(method string) bool {
 	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
 }
 
-// byToken is the newest flight with the token: a client that uses one twice
-// means its latest request.
+// byToken is the newest pending request with the token: a client that uses one twice means
+// its latest request.
 func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
 	if token.IsZero() {
 		return nil
@@ -338,10 +337,10 @@ func (t *RequestTable) only() *PendingRequest {
 	return nil
 }
 
-// SendServerRequest puts the server's request q to the client it is meant for: to the
-// exchange in flight if there is one, with several to the session, and if that
-// cannot be asked to the newest exchange. session may be nil. On a shared line
-// nobody is asked on a guess.
+// SendServerRequest sends the server's request q to its client: within the sole pending
+// request, with several to the session, and if the session cannot receive it within the
+// newest request. session may be nil. On a shared connection with several pending requests
+// it fails.
 func (t *RequestTable) SendServerRequest(ctx context.Context, q *mcp.Message, session exchange.Peer) (*mcp.Message, error) {
 	only, newest := t.candidates()
 	if only != nil {

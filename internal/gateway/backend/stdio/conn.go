@@ -18,7 +18,7 @@ type conn struct {
 	session exchange.Peer
 	info    json.RawMessage
 
-	// ctx ends when the session does, and with it what it has in flight.
+	// ctx ends with the session and ends the requests in flight.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -42,19 +42,19 @@ func newConn(b *Pool, client *exchange.Client, session exchange.Peer) *conn {
 	return c
 }
 
-// settle makes p the process of a new session.
+// settle sets the process of a new session.
 func (c *conn) settle(p *process) {
 	c.info = p.info
 	c.mu.Lock()
 	c.process = p
 	c.mu.Unlock()
-	if p.over() { // it ended before it was the session's
+	if p.over() { // it ended before it was assigned
 		c.lose(p)
 	}
 }
 
-// Share says that the requests in the session are of several clients, also when it
-// has a process of its own. It is called before the first of them.
+// Share marks the session as one for the requests of several clients, also when it has a
+// process of its own. It is called before the first request.
 func (c *conn) Share() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *conn) Share() {
 	}
 }
 
-// errSessionClosed is what a request gets whose session was closed meanwhile.
+// errSessionClosed fails the requests of a session that was closed.
 var errSessionClosed = wire.ServerGone("the session was closed before the server answered")
 
 // ServerInfo is the server's InitializeResult, raw.
@@ -73,7 +73,7 @@ func (c *conn) InitializeResult() json.RawMessage { return c.info }
 // Done is closed when the session's process has ended, and by Close.
 func (c *conn) Done() <-chan struct{} { return c.done }
 
-// Do plays out one exchange.
+// Do sends the request of x and returns the response.
 func (c *conn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,7 +173,7 @@ func (c *conn) leave(p *process) {
 	c.backend.release(p)
 }
 
-// lose ends the session because p, if it still is its process, has ended.
+// lose ends the session if p is still its process, which has ended.
 func (c *conn) lose(p *process) { c.finish(p, p.why) }
 
 // finish ends the session once and returns the process it was on. only, if not
@@ -185,7 +185,7 @@ func (c *conn) finish(only *process, why error) *process {
 		return nil
 	}
 	c.over = true
-	c.cancel(why) // whoever sees that it is over also finds out why
+	c.cancel(why) // before c.mu is released: over implies a cause
 	p := c.process
 	c.mu.Unlock()
 	close(c.done)

@@ -53,8 +53,8 @@ func (p *process) put(ctx context.Context, line []byte) error {
 	}
 }
 
-// write writes lines one after the other. A server that does not read stalls
-// its own clients, each for as long as it cares to wait.
+// write writes lines one after the other. A server that does not read its input stalls its
+// own clients, each until its own deadline.
 func (p *process) write() {
 	stdin := p.server.Stdin()
 	for {
@@ -86,8 +86,8 @@ func (p *process) read() error {
 			return wire.ServerGone("the server's process was ended because it wrote a line of more than %d MiB", mcp.MaxEvent>>20)
 		}
 		if err != nil {
-			// A last line without an end was cut off: it is no message, but may
-			// be why the process ended.
+			// A last line without a newline is no message, but may give the reason
+			// why the process ended.
 			if logged < loggedStrayLines && (!p.over() || !p.spoke.Load()) {
 				p.showStray(line)
 			}
@@ -95,7 +95,7 @@ func (p *process) read() error {
 		}
 		messages, err := p.parse(line)
 		if err == nil {
-			parts.drop() // what was begun before is not continued
+			parts.drop() // a part before a whole message is not continued
 		} else {
 			whole, complete := parts.add(line)
 			if !complete {
@@ -134,11 +134,10 @@ var ErrNoProtocolOutput = wire.ServerGone("the server's process was ended becaus
 // strayOnly reports whether the process has written lines, none of which is a message.
 func (p *process) strayOnly() bool { return p.stray.Load() && !p.spoke.Load() }
 
-// showStray shows a line that is no message to whoever looks for the reason why
-// nothing works.
+// showStray writes a line that is no message to Config.Stray.
 func (p *process) showStray(line []byte) {
 	if w := p.backend.cfg.Stray; w != nil && len(line) > 0 {
-		_, _ = fmt.Fprintln(w, strayText(line)) // it is beside the point by now
+		_, _ = fmt.Fprintln(w, strayText(line)) // a diagnostic only
 	}
 }
 

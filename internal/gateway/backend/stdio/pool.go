@@ -19,16 +19,15 @@ const (
 	defaultMaxProcesses = 32
 	defaultQueueTimeout = 30 * time.Second
 	defaultLinger       = time.Second
-	// defaultStatelessLinger: clients of the stateless era come without a session
-	// that would hold their process, so the time between two calls of one client
-	// is a pause, not an end. A minute spans the pauses of a conversation, and a
-	// process that lingers makes way for one that is wanted.
+	// defaultStatelessLinger is longer: clients of the stateless era have no session
+	// that keeps their process between two calls. A process that lingers is reclaimed
+	// at the cap.
 	defaultStatelessLinger = time.Minute
 	// maxQueue bounds how many sessions may wait for a process.
 	maxQueue = 256
 )
 
-// Config says how to run a stdio server.
+// Config configures a [Pool].
 type Config struct {
 	// Spawn starts one process of the server.
 	Spawn func(ctx context.Context) (guest.Process, error)
@@ -47,8 +46,8 @@ type Config struct {
 	// is checked (see liveness.go); 0 means 20 seconds.
 	CheckAfter time.Duration
 	// Stray receives the first lines of a process's standard output that are
-	// not messages: they are for a person who wonders why nothing works. It may
-	// be nil, and is written to by several goroutines.
+	// not messages, as a diagnostic. It may be nil, and is written to by several
+	// goroutines.
 	Stray io.Writer
 	// Log may be nil.
 	Log *slog.Logger
@@ -262,7 +261,7 @@ func (b *Pool) Waiting() int { return int(b.waiting.Load()) }
 // SetEvictor implements [exchange.Backend].
 func (b *Pool) SetEvictor(evict func()) { b.evictCall = evict }
 
-// lost forgets a process that is ending and tells its sessions.
+// lost removes a process that is ending from the sharing table and ends its sessions.
 func (b *Pool) lost(p *process) {
 	b.mu.Lock()
 	sessions := p.sessions

@@ -20,8 +20,8 @@ const (
 	// stopTime bounds the end of a process, which takes its own grace, SIGTERM
 	// and SIGKILL.
 	stopTime = 10 * time.Second
-	// exitTime is how long a process whose output has ended may take to end
-	// itself, so that we can say how it ended.
+	// exitTime bounds the wait for the exit status of a process whose output has
+	// ended.
 	exitTime = 2 * time.Second
 )
 
@@ -43,9 +43,9 @@ type process struct {
 	last           atomic.Int64  // when the server sent its last message, or was started; Unix nanoseconds
 	suspended      atomic.Bool   // requests fail: see liveness.go
 	work           wire.Group
-	farewells      wire.Group     // what the server is still to be told before its input ends
+	farewells      wire.Group     // cancellations that are sent before the input is closed
 	stateless      statelessState // of a process of the stateless era
-	// complained: it has been said that the server answers without an id.
+	// complained: a response without an id has been logged.
 	complained atomic.Bool
 	spoke      atomic.Bool // it has sent a message
 	stray      atomic.Bool // it has written a line that is no message
@@ -88,7 +88,7 @@ func (p *process) admit(c *conn) {
 	p.lastUse = time.Now()
 }
 
-// over reports whether p is ending or has ended; why says why.
+// over reports whether p is ending or has ended; p.why is the reason then.
 func (p *process) over() bool {
 	select {
 	case <-p.closing:
@@ -98,7 +98,7 @@ func (p *process) over() bool {
 	}
 }
 
-// run is the process's life.
+// run serves the process until it has exited.
 func (p *process) run() {
 	go func() {
 		p.exit = p.server.Wait()
@@ -115,9 +115,8 @@ func (p *process) run() {
 	close(p.ended)
 }
 
-// fail is end for a process that ended by itself, or did what is no way to go on; it
-// is noted for whoever looks after the server. That all of them are gone because their
-// container is, its owner notes.
+// fail is end for a process that exited by itself or violated the protocol; it is logged.
+// When all processes are gone because their container is, the owner logs that instead.
 func (p *process) fail(why error) {
 	if !p.end(why) || p.isStateless() && !p.stateless.used.Load() {
 		return
@@ -132,8 +131,8 @@ func (p *process) fail(why error) {
 	p.log.Warn("a server process ended", "reason", why)
 }
 
-// end ends the process; why is what everybody who waits for it is told. It does
-// not wait. It reports whether the process was not ending already.
+// end ends the process; the requests that wait for it fail with why. It does not wait. It
+// reports whether the process was not ending already.
 func (p *process) end(why error) (first bool) {
 	p.once.Do(func() {
 		first = true
@@ -156,8 +155,8 @@ func (p *process) end(why error) (first bool) {
 	return first
 }
 
-// diagnose turns the end of a stream into the reason a person needs: a process
-// that ended is one for both streams.
+// diagnose returns the reason why a stream of the process ended: the exit status, if the
+// process has exited.
 func (p *process) diagnose(err error) error {
 	var rpc *mcp.Error
 	if errors.As(err, &rpc) {
@@ -213,8 +212,8 @@ func (p *process) handshake(ctx context.Context, client *exchange.Client) error 
 	return p.send(ctx, wire.InitializedNotification())
 }
 
-// play plays x out. ctx ends when the client cancels or goes away. sent reports
-// whether the server may have got the request.
+// play sends the request of x and waits for the response. ctx ends when the client cancels
+// or disconnects. sent reports whether the server may have received the request.
 func (p *process) play(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	line := wire.NewCallPeer(x.Peer)
 	defer line.Detach()
@@ -248,12 +247,13 @@ func (p *process) abandon(f *correlate.PendingRequest) {
 			err = p.flush(ctx)
 		}
 		if err != nil && !p.over() {
-			p.log.Warn("the server was not told of a cancelled request", "method", f.Method, "error", err)
+			p.log.Warn("a cancellation did not reach the server", "method", f.Method, "error", err)
 		}
 	})
 }
 
-// handle is what the reader does with each message. It must not wait.
+// handle dispatches a message of the server. It is called by the reader and must not
+// block.
 func (p *process) handle(m *mcp.Message) {
 	if p.over() {
 		return
@@ -263,9 +263,9 @@ func (p *process) handle(m *mcp.Message) {
 		switch {
 		case p.pending.Deliver(m):
 		case wire.IsUnidentified(m) && !p.complained.Swap(true):
-			p.log.Warn("the server could not read a message, or does not say which it answers", "error", wire.Printable(m.Error.Message), "code", m.Error.Code)
+			p.log.Warn("the server sent an error without a request id", "error", wire.Printable(m.Error.Message), "code", m.Error.Code)
 		default:
-			p.log.Debug("an answer of the server is for no request, or came too late", "id", m.ID.String())
+			p.log.Debug("a response of the server matches no pending request", "id", m.ID.String())
 		}
 	case mcp.Request:
 		if err := p.serverRequests.Start(m, p.ask); err != nil {
@@ -303,9 +303,9 @@ func (p *process) notify(m *mcp.Message) {
 	}
 }
 
-// sendAnswer sends what came of a question of the server.
+// sendAnswer sends the response to a request of the server.
 func (p *process) sendAnswer(ctx context.Context, m *mcp.Message) {
 	if err := p.send(ctx, m); err != nil && !p.over() {
-		p.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+		p.log.Warn("a response did not reach the server", "id", m.ID.String(), "error", err)
 	}
 }

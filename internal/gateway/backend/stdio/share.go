@@ -76,7 +76,7 @@ type sharedProcess struct {
 	starting *process
 	cancel   context.CancelFunc
 	timer    *time.Timer
-	idle     time.Time // since when nobody uses it; zero when somebody does
+	idle     time.Time // since when it has no users; zero while it has some
 
 	ready   chan struct{} // closed when process or err is set
 	process *process
@@ -110,8 +110,8 @@ func (b *Pool) join(ctx context.Context, key sharing, client *exchange.Client, a
 	return nil, err
 }
 
-// enter makes the caller one of those who wait for a process; nil when the
-// backend is closed.
+// enter registers the caller as a waiter for the process under key, whose start it begins
+// if there is none. It returns nil when the pool is closed.
 func (b *Pool) enter(key sharing, client *exchange.Client) *sharedProcess {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +120,7 @@ func (b *Pool) enter(key sharing, client *exchange.Client) *sharedProcess {
 	}
 	com := b.shared[key]
 	if com == nil {
-		// Not the caller's context: others may come to wait for the same start.
+		// Not the caller's context: later callers wait for the same start.
 		ctx, cancel := context.WithCancel(b.ctx)
 		com = &sharedProcess{key: key, cancel: cancel, ready: make(chan struct{})}
 		if !b.work.Go(func() { b.startShared(ctx, com, client) }) {
@@ -148,8 +148,8 @@ func (b *Pool) startShared(ctx context.Context, com *sharedProcess, client *exch
 	}
 }
 
-// settle ends the caller's wait: with the process, or the reason why there is
-// none. again says that another attempt may succeed.
+// settle ends the caller's wait: it returns the process, or the reason why there is none.
+// again reports whether another attempt may succeed.
 func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*process)) (p *process, again bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,7 +158,7 @@ func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*proce
 		if com.process != nil {
 			b.rest(com.process)
 		} else if com.waiters == 0 {
-			com.cancel() // nobody is left who wants it
+			com.cancel() // no waiter is left
 			b.withdraw(com)
 		}
 		if com.process == nil && com.starting != nil && com.starting.strayOnly() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -170,7 +170,7 @@ func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*proce
 		return nil, false, com.err
 	}
 	if com.process.over() {
-		b.withdraw(com) // its end may not have come to that yet
+		b.withdraw(com) // its end may not have done so yet
 		return nil, true, com.process.why
 	}
 	admit(com.process)
@@ -190,7 +190,7 @@ func (b *Pool) release(p *process) {
 	b.rest(p)
 }
 
-// rest lets a shared process that nobody uses end soon. The caller holds mu.
+// rest starts the linger time of a shared process without users. The caller holds mu.
 func (b *Pool) rest(p *process) {
 	com := p.shared
 	if com == nil || p.users > 0 || com.waiters > 0 || b.closed {
@@ -206,7 +206,7 @@ func (b *Pool) rest(p *process) {
 	}
 	com.timer = time.AfterFunc(linger, func() {
 		b.mu.Lock()
-		// A timer that was set again may fire for the time before.
+		// A timer that was reset may still fire for the earlier time.
 		unused := b.unused(com) && time.Since(com.idle) >= linger
 		if unused {
 			b.withdraw(com)
@@ -219,14 +219,15 @@ func (b *Pool) rest(p *process) {
 }
 
 // errUnused ends a process that has lingered for long enough.
-var errUnused = wire.ServerGone("the server's process was ended because nobody used it")
+var errUnused = wire.ServerGone("the server's process was ended because no session used it")
 
 // unused: com's process has started and lingers. The caller holds mu.
 func (b *Pool) unused(com *sharedProcess) bool {
 	return com.process != nil && com.process.users == 0 && com.waiters == 0
 }
 
-// withdraw lets nobody join com any more. The caller holds mu.
+// withdraw removes com from the sharing table, so that no session joins it. The caller
+// holds mu.
 func (b *Pool) withdraw(com *sharedProcess) {
 	if b.shared[com.key] == com {
 		delete(b.shared, com.key)

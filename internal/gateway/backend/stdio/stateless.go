@@ -11,38 +11,37 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// stateless is the way to a stdio server in version 2026-07-28, in which a
-// process is not a conversation: nothing begins it, and a request says all there
-// is to know. All exchanges of one principal share a process, which is started
-// when one is needed and lingers. Principals share none: whatever the protocol
-// says, a program may keep what it was told.
+// stateless sends requests to a stdio server in version 2026-07-28, which has no
+// handshake: each request is complete in itself. All exchanges of one principal share a
+// process, which is started on demand and lingers. Principals do not share one, since a
+// program may keep in memory what it received.
 //
-// On the one line to a process, ids, progress tokens and subscription ids are
-// ours, and what a message of the server belongs to is told by them alone.
+// On the one stream of a process, ids, progress tokens and subscription ids are the
+// gateway's own. They alone attribute a message of the server.
 type stateless struct{ backend *Pool }
 
-// statelessState is what there is to know about a process of the stateless era.
+// statelessState is the state of a process of the stateless era.
 type statelessState struct {
 	// proven: it has answered as a server of this era does.
 	proven atomic.Bool
-	// used: it was asked for more than which era it speaks, so that its end is news. A
-	// server of the session era may well end at that first question.
+	// used: it received more than server/discover, so that its end is logged. A server of
+	// the session era may exit at server/discover.
 	used atomic.Bool
-	// dropped counts notifications that were nobody's.
+	// dropped counts notifications that could not be attributed.
 	dropped atomic.Int64
 	// subscriptions are those of all its clients.
 	subscriptions *subscriptions
 }
 
-// isStateless: p is used in the stateless era.
+// isStateless reports whether p is used in the stateless era.
 func (p *process) isStateless() bool { return p.shared != nil && p.shared.key.stateless }
 
 // errNoQuestions answers a request of the server.
 var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
 	Message: "a server does not send requests in MCP 2026-07-28; it answers with resultType input_required"}
 
-// Do plays out one exchange. A request is sent once: only when it has reached no
-// process is another tried.
+// Do sends the request of x and returns the response. A request is sent once: another
+// process is tried only when it reached none.
 func (s stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	key := sharing{principal: x.Client.Principal, stateless: true}
 	for attempt := 1; ; attempt++ {
@@ -70,19 +69,19 @@ func (s stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 	}
 }
 
-// listen plays out a listen request, with those of others if that can be.
+// listen plays a subscriptions/listen, combined with those of other clients if possible.
 func (p *process) listen(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	wants, all, err := wire.RequestedFilter(x)
 	if err != nil {
 		return nil, false, err
 	}
-	if !all { // there is something in it that we cannot put together with another
+	if !all { // it has members that cannot be combined
 		return p.play(ctx, x)
 	}
 	return p.stateless.subscriptions.play(ctx, x, wants)
 }
 
-// settle looks at what came of x for signs of the server's era.
+// settle checks the outcome of x for signs of the server's era.
 func (s stateless) settle(ctx context.Context, p *process, x *exchange.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
 	if x.Request.Method == mcp.MethodDiscover && !p.stateless.proven.Load() && !wire.ProvesStateless(answer) {
 		return s.dismiss(ctx, p, answer, err)
@@ -105,9 +104,8 @@ func (s stateless) settle(ctx context.Context, p *process, x *exchange.Exchange,
 	return answer, nil
 }
 
-// dismiss deals with a process whose first words in this era it did not
-// understand: nothing else is to be expected of it, and it may stand in the way
-// of one for the other era, so it is ended at once.
+// dismiss ends a process that failed server/discover: it is of no use, and occupies the
+// slot of one for the other era.
 func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message, err error) (*mcp.Message, error) {
 	itself := p.over() && !errors.Is(err, wire.ErrStopped)
 	s.backend.discard(p, wire.ServerGone("the server's process was ended because it does not speak MCP 2026-07-28"))
@@ -124,7 +122,7 @@ func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message,
 	return nil, err
 }
 
-// discard ends p, unless others wait for it, and returns when it has ended.
+// discard ends p, unless it has other users, and returns when it has exited.
 func (b *Pool) discard(p *process, why error) {
 	b.mu.Lock()
 	alone := p.users == 1 && p.shared.waiters == 0
@@ -142,7 +140,7 @@ func (b *Pool) discard(p *process, why error) {
 func (s stateless) Close() error { return nil }
 
 // notifyStateless passes a notification of a process of the stateless era to the
-// exchange that it says it belongs to.
+// exchange that it names.
 func (p *process) notifyStateless(m *mcp.Message) {
 	pass := p.pending.NotifyStateless
 	switch {
@@ -152,7 +150,7 @@ func (p *process) notifyStateless(m *mcp.Message) {
 		pass = p.stateless.subscriptions.unmarked
 	}
 	if !pass(m) {
-		p.log.Debug("a notification of a shared process is dropped: whose it is cannot be told",
+		p.log.Debug("a notification of a shared process is dropped because it cannot be attributed",
 			"method", wire.Printable(m.Method), "dropped", p.stateless.dropped.Add(1))
 	}
 }
