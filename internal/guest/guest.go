@@ -16,6 +16,7 @@
 //	kill   ends a process and what it started
 //	dial   connects to a TCP address inside the container
 //	ports  lists the TCP ports on which something listens
+//	state  reports whether a process, or one of its group, is stopped by a signal
 //
 // The processes' standard error is the container's. When the gateway's end of the
 // stream closes, or the container's standard input ends, the guest ends every process
@@ -50,6 +51,10 @@ type Process interface {
 	// error such as "exit status 1" or "killed by signal 9". Several goroutines may
 	// call it.
 	Wait() error
+	// Frozen reports whether the process cannot run: it, or another process of its
+	// group, was stopped by a signal, or the whole container is paused, in which case
+	// the guest does not respond before ctx ends.
+	Frozen(ctx context.Context) bool
 	// Stop closes standard input, gives the process grace to end, then sends
 	// SIGTERM, then SIGKILL, to its whole process group (MCP basic/lifecycle,
 	// Shutdown). A listener is sent SIGTERM at once. Stop returns when the process has

@@ -36,6 +36,17 @@ func (p *remoteProcess) Wait() error {
 	return p.err
 }
 
+// Frozen is of [Process]. A request that fails for another reason than time reports
+// nothing about the process.
+func (p *remoteProcess) Frozen(ctx context.Context) bool {
+	stream, resp, err := p.line.request(ctx, request{Op: opState, Process: p.id})
+	if err != nil {
+		return ctx.Err() != nil
+	}
+	stream.Close()
+	return resp.Stopped
+}
+
 // watch waits for the end of the process.
 func (p *remoteProcess) watch() {
 	a := p.line.exchange(request{Op: opWait, Process: p.id})

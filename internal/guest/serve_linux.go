@@ -123,6 +123,10 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giv
 			refuse(stream, fmt.Errorf("there is no process %d", req.Process))
 			return
 		}
+		if req.Op == opState {
+			_ = writeLine(stream, response{Stopped: groupStopped(p.pid)})
+			return
+		}
 		if req.Op == opKill {
 			p.end(time.Duration(req.GraceMillis) * time.Millisecond)
 		}

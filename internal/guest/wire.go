@@ -17,6 +17,7 @@ const (
 	opKill  = "kill"
 	opDial  = "dial"
 	opPorts = "ports"
+	opState = "state"
 )
 
 const (
@@ -35,7 +36,7 @@ type request struct {
 	// Listens marks the process of a spawn as one that clients reach at a port: it
 	// ends on SIGTERM and not at the end of its input.
 	Listens bool `json:"listens,omitempty"`
-	// Process is the process of a wait or kill: the number in the response to spawn.
+	// Process is the process of a wait, kill or state: the number in the response to spawn.
 	Process int64 `json:"process,omitempty"`
 	// GraceMillis is the time that a kill leaves the process to end by itself, and
 	// again after SIGTERM, in milliseconds. 0 kills at once.
@@ -58,6 +59,8 @@ type response struct {
 	Signal int `json:"signal,omitempty"`
 	// Ports is the response to ports.
 	Ports []int `json:"ports,omitempty"`
+	// Stopped is the response to state.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // parseRequest reads the first line of a stream strictly.
@@ -85,7 +88,7 @@ func (r *request) validate() error {
 				return errors.New("an argument holds a NUL byte, which no program can receive")
 			}
 		}
-	case opWait, opPorts:
+	case opWait, opPorts, opState:
 	case opKill:
 		if r.GraceMillis < 0 || r.GraceMillis > maxGrace.Milliseconds() {
 			return fmt.Errorf("the grace of a kill must be from 0 to %s", maxGrace)

@@ -252,6 +252,8 @@ func (s *silent) Stdin() io.WriteCloser { return s.in }
 func (s *silent) Stdout() io.Reader     { return s.out }
 func (s *silent) Wait() error           { <-s.ended; return nil }
 
+func (*silent) Frozen(context.Context) bool { return false }
+
 func (s *silent) Stop(context.Context) error {
 	_ = s.in.Close()
 	<-s.ended

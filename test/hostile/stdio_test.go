@@ -89,6 +89,8 @@ func (p *process) Stdin() io.WriteCloser { return p.in }
 func (p *process) Stdout() io.Reader     { return p.out }
 func (p *process) Wait() error           { <-p.ended; return p.err }
 
+func (*process) Frozen(context.Context) bool { return false }
+
 func (p *process) Stop(context.Context) error {
 	_ = p.in.Close()
 	select {

@@ -195,3 +195,15 @@ func TestStdioFrozenProcess(t *testing.T) {
 		})
 	}
 }
+
+// A server that runs its tools on the thread that reads answers no ping meanwhile. It is
+// at work and not frozen, so its calls are not failed.
+func TestStdioBlockedProcess(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.backend(t, stdio.Config{CheckAfter: 100 * time.Millisecond}, role(t, "crude")...)
+	conn := openAs(t, b, plain(), backendtest.NewPeer())
+	if got := ask(t, conn, "block", "2s"); got != "done" {
+		t.Error(got)
+	}
+}

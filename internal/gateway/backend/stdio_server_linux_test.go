@@ -185,6 +185,10 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 	switch tool {
 	case "echo":
 		c.answer(m, args)
+	case "block": // as a server does that runs tools on the thread that reads
+		d, _ := time.ParseDuration(args)
+		time.Sleep(d)
+		c.answer(m, "done")
 	case "pid":
 		c.answer(m, fmt.Sprint(os.Getpid()))
 	case "inits":

@@ -13,12 +13,17 @@ import (
 // A process that was stopped (SIGSTOP, a paused container) keeps its pipes open and never
 // answers. The pool checks each process by itself, since the owner's ping reaches only
 // one of them. A process is unresponsive when requests are pending, it has sent nothing
-// for Config.CheckAfter, and it does not answer a ping either. Its pending requests fail,
-// and later ones fail at once, until it sends a message again. It keeps its sessions.
+// for Config.CheckAfter, it does not answer a ping either, and the guest reports that it
+// cannot run. Its pending requests fail, and later ones fail at once, until it sends a
+// message again. It keeps its sessions. A process that runs and answers no ping is at work
+// on a request: many servers run a tool on the thread that reads.
 
-// defaultCheckAfter and the wait for the ping's answer, half as long again, make a call
-// fail within a minute.
-const defaultCheckAfter = 20 * time.Second
+// defaultCheckAfter, as long again for the ping, and guestTimeout make a call fail within
+// a minute.
+const (
+	defaultCheckAfter = 20 * time.Second
+	guestTimeout      = 10 * time.Second
+)
 
 // watch checks the process until it ends.
 func (p *process) watch() {
@@ -30,7 +35,7 @@ func (p *process) watch() {
 		case <-p.closing:
 			return
 		case <-tick.C:
-			if p.overdue(after) && !p.responds(after*3/2) && !p.over() {
+			if p.overdue(after) && !p.responds(after) && !p.over() && p.frozen() {
 				p.suspend()
 			}
 		}
@@ -65,9 +70,16 @@ func (p *process) responds(within time.Duration) bool {
 	return err == nil || p.lastMessage().After(since)
 }
 
+// frozen reports whether the process cannot run, as the guest sees it.
+func (p *process) frozen() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), guestTimeout)
+	defer cancel()
+	return p.server.Frozen(ctx)
+}
+
 // suspend fails the pending requests and later ones.
 func (p *process) suspend() {
-	why := wire.ServerGone("the server does not respond: it has sent nothing for %s and does not answer a ping; what was requested may or may not have been done",
+	why := wire.ServerGone("the server does not respond: it is stopped or paused and has sent nothing for %s; what was requested may or may not have been done",
 		time.Since(p.lastMessage()).Round(time.Second))
 	if !p.suspended.Swap(true) {
 		p.log.Warn("a server process does not respond; requests fail until it does", "reason", why)
