@@ -309,11 +309,30 @@ func (w *watch) ping(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && w.frozen() {
 		w.backend.Unresponsive(&mcp.Error{Code: mcp.CodeServerGone,
 			Message: fmt.Sprintf("the server does not respond: it did not answer a ping within %s", pingTimeout)})
 	}
 	return fmt.Errorf("the server does not answer: %w", err)
+}
+
+// frozen reports whether a server that answers no ping cannot run. A server in a container
+// may be at work on a call instead, which then goes on: many run a tool on the thread that
+// reads. Of a remote server nothing but its answers is visible.
+func (w *watch) frozen() bool {
+	i := w.owner.instance
+	if i == nil {
+		return true
+	}
+	i.mu.Lock()
+	server := i.http
+	i.mu.Unlock()
+	if server == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Frozen(ctx)
 }
 
 // recover tries until the server responds again or ctx ends: at growing intervals, and
