@@ -38,7 +38,7 @@ func (s *Stdio) Serve(exit func()) {
 			continue
 		}
 		if tool, _, _ := mcp.LookupString(m.Params, "name"); tool == "stops reading" {
-			select {}
+			time.Sleep(time.Hour) // select{} would be a deadlock, which ends the process
 		}
 		s.take(m, exit)
 	}

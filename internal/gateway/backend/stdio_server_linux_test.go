@@ -287,7 +287,7 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 		os.Exit(3)
 	case "crash":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+		time.Sleep(time.Hour) // select{} would be a deadlock, which ends the process
 	case "close output":
 		os.Stdout.Close()
 		time.Sleep(time.Hour)
