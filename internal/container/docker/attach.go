@@ -15,10 +15,10 @@ import (
 // Attach connects to the container's standard streams. The connection outlives
 // ctx, which bounds only the making of it. Standard error that is not read holds
 // nothing up: past a bound its oldest bytes are dropped, which the stream reports.
-func (e *Engine) Attach(ctx context.Context, id string) (*container.Streams, error) {
-	r, err := e.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+func (s containers) Attach(ctx context.Context, id string) (*container.Streams, error) {
+	r, err := s.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, e.attachError(ctx, err, id)
+		return nil, s.attachError(ctx, err, id)
 	}
 	// The two streams come interleaved on one connection.
 	stdout, outWriter := io.Pipe()
@@ -46,11 +46,11 @@ func (e *Engine) Attach(ctx context.Context, id string) (*container.Streams, err
 
 // attachError: the client drops the engine's error when it cannot switch the
 // connection, so the container is inspected.
-func (e *Engine) attachError(ctx context.Context, err error, id string) error {
-	if _, gone := e.Inspect(ctx, id); gone != nil {
+func (s containers) attachError(ctx context.Context, err error, id string) error {
+	if _, gone := s.Inspect(ctx, id); gone != nil {
 		return fmt.Errorf("attach to container %s: %w", short(id), gone)
 	}
-	return e.wrap(err, "attach to container %s", short(id))
+	return s.wrap(err, "attach to container %s", short(id))
 }
 
 // stdin is the writing half of a connection.

@@ -20,36 +20,42 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
+// containers are the calls on an engine's containers.
+type containers struct {
+	*connection
+	networks networks
+}
+
 // CopyTo unpacks a tar stream at path in a container that is not running.
-func (e *Engine) CopyTo(ctx context.Context, id, path string, tar io.Reader) error {
+func (s containers) CopyTo(ctx context.Context, id, path string, tar io.Reader) error {
 	content := newSource(tar)
-	_, err := e.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path, Content: content})
-	return e.wrap(content.blame(err), "copy into container %s", short(id))
+	_, err := s.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path, Content: content})
+	return s.wrap(content.blame(err), "copy into container %s", short(id))
 }
 
 // Start starts a container.
-func (e *Engine) Start(ctx context.Context, id string) error {
-	_, err := e.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
-	return e.wrap(err, "start container %s", short(id))
+func (s containers) Start(ctx context.Context, id string) error {
+	_, err := s.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
+	return s.wrap(err, "start container %s", short(id))
 }
 
 // Wait returns the exit status when the container is no longer running.
-func (e *Engine) Wait(ctx context.Context, id string) (container.ExitStatus, error) {
+func (s containers) Wait(ctx context.Context, id string) (container.ExitStatus, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := e.api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: ctr.WaitConditionNotRunning})
+	w := s.api.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: ctr.WaitConditionNotRunning})
 	select {
 	case r := <-w.Result:
 		if r.Error != nil && r.Error.Message != "" {
-			return container.ExitStatus{}, e.wrap(errors.New(r.Error.Message), "wait for container %s", short(id))
+			return container.ExitStatus{}, s.wrap(errors.New(r.Error.Message), "wait for container %s", short(id))
 		}
 		status := container.ExitStatus{Code: int(r.StatusCode)}
-		if c, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); err == nil && c.Container.State != nil {
+		if c, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); err == nil && c.Container.State != nil {
 			status.OOMKilled = c.Container.State.OOMKilled
 		}
 		return status, nil
 	case err := <-w.Error:
-		return container.ExitStatus{}, e.wrap(err, "wait for container %s", short(id))
+		return container.ExitStatus{}, s.wrap(err, "wait for container %s", short(id))
 	}
 }
 
@@ -58,10 +64,10 @@ const removalWait = 30 * time.Second
 
 // Remove deletes a container, killing it if it runs, with its anonymous volumes
 // and the network it has to itself.
-func (e *Engine) Remove(ctx context.Context, id string) error {
+func (s containers) Remove(ctx context.Context, id string) error {
 	own := ""
-	if e.podman.Load() { // see ownNetwork
-		c, err := e.Inspect(ctx, id)
+	if s.podman.Load() { // see networks.own
+		c, err := s.Inspect(ctx, id)
 		if errors.Is(err, container.ErrNotFound) {
 			return nil
 		}
@@ -70,28 +76,28 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		}
 		own = c.Labels[labelOwnNetwork]
 	}
-	err := e.remove(ctx, id)
+	err := s.remove(ctx, id)
 	switch {
 	case err == nil, errdefs.IsNotFound(err):
 	case errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress"):
-		if err := e.gone(ctx, id); err != nil {
+		if err := s.gone(ctx, id); err != nil {
 			return err
 		}
 	default:
-		return e.wrap(err, "remove container %s", short(id))
+		return s.wrap(err, "remove container %s", short(id))
 	}
 	if own == "" {
 		return nil
 	}
-	return e.wrap(e.removeNetwork(ctx, own), "remove network %q of container %s", own, short(id))
+	return s.wrap(s.networks.remove(ctx, own), "remove network %q of container %s", own, short(id))
 }
 
 // remove deletes a container. Podman refuses ("container state
 // improper") when it ends between Podman's look at it and its signal to it, and is
 // called again then.
-func (e *Engine) remove(ctx context.Context, id string) error {
+func (s containers) remove(ctx context.Context, id string) error {
 	for attempt := 1; ; attempt++ {
-		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err := s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		if err == nil || attempt == 10 || !strings.Contains(err.Error(), "container state improper") {
 			return err
 		}
@@ -104,18 +110,18 @@ func (e *Engine) remove(ctx context.Context, id string) error {
 }
 
 // gone waits until a container that another client is removing is gone.
-func (e *Engine) gone(ctx context.Context, id string) error {
+func (s containers) gone(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, removalWait)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		_, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		if errdefs.IsNotFound(err) {
 			return nil
 		}
 		if err != nil {
-			return e.wrap(err, "remove container %s", short(id))
+			return s.wrap(err, "remove container %s", short(id))
 		}
 		select {
 		case <-tick.C:
@@ -126,10 +132,10 @@ func (e *Engine) gone(ctx context.Context, id string) error {
 }
 
 // Inspect describes a container by name or id.
-func (e *Engine) Inspect(ctx context.Context, id string) (container.Container, error) {
-	r, err := e.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+func (s containers) Inspect(ctx context.Context, id string) (container.Container, error) {
+	r, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
-		return container.Container{}, e.wrap(err, "inspect container %s", short(id))
+		return container.Container{}, s.wrap(err, "inspect container %s", short(id))
 	}
 	in := r.Container
 	c := container.Container{ID: in.ID, Name: strings.TrimPrefix(in.Name, "/")}
@@ -173,20 +179,20 @@ func published(ports network.PortMap) []container.Port {
 }
 
 // List returns containers, running or not, that carry all the labels.
-func (e *Engine) List(ctx context.Context, labels map[string]string) ([]container.Container, error) {
+func (s containers) List(ctx context.Context, labels map[string]string) ([]container.Container, error) {
 	filters := client.Filters{}
 	for k, v := range labels {
 		filters.Add("label", k+"="+v)
 	}
-	r, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	r, err := s.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
-		return nil, e.wrap(err, "list containers")
+		return nil, s.wrap(err, "list containers")
 	}
 	out := make([]container.Container, 0, len(r.Items))
-	for _, s := range r.Items {
-		c := container.Container{ID: s.ID, State: string(s.State), Labels: s.Labels}
-		if len(s.Names) > 0 {
-			c.Name = strings.TrimPrefix(s.Names[0], "/")
+	for _, item := range r.Items {
+		c := container.Container{ID: item.ID, State: string(item.State), Labels: item.Labels}
+		if len(item.Names) > 0 {
+			c.Name = strings.TrimPrefix(item.Names[0], "/")
 		}
 		out = append(out, c)
 	}

@@ -30,12 +30,12 @@ const (
 
 // Create makes a container, not started. This is the one place where containers
 // are hardened.
-func (e *Engine) Create(ctx context.Context, c container.Config) (string, error) {
+func (s containers) Create(ctx context.Context, c container.Config) (string, error) {
 	host, err := hostConfig(c)
 	if err != nil {
 		return "", fmt.Errorf("create container %s: %w", c.Name, err)
 	}
-	own, err := e.ownNetwork(ctx, c.Network, c.Name)
+	own, err := s.networks.own(ctx, c.Network, c.Name)
 	if err != nil {
 		return "", err
 	}
@@ -47,16 +47,16 @@ func (e *Engine) Create(ctx context.Context, c container.Config) (string, error)
 		labels[labelOwnNetwork] = own
 		host.NetworkMode = ctr.NetworkMode(own)
 	}
-	id, err := e.create(ctx, c, labels, host)
+	id, err := s.create(ctx, c, labels, host)
 	if err != nil && limitsRefused(err) && c.Memory == 0 && c.Pids == 0 {
 		// An engine without cgroup delegation (rootless on cgroup v1) cannot
 		// limit. These limits are defaults, so it runs without.
 		host.Memory, host.PidsLimit = 0, nil
-		id, err = e.create(ctx, c, labels, host)
+		id, err = s.create(ctx, c, labels, host)
 	}
 	if err != nil && own != "" {
 		// One in use is another container's of this name, and stays.
-		_ = e.removeNetwork(context.WithoutCancel(ctx), own)
+		_ = s.networks.remove(context.WithoutCancel(ctx), own)
 	}
 	switch {
 	case err == nil:
@@ -64,16 +64,16 @@ func (e *Engine) Create(ctx context.Context, c container.Config) (string, error)
 	case nameTaken(err):
 		return "", fmt.Errorf("create container %s: %w", c.Name, container.ErrNameTaken)
 	default:
-		return "", e.wrap(err, "create container %s", c.Name)
+		return "", s.wrap(err, "create container %s", c.Name)
 	}
 }
 
-func (e *Engine) create(ctx context.Context, c container.Config, labels map[string]string, host *ctr.HostConfig) (string, error) {
+func (s containers) create(ctx context.Context, c container.Config, labels map[string]string, host *ctr.HostConfig) (string, error) {
 	exposed := network.PortSet{}
 	for port := range host.PortBindings {
 		exposed[port] = struct{}{}
 	}
-	r, err := e.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+	r, err := s.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: c.Name,
 		Config: &ctr.Config{
 			Image: c.Image, Entrypoint: c.Entrypoint, Cmd: c.Args, Env: c.Env, Labels: labels, User: user(c),

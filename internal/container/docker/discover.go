@@ -90,8 +90,8 @@ func open(ctx context.Context, c candidate, env func(string) string) (*Engine, e
 	if err := dial(short, c.address); err != nil {
 		return nil, err
 	}
-	e := &Engine{address: c.address, env: env}
-	opts := []client.Opt{client.WithHTTPClient(connecting()), client.WithHost(c.address), client.WithHTTPResponseHook(e.notice)}
+	conn := &connection{address: c.address, env: env}
+	opts := []client.Opt{client.WithHTTPClient(connecting()), client.WithHost(c.address), client.WithHTTPResponseHook(conn.notice)}
 	if c.tlsDir != "" {
 		opts = append(opts, client.WithTLSClientConfig(pem(c.tlsDir, "ca"), pem(c.tlsDir, "cert"), pem(c.tlsDir, "key")))
 	}
@@ -99,11 +99,11 @@ func open(ctx context.Context, c candidate, env func(string) string) (*Engine, e
 	if err != nil {
 		return nil, err
 	}
-	e.api = api
+	conn.api = api
 	ping, err := api.Ping(short, client.PingOptions{NegotiateAPIVersion: true})
 	switch {
 	case err == nil && ping.APIVersion != "":
-		return e, nil
+		return newEngine(conn), nil
 	case err == nil:
 		err = errors.New("something answers there, but it is not a container engine")
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:

@@ -19,20 +19,40 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// Engine is one engine that has answered. Create it with [Connect].
+// Engine is one engine that has answered. Create it with [Connect]. Its methods on
+// images, containers and networks are those of the embedded types, which share its
+// connection.
 type Engine struct {
+	*connection
+	images
+	containers
+	networks
+}
+
+// connection is the client of one engine with what is known of that engine.
+type connection struct {
 	api     *client.Client
 	address string
 	env     func(string) string
 	podman  atomic.Bool // from the headers of its responses
 }
 
+func newEngine(c *connection) *Engine {
+	networks := networks{connection: c}
+	return &Engine{
+		connection: c,
+		images:     images{connection: c},
+		containers: containers{connection: c, networks: networks},
+		networks:   networks,
+	}
+}
+
 var _ container.Engine = (*Engine)(nil)
 
-// notice learns from an answer which engine this is.
-func (e *Engine) notice(r *http.Response) {
+// notice detects Podman by a header of its responses.
+func (c *connection) notice(r *http.Response) {
 	if r.Header.Get("Libpod-Api-Version") != "" {
-		e.podman.Store(true)
+		c.podman.Store(true)
 	}
 }
 
@@ -43,7 +63,7 @@ func (e *Engine) Close() error { return e.api.Close() }
 func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	v, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return container.Info{}, e.wrap(err, "ask the container engine for its version")
+		return container.Info{}, e.wrap(err, "get the container engine's version")
 	}
 	info := container.Info{
 		Name: "Docker", Version: v.Version, APIVersion: e.api.ClientVersion(),
@@ -56,7 +76,7 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	}
 	sys, err := e.api.Info(ctx, client.InfoOptions{})
 	if err != nil {
-		return container.Info{}, e.wrap(err, "ask the container engine about itself")
+		return container.Info{}, e.wrap(err, "get the container engine's properties")
 	}
 	for _, opt := range sys.Info.SecurityOptions {
 		info.Rootless = info.Rootless || strings.Contains(opt, "rootless")

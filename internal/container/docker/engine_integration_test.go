@@ -87,7 +87,7 @@ func noNetworkIsLeft(t *testing.T, env func(string) string, name string) {
 		if n.Name != name {
 			t.Errorf("the network %s of a container was left", n.Name)
 		}
-		if err := e.removeNetwork(ctx, n.ID); err != nil {
+		if err := e.networks.remove(ctx, n.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -108,11 +108,11 @@ func TestProcessesThatRaceMakeOneNetwork(t *testing.T) {
 		}
 		wait.Wait()
 		e := connectHere(t, os.Getenv)
-		left, err := e.networksNamed(t.Context(), network)
+		left, err := e.networks.named(t.Context(), network)
 		if err != nil || len(left) != 1 {
 			t.Fatalf("round %d: %d networks, %v", round, len(left), err)
 		}
-		if err := e.removeNetwork(t.Context(), left[0].ID); err != nil {
+		if err := e.networks.remove(t.Context(), left[0].ID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // wrap adds the operation, and maps to the errors that callers decide on.
-func (e *Engine) wrap(err error, format string, args ...any) error {
+func (c *connection) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (e *Engine) wrap(err error, format string, args ...any) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, err)
 	case unanswered(err):
-		return fmt.Errorf("%s: %w: %s does not answer any more (%s); see whether the engine still runs", doing, container.ErrUnavailable, e.address, message(err))
+		return fmt.Errorf("%s: %w: %s does not answer any more (%s); see whether the engine still runs", doing, container.ErrUnavailable, c.address, message(err))
 	case errdefs.IsNotFound(err):
 		return fmt.Errorf("%s: %w: %s", doing, container.ErrNotFound, message(err))
 	}

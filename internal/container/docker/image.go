@@ -19,11 +19,14 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
+// images are the calls on an engine's local images.
+type images struct{ *connection }
+
 // Image describes a local image.
-func (e *Engine) Image(ctx context.Context, ref string) (container.Image, error) {
-	r, err := e.api.ImageInspect(ctx, ref)
+func (s images) Image(ctx context.Context, ref string) (container.Image, error) {
+	r, err := s.api.ImageInspect(ctx, ref)
 	if err != nil {
-		return container.Image{}, e.wrap(err, "look for image %s", ref)
+		return container.Image{}, s.wrap(err, "look for image %s", ref)
 	}
 	image := container.Image{
 		ID: r.ID, OS: r.Os, Arch: r.Architecture,
@@ -44,14 +47,14 @@ func (e *Engine) Image(ctx context.Context, ref string) (container.Image, error)
 
 // Pull fetches an image from its registry, with the login that `docker login`
 // stored for it, if any.
-func (e *Engine) Pull(ctx context.Context, ref string, progress func(container.Progress)) error {
-	login, err := registryLogin(ctx, ref, e.env)
+func (s images) Pull(ctx context.Context, ref string, progress func(container.Progress)) error {
+	login, err := registryLogin(ctx, ref, s.env)
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", ref, err)
 	}
-	r, err := e.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: login.header})
+	r, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: login.header})
 	if err != nil {
-		return e.pullError(err, ref, login)
+		return s.pullError(err, ref, login)
 	}
 	defer r.Close()
 	err = messages(r, func(m jsonstream.Message) {
@@ -60,10 +63,10 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(container.P
 		}
 	})
 	if err != nil {
-		return e.pullError(cmp.Or(ctx.Err(), err), ref, login)
+		return s.pullError(cmp.Or(ctx.Err(), err), ref, login)
 	}
-	// Believe the engine's store, not the end of a stream.
-	if _, err := e.Image(ctx, ref); err != nil {
+	// A stream that ends is no proof that the image was stored.
+	if _, err := s.Image(ctx, ref); err != nil {
 		return fmt.Errorf("pull %s: the engine reported no error, but: %w", ref, err)
 	}
 	return nil
@@ -79,9 +82,9 @@ func progressOf(m jsonstream.Message) container.Progress {
 
 // pullError distinguishes a missing image from a registry that refuses; engines report
 // much of both as plain text.
-func (e *Engine) pullError(err error, ref string, login login) error {
+func (s images) pullError(err error, ref string, login login) error {
 	text := strings.ToLower(err.Error())
-	says := func(signs ...string) bool {
+	contains := func(signs ...string) bool {
 		return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
 	}
 	note := ""
@@ -89,29 +92,29 @@ func (e *Engine) pullError(err error, ref string, login login) error {
 		note = "; the stored login was not used: " + login.trouble
 	}
 	switch {
-	case errdefs.IsNotFound(err), says("manifest unknown", "name unknown", "not found", "does not exist"):
+	case errdefs.IsNotFound(err), contains("manifest unknown", "name unknown", "not found", "does not exist"):
 		return fmt.Errorf("pull %s: the registry has no such image, or shows it only after a login (`docker login %s`); check the name and tag: %w (%s)%s", ref, login.host, container.ErrNotFound, message(err), note)
-	case says("unauthorized", "authentication required", "denied", "no basic auth credentials"):
+	case contains("unauthorized", "authentication required", "denied", "no basic auth credentials"):
 		return fmt.Errorf("pull %s: the registry does not let you read it; log in with `docker login %s`: %w%s", ref, login.host, &engineError{cause: err}, note)
 	}
-	return e.wrap(err, "pull %s", ref)
+	return s.wrap(err, "pull %s", ref)
 }
 
 // Load takes an image in the tar form of `docker save`.
-func (e *Engine) Load(ctx context.Context, image io.Reader) error {
+func (s images) Load(ctx context.Context, image io.Reader) error {
 	content := newSource(image)
-	r, err := e.api.ImageLoad(ctx, content, client.ImageLoadWithQuiet(true))
+	r, err := s.api.ImageLoad(ctx, content, client.ImageLoadWithQuiet(true))
 	if err != nil {
-		return e.wrap(content.blame(err), "load an image")
+		return s.wrap(content.blame(err), "load an image")
 	}
 	defer r.Close()
 	err = messages(r, func(jsonstream.Message) {})
-	return e.wrap(cmp.Or(ctx.Err(), content.blame(err)), "load an image")
+	return s.wrap(cmp.Or(ctx.Err(), content.blame(err)), "load an image")
 }
 
 // Build builds an image from a context tar that holds a Dockerfile, with the
 // classic builder, which every engine has.
-func (e *Engine) Build(ctx context.Context, b container.Build) error {
+func (s images) Build(ctx context.Context, b container.Build) error {
 	opts := client.ImageBuildOptions{
 		Version: build.BuilderV1,
 		Tags:    b.Tags, Labels: b.Labels,
@@ -122,9 +125,9 @@ func (e *Engine) Build(ctx context.Context, b container.Build) error {
 	}
 	doing := "build image " + strings.Join(b.Tags, ", ")
 	content := newSource(b.Context)
-	r, err := e.api.ImageBuild(ctx, content, opts)
+	r, err := s.api.ImageBuild(ctx, content, opts)
 	if err != nil {
-		return e.wrap(content.blame(err), "%s", doing)
+		return s.wrap(content.blame(err), "%s", doing)
 	}
 	defer r.Body.Close()
 	var last lastLines
@@ -137,16 +140,16 @@ func (e *Engine) Build(ctx context.Context, b container.Build) error {
 		err = errors.New("the builder ended without an image")
 	}
 	if err = cmp.Or(ctx.Err(), content.blame(err)); err != nil {
-		return fmt.Errorf("%w%s", e.wrap(err, "%s", doing), last)
+		return fmt.Errorf("%w%s", s.wrap(err, "%s", doing), last)
 	}
 	return nil
 }
 
 // RemoveImage removes a local image.
-func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
-	_, err := e.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+func (s images) RemoveImage(ctx context.Context, ref string) error {
+	_, err := s.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 	if err == nil || errdefs.IsNotFound(err) {
 		return nil
 	}
-	return e.wrap(err, "remove image %s", ref)
+	return s.wrap(err, "remove image %s", ref)
 }

@@ -24,6 +24,9 @@ const (
 
 var networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
+// networks are the calls on an engine's networks.
+type networks struct{ *connection }
+
 // EnsureNetwork creates the bridge network unless it exists. Containers on it
 // cannot reach each other.
 //
@@ -31,32 +34,32 @@ var networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 // such switch, but keeps networks apart from each other; there, each container
 // that [Engine.Create] puts on this network gets one of its own, which goes with
 // it.
-func (e *Engine) EnsureNetwork(ctx context.Context, name string) error {
+func (n networks) EnsureNetwork(ctx context.Context, name string) error {
 	if !networkName.MatchString(name) {
 		return fmt.Errorf("create network %q: not a network's name", name)
 	}
 	// Another process may create or remove it between two of our steps.
 	for range 5 {
-		twins, err := e.networksNamed(ctx, name)
+		twins, err := n.named(ctx, name)
 		if err != nil {
 			return err
 		}
 		if len(twins) > 0 {
-			return e.settle(ctx, twins)
+			return n.settle(ctx, twins)
 		}
-		if err := e.createNetwork(ctx, name); err != nil && !networkExists(err) {
-			return e.wrap(err, "create network %q", name)
+		if err := n.create(ctx, name); err != nil && !networkExists(err) {
+			return n.wrap(err, "create network %q", name)
 		}
 	}
 	return fmt.Errorf("create network %q: something on this machine removes it as soon as it is there", name)
 }
 
-func (e *Engine) createNetwork(ctx context.Context, name string) error {
+func (n networks) create(ctx context.Context, name string) error {
 	options := map[string]string{}
-	if !e.podman.Load() {
+	if !n.podman.Load() {
 		options[optionICC] = "false"
 	}
-	_, err := e.api.NetworkCreate(ctx, name, client.NetworkCreateOptions{
+	_, err := n.api.NetworkCreate(ctx, name, client.NetworkCreateOptions{
 		Driver: "bridge", Options: options, Labels: map[string]string{labelNetwork: "true"},
 	})
 	return err
@@ -68,16 +71,16 @@ func networkExists(err error) bool {
 	return errdefs.IsConflict(err) || errdefs.IsInternal(err) && strings.Contains(err.Error(), "network already exists")
 }
 
-// networksNamed returns the networks of exactly that name, oldest first.
-func (e *Engine) networksNamed(ctx context.Context, name string) ([]network.Summary, error) {
-	list, err := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", name)})
+// named returns the networks of exactly that name, oldest first.
+func (n networks) named(ctx context.Context, name string) ([]network.Summary, error) {
+	list, err := n.api.NetworkList(ctx, client.NetworkListOptions{Filters: client.Filters{}.Add("name", name)})
 	if err != nil {
-		return nil, e.wrap(err, "list networks")
+		return nil, n.wrap(err, "list networks")
 	}
 	var found []network.Summary
-	for _, n := range list.Items { // the filter matches parts of names too
-		if n.Name == name {
-			found = append(found, n)
+	for _, item := range list.Items { // the filter matches parts of names too
+		if item.Name == name {
+			found = append(found, item)
 		}
 	}
 	slices.SortFunc(found, func(a, b network.Summary) int {
@@ -91,53 +94,53 @@ func (e *Engine) networksNamed(ctx context.Context, name string) ([]network.Summ
 // can then attach no container by name. Every process that looks comes to the
 // same choice, the oldest; one that a container already uses cannot be removed
 // and stays in its place.
-func (e *Engine) settle(ctx context.Context, twins []network.Summary) error {
+func (n networks) settle(ctx context.Context, twins []network.Summary) error {
 	keep := twins[0]
 	for _, other := range twins[1:] {
-		err := e.removeNetwork(ctx, other.ID)
+		err := n.remove(ctx, other.ID)
 		if err != nil {
 			keep, other = other, keep
-			err = e.removeNetwork(ctx, other.ID)
+			err = n.remove(ctx, other.ID)
 		}
 		if err != nil {
-			return e.wrap(err, "remove the second network %q", keep.Name)
+			return n.wrap(err, "remove the second network %q", keep.Name)
 		}
 	}
-	if keep.Driver != "bridge" || !e.podman.Load() && keep.Options[optionICC] != "false" {
+	if keep.Driver != "bridge" || !n.podman.Load() && keep.Options[optionICC] != "false" {
 		return fmt.Errorf("use network %q: it lets containers reach each other, so it was not made by Toolhaven; remove it (`docker network rm %s`) and try again", keep.Name, keep.Name)
 	}
 	return nil
 }
 
-// removeNetwork: one that is gone is no error.
-func (e *Engine) removeNetwork(ctx context.Context, id string) error {
-	_, err := e.api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+// remove: one that is gone is no error.
+func (n networks) remove(ctx context.Context, id string) error {
+	_, err := n.api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// ownNetwork makes the network that the container called name has to itself,
+// own makes the network that the container called name has to itself,
 // where the engine needs one to keep the promise of [Engine.EnsureNetwork];
 // "" where it does not.
-func (e *Engine) ownNetwork(ctx context.Context, shared, name string) (string, error) {
-	if !e.podman.Load() || shared == "" || shared == "none" || shared == "host" {
+func (n networks) own(ctx context.Context, shared, name string) (string, error) {
+	if !n.podman.Load() || shared == "" || shared == "none" || shared == "host" {
 		return "", nil
 	}
-	n, err := e.api.NetworkInspect(ctx, shared, client.NetworkInspectOptions{})
+	found, err := n.api.NetworkInspect(ctx, shared, client.NetworkInspectOptions{})
 	if err != nil {
-		return "", e.wrap(err, "look for network %q", shared)
+		return "", n.wrap(err, "look for network %q", shared)
 	}
-	if n.Network.Labels[labelNetwork] == "" {
+	if found.Network.Labels[labelNetwork] == "" {
 		return "", nil // a network that the person made
 	}
 	own := shared + "." + name
 	if !networkName.MatchString(own) {
 		return "", fmt.Errorf("create network %q for the container: not a network's name", own)
 	}
-	if err := e.createNetwork(ctx, own); err != nil && !networkExists(err) {
-		return "", e.wrap(err, "create network %q", own)
+	if err := n.create(ctx, own); err != nil && !networkExists(err) {
+		return "", n.wrap(err, "create network %q", own)
 	}
 	return own, nil
 }

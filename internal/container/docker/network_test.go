@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// networks is an engine's set of networks that, like engines before API 1.44,
+// fakeNetworks is an engine's set of networks that, like engines before API 1.44,
 // takes two of one name.
-type networks struct {
+type fakeNetworks struct {
 	mu           sync.Mutex
 	all          []map[string]any
 	listed, made int
@@ -24,7 +24,7 @@ type networks struct {
 	inUse   map[string]bool
 }
 
-func (n *networks) handler() http.Handler {
+func (n *fakeNetworks) handler() http.Handler {
 	return fakeEngine(map[string]http.HandlerFunc{
 		"GET /networks": func(w http.ResponseWriter, _ *http.Request) {
 			n.mu.Lock()
@@ -76,7 +76,7 @@ func TestRacingProcessesEndWithOneNetwork(t *testing.T) {
 	for name, used := range map[string]string{"none is used yet": "", "the oldest is used": "id3", "the youngest is used": "id1"} {
 		t.Run(name, func(t *testing.T) {
 			const racers = 3
-			n := &networks{racers: racers, created: make(chan struct{}), inUse: map[string]bool{used: true}}
+			n := &fakeNetworks{racers: racers, created: make(chan struct{}), inUse: map[string]bool{used: true}}
 			h := n.handler()
 			var wait sync.WaitGroup
 			for range racers {
@@ -103,7 +103,7 @@ func TestANetworkThatLetsContainersTalkIsRefused(t *testing.T) {
 		"made by hand":   {"Name": "thv", "Id": "a", "Driver": "bridge", "Options": map[string]string{}},
 		"another driver": {"Name": "thv", "Id": "a", "Driver": "macvlan", "Options": map[string]string{optionICC: "false"}},
 	} {
-		n := &networks{all: []map[string]any{{"Name": "thv2", "Id": "b", "Driver": "bridge"}, other}}
+		n := &fakeNetworks{all: []map[string]any{{"Name": "thv2", "Id": "b", "Driver": "bridge"}, other}}
 		err := connect(t, n.handler()).EnsureNetwork(t.Context(), "thv")
 		if err == nil || !strings.Contains(err.Error(), "docker network rm thv") {
 			t.Errorf("%s: %v", name, err)
