@@ -30,10 +30,11 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	if o.cfg.Console != nil {
 		outputs = append(outputs, o.cfg.Console)
 	}
+	notify := func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) }
 	o.instance = &instance{
-		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, build: o.cfg.Build, ref: o.spec.Image, engine: engine, secrets: o.cfg.Secrets,
-		stderr: io.MultiWriter(outputs...), log: o.log,
-		notify: func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) },
+		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, engine: engine, secrets: o.cfg.Secrets,
+		image:  &imageSource{spec: o.spec, store: o.cfg.Store, engine: engine, build: o.cfg.Build, notify: notify, ref: o.spec.Image},
+		stderr: io.MultiWriter(outputs...), log: o.log, notify: notify,
 	}
 	if o.spec.Transport == workload.Stdio {
 		return backend.NewStdio(backend.StdioConfig{Spawn: o.instance.spawn, MaxProcesses: o.spec.Container.MaxProcesses, Stray: o.instance.stderr, Log: o.log}), nil

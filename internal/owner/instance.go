@@ -32,10 +32,7 @@ type instance struct {
 	stderr  io.Writer // the server's log
 	notify  func(workload.Event)
 	log     *slog.Logger
-	build   func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
-	// ref is the image's reference, the Spec's unless it was built again. Only the
-	// watch, which starts containers one after another, uses it.
-	ref string
+	image   *imageSource
 
 	mu   sync.Mutex
 	line *guest.Line // nil while there is no container
@@ -56,7 +53,7 @@ var errNoContainer = errors.New("the server's container is not running; it is be
 // HTTP transports it starts the server too. The caller holds the workload, so
 // whatever container carries its labels is a leftover and is removed first.
 func (s *instance) start(ctx context.Context) (err error) {
-	image, err := s.image(ctx)
+	image, err := s.image.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func (s *instance) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.ref})
+	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.image.ref})
 	guestTar, err := program.Tar(image.Arch)
 	if err != nil {
 		return err
@@ -154,49 +151,6 @@ func (s *instance) removeLeftovers(ctx context.Context) error {
 	}
 	s.log.Warn("an ended container cannot be removed; going on without", "error", removeErr)
 	return nil
-}
-
-// image finds the image. One that the engine has lost is built again, or pulled.
-func (s *instance) image(ctx context.Context) (container.Image, error) {
-	image, err := s.engine.Image(ctx, s.ref)
-	if !errors.Is(err, container.ErrNotFound) {
-		return image, err
-	}
-	if s.spec.Package != nil {
-		err = s.rebuild(ctx)
-	} else {
-		err = s.pull(ctx)
-	}
-	if err != nil {
-		return image, err
-	}
-	return s.engine.Image(ctx, s.ref)
-}
-
-// rebuild makes the image of a package again. It may get another name, if what it is
-// made from has changed, and the stored Spec follows.
-func (s *instance) rebuild(ctx context.Context) error {
-	spec, pkg := *s.spec, *s.spec.Package
-	spec.Package = &pkg
-	if s.build == nil {
-		return fmt.Errorf("the image built from %s://%s is no longer on this engine; remove the workload with `thv rm %s` and run it again", pkg.Scheme, pkg.Name, spec.Name)
-	}
-	s.notify(workload.Event{Stage: "image", Message: fmt.Sprintf("building %s://%s again, because the engine has lost its image", pkg.Scheme, pkg.Name)})
-	if err := s.build(ctx, &spec, s.notify); err != nil {
-		return fmt.Errorf("the image %s is no longer on this engine: %w", s.ref, err)
-	}
-	if spec.Image != s.ref {
-		s.ref = spec.Image
-		return s.store.Put(&spec)
-	}
-	return nil
-}
-
-func (s *instance) pull(ctx context.Context) error {
-	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.ref})
-	return s.engine.Pull(ctx, s.ref, func(p container.Progress) {
-		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
-	})
 }
 
 // config is the container's configuration and the server's command line.

@@ -13,7 +13,7 @@ import (
 // is not of this machine does not find the shortcut's directory, another may not be
 // allowed to give away what shutting takes; those get a container without.
 func (s *instance) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
-	shut := s.shut(cfg, image)
+	shut := shut(cfg, image)
 	if shortcut := s.shortcut(); shortcut != nil {
 		with := shut
 		with.Args = append(with.Args[:len(with.Args):len(with.Args)], guest.ShortcutSocket)

@@ -20,7 +20,7 @@ import (
 // the guest has to give a name to the user that we run the server as. What the
 // guest cannot close, because the kernel or the engine does not allow it, it reports in
 // the server's log; exposed checks then whether the server is reachable.
-func (s *instance) shut(cfg container.Config, image container.Image) container.Config {
+func shut(cfg container.Config, image container.Image) container.Config {
 	alone := cfg.Network == workload.NoNetwork
 	if cfg.Privileged || cfg.Network == "host" || alone && cfg.User == "" {
 		return cfg

@@ -34,7 +34,7 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 		{"the host's network", container.Config{Network: "host"}, container.Image{}, nil},
 		{"a container that could open it again", container.Config{Network: "thv", Privileged: true}, container.Image{}, nil},
 	} {
-		cfg := (&instance{}).shut(config(row.cfg), row.image)
+		cfg := shut(config(row.cfg), row.image)
 		got, rest, err := guest.ParseSetUp(cfg.Args)
 		if err != nil {
 			t.Errorf("%s: %v", row.what, err)

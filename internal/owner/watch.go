@@ -87,7 +87,7 @@ func (w *watch) first(ctx context.Context) error {
 func (w *watch) tryFirst(ctx context.Context) error {
 	if s := w.owner.instance; s != nil {
 		// What an image takes to be pulled or built is not the server's time.
-		if _, err := s.image(ctx); err != nil {
+		if _, err := s.image.get(ctx); err != nil {
 			return err
 		}
 	}
@@ -389,7 +389,7 @@ func (w *watch) pause(ctx context.Context, wait time.Duration, tried time.Time) 
 func (w *watch) again(ctx context.Context) error {
 	s := w.owner.instance
 	if s != nil && !s.alive() {
-		if _, err := s.image(ctx); err != nil {
+		if _, err := s.image.get(ctx); err != nil {
 			return err
 		}
 	}
