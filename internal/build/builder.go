@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
@@ -27,16 +27,14 @@ type Config struct {
 }
 
 // Builder builds images. Its methods may be called concurrently.
-type Builder struct {
-	cfg Config
-}
+type Builder struct{ common }
 
 // New makes a Builder.
 func New(cfg Config) *Builder {
 	if cfg.Log == nil {
 		cfg.Log = func(Event) {}
 	}
-	return &Builder{cfg: cfg}
+	return &Builder{common{cfg: &cfg}}
 }
 
 // Result is the image that a request became.
@@ -85,7 +83,8 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 		}
 		k.CA = hash(text)
 	}
-	if rec, ok := b.reusable(ctx, r, k); ok {
+	records := records{dir: filepath.Join(b.cfg.StateDir, "builds")}
+	if rec, ok := b.reusable(ctx, r, records, k); ok {
 		return Result{Image: rec.Image, Version: rec.Version}, b.addTag(ctx, rec.Image, r.Tag)
 	}
 	m, err := b.make(ctx, r, k)
@@ -101,9 +100,9 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 	}
 	img, err := b.cfg.Engine.Image(ctx, m.image)
 	if err != nil {
-		return Result{}, fmt.Errorf("look at the image that was made: %w", err)
+		return Result{}, fmt.Errorf("inspect the image that was made: %w", err)
 	}
-	err = b.keep(record{Request: k, Version: m.version, Image: m.image, ImageID: img.ID, BaseID: m.base})
+	err = records.put(record{Request: k, Version: m.version, Image: m.image, ImageID: img.ID, BaseID: m.base})
 	if err != nil {
 		return Result{}, err
 	}
@@ -112,18 +111,18 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 
 func (b *Builder) make(ctx context.Context, r Request, k recordKey) (made, error) {
 	if r.Scheme == schemeGo {
-		return b.makeGo(ctx, r, k)
+		return goBuilder{b.common}.make(ctx, r, k)
 	}
-	return b.makeInstalled(ctx, r, k)
+	return installBuilder{b.common}.make(ctx, r, k)
 }
 
 // reusable finds the record of an earlier build whose image the engine still has,
 // unless the request is to resolve again.
-func (b *Builder) reusable(ctx context.Context, r Request, k recordKey) (record, bool) {
+func (b *Builder) reusable(ctx context.Context, r Request, records records, k recordKey) (record, bool) {
 	if r.Refresh || r.Version == "latest" || r.Dir != "" {
 		return record{}, false
 	}
-	rec, ok := b.recorded(k)
+	rec, ok := records.get(k)
 	if !ok {
 		return record{}, false
 	}
@@ -141,47 +140,6 @@ func (b *Builder) reusable(ctx context.Context, r Request, k recordKey) (record,
 		return record{}, false
 	}
 	return rec, err == nil || errors.Is(err, container.ErrNotFound)
-}
-
-// exists reports whether the engine has the image already.
-func (b *Builder) exists(ctx context.Context, image string) (bool, error) {
-	_, err := b.cfg.Engine.Image(ctx, image)
-	if errors.Is(err, container.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for image %s: %w", image, err)
-	}
-	return true, nil
-}
-
-// undo removes what a failed build may have left: an engine can finish although
-// the caller has gone.
-func (b *Builder) undo(ctx context.Context, image string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-	defer cancel()
-	_ = b.cfg.Engine.RemoveImage(ctx, image) // the build's own error is the one that matters
-}
-
-// addTag names an image once more. The engine contract has no call for it, but
-// an image built from another without a change is that other image.
-func (b *Builder) addTag(ctx context.Context, image, tag string) error {
-	if tag == "" {
-		return nil
-	}
-	tree, err := packTree([]file{{name: "Dockerfile", content: []byte("FROM " + image + "\n")}})
-	if err != nil {
-		return fmt.Errorf("tag %s as %s: %w", image, tag, err)
-	}
-	err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{tag}, NetworkOff: true})
-	if err != nil {
-		return fmt.Errorf("tag %s as %s: %w", image, tag, err)
-	}
-	return nil
-}
-
-func (b *Builder) say(format string, args ...any) {
-	b.cfg.Log(Event{Message: fmt.Sprintf(format, args...)})
 }
 
 // labels show a person, and `docker image ls --filter`, what an image is.

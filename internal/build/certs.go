@@ -26,8 +26,8 @@ var bundlePlaces = [...]string{
 // certificates is the PEM of every authority the host trusts and of the file
 // extra, when one is given. A registry behind a private authority is trusted by
 // the host and by no image, so builds bring these along.
-func (b *Builder) certificates(extra string) ([]byte, error) {
-	bundle, err := b.hostBundle()
+func (e environment) certificates(extra string) ([]byte, error) {
+	bundle, err := e.hostBundle()
 	if err != nil || extra == "" {
 		return bundle, err
 	}
@@ -39,8 +39,8 @@ func (b *Builder) certificates(extra string) ([]byte, error) {
 }
 
 // hostBundle is nil on a host that keeps its authorities in another form.
-func (b *Builder) hostBundle() ([]byte, error) {
-	if named := b.cfg.Env("SSL_CERT_FILE"); named != "" {
+func (e environment) hostBundle() ([]byte, error) {
+	if named := e("SSL_CERT_FILE"); named != "" {
 		return readCertificates(named)
 	}
 	for _, place := range bundlePlaces {

@@ -48,7 +48,7 @@ type question struct {
 }
 
 // ask gets one JSON document of a registry. errAbsent for the status 404 or 410.
-func (b *Builder) ask(ctx context.Context, r Request, q question, into any) error {
+func ask(ctx context.Context, r Request, q question, into any) error {
 	address := q.address
 	opt := netguard.Options{
 		// The person names the registry; one in a company's network is as good.

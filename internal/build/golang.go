@@ -17,15 +17,18 @@ import (
 // maxProgram bounds a compiled program, in bytes.
 const maxProgram = 1 << 30
 
-// makeGo compiles with the host's Go, or with that of a builder image, and packs
+// goBuilder makes the images of Go packages.
+type goBuilder struct{ common }
+
+// make compiles with the host's Go, or with that of a builder image, and packs
 // the program into an image from nothing.
-func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, error) {
+func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, error) {
 	work, err := os.MkdirTemp("", "thv-build-")
 	if err != nil {
 		return made{}, fmt.Errorf("make a directory to build in: %w", err)
 	}
 	defer os.RemoveAll(work)
-	certs, err := b.certificates(r.CACert)
+	certs, err := b.env().certificates(r.CACert)
 	if err != nil {
 		return made{}, err
 	}
@@ -41,11 +44,11 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 	var version string
 	name := r.Name
 	if r.Dir != "" {
-		b.say("compiling the Go package in %s", r.Dir)
+		b.report("compiling the Go package in %s", r.Dir)
 		name, version = filepath.Base(r.Dir), "local"
 		err = tool.compileDir(ctx)
 	} else {
-		b.say("fetching and compiling %s", r)
+		b.report("fetching and compiling %s", r)
 		version, err = tool.compilePackage(ctx, r)
 	}
 	if err == nil {
@@ -66,7 +69,7 @@ func (b *Builder) makeGo(ctx context.Context, r Request, k recordKey) (made, err
 		return made{}, err
 	}
 	built, err := b.once(ctx, image, func() error {
-		b.say("packing %s", image)
+		b.report("packing %s", image)
 		img, err := scratch{program: program, certs: certs, arch: k.Arch, args: r.Args, labels: labels(r, version), work: work}.image()
 		if err != nil {
 			return err
@@ -89,7 +92,7 @@ func mayCompile(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory %s does not exist", dir)
 	case err != nil:
-		return fmt.Errorf("look at the directory: %w", err)
+		return fmt.Errorf("inspect the directory: %w", err)
 	case !st.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}
@@ -138,14 +141,14 @@ func (e *goError) Unwrap() error { return e.err }
 
 // toolchain is the host's Go, unless there is none or the request names an image
 // to build with. base is the id of that image, "" for the host's.
-func (b *Builder) toolchain(ctx context.Context, r Request, arch, work string, certs []byte) (t *toolchain, base string, err error) {
-	path := b.hostGo()
+func (b goBuilder) toolchain(ctx context.Context, r Request, arch, work string, certs []byte) (t *toolchain, base string, err error) {
+	path := b.env().goCommand()
 	if path != "" && r.RuntimeImage == "" {
 		t, err := b.hostToolchain(path, r, arch, work, certs)
 		return t, "", err
 	}
 	if path == "" && r.RuntimeImage == "" {
-		b.say("no go command is in PATH; compiling in a container of %s (another image: --runtime-image)", baseImage(r))
+		b.report("no go command is in PATH; compiling in a container of %s (another image: --runtime-image)", baseImage(r))
 	}
 	img, err := b.base(ctx, r)
 	if err != nil && path == "" && r.RuntimeImage == "" {

@@ -78,9 +78,9 @@ func (t *lockedTail) Reset() {
 	t.tail.Reset()
 }
 
-func (b *Builder) containerToolchain(ctx context.Context, r Request, img container.Image, arch string, certs []byte) (_ *toolchain, err error) {
+func (b goBuilder) containerToolchain(ctx context.Context, r Request, img container.Image, arch string, certs []byte) (_ *toolchain, err error) {
 	b.sweepWorkshops(ctx)
-	env := slices.Concat(b.settings(goWays[:]...), goTarget(arch), []string{
+	env := slices.Concat(b.env().entries(goWays[:]...), goTarget(arch), []string{
 		"HOME=" + workshop, "GOPATH=" + workshop + "/path", "GOMODCACHE=" + workshop + "/path/mod", "GOCACHE=" + workshop + "/cache", "GOTMPDIR=" + workshop + "/tmp", "GOENV=off",
 	})
 	source, gowork := "", "off"
@@ -270,7 +270,7 @@ func (c *containerCommand) close() {
 
 // sweepWorkshops removes containers of builds that were killed. One that runs belongs
 // to a build that goes on.
-func (b *Builder) sweepWorkshops(ctx context.Context) {
+func (b goBuilder) sweepWorkshops(ctx context.Context) {
 	left, err := b.cfg.Engine.List(ctx, map[string]string{labelWorkshop: "go"})
 	if err != nil {
 		return // the build itself fails for the same reason

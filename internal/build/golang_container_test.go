@@ -278,6 +278,6 @@ func TestWhatAKilledBuildLeftIsRemoved(t *testing.T) {
 	if _, err := b.cfg.Engine.Wait(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	b.sweepWorkshops(t.Context())
+	goBuilder{b.common}.sweepWorkshops(t.Context())
 	noWorkshops(t, b)
 }

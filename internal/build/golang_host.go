@@ -8,19 +8,6 @@ import (
 	"path/filepath"
 )
 
-// hostGo is the path of this machine's go command, "" when there is none.
-func (b *Builder) hostGo() string {
-	for _, dir := range filepath.SplitList(b.cfg.Env("PATH")) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, "go")); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 // hostCommand is this machine's go command with the environment it compiles in.
 type hostCommand struct {
 	path    string
@@ -50,19 +37,9 @@ func goTarget(arch string) []string {
 	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GIT_TERMINAL_PROMPT=0"}
 }
 
-// settings are the variables of the person's environment that are set.
-func (b *Builder) settings(names ...string) (env []string) {
-	for _, name := range names {
-		if v := b.cfg.Env(name); v != "" {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
-}
-
-func (b *Builder) hostToolchain(path string, r Request, arch, work string, certs []byte) (*toolchain, error) {
+func (b goBuilder) hostToolchain(path string, r Request, arch, work string, certs []byte) (*toolchain, error) {
 	c := &hostCommand{path: path, program: filepath.Join(work, "program")}
-	c.env = append(b.settings(goSettings[:]...), b.settings(goWays[:]...)...)
+	c.env = append(b.env().entries(goSettings[:]...), b.env().entries(goWays[:]...)...)
 	c.env = append(c.env, goTarget(arch)...)
 	if r.Dir == "" {
 		c.env = append(c.env, "GOWORK=off")

@@ -2,10 +2,8 @@ package build
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/container"
 )
@@ -31,10 +29,13 @@ func baseImage(r Request) string {
 	}
 }
 
-// makeInstalled resolves the version of an npm or PyPI package on the host, then
-// has the engine install it on the base image.
-func (b *Builder) makeInstalled(ctx context.Context, r Request, k recordKey) (made, error) {
-	b.say("looking up %s", r)
+// installBuilder makes the images of npm and PyPI packages.
+type installBuilder struct{ common }
+
+// make resolves the version of a package on the host, then has the engine install it
+// on the base image.
+func (b installBuilder) make(ctx context.Context, r Request, k recordKey) (made, error) {
+	b.report("looking up %s", r)
 	found, err := b.resolve(ctx, r)
 	if err != nil {
 		return made{}, err
@@ -43,7 +44,7 @@ func (b *Builder) makeInstalled(ctx context.Context, r Request, k recordKey) (ma
 	if err != nil {
 		return made{}, err
 	}
-	certs, err := b.certificates(r.CACert)
+	certs, err := b.env().certificates(r.CACert)
 	if err != nil {
 		return made{}, err
 	}
@@ -72,8 +73,8 @@ func (b *Builder) makeInstalled(ctx context.Context, r Request, k recordKey) (ma
 
 // install has the engine install a package and make an image of that. What was
 // only needed on the way is removed again.
-func (b *Builder) install(ctx context.Context, in installation, image string, labels map[string]string) error {
-	b.say("installing %s %s on %s", in.name, in.version, in.base)
+func (b installBuilder) install(ctx context.Context, in installation, image string, labels map[string]string) error {
+	b.report("installing %s %s on %s", in.name, in.version, in.base)
 	stage := "thv.local/stage:" + hash([]byte(image))[:32]
 	defer b.undo(ctx, stage)
 	first, second := in.dockerfiles(stage)
@@ -118,31 +119,6 @@ func missingProgram(err error) string {
 	return m[1] + m[2]
 }
 
-// base makes sure that the engine has the base image.
-func (b *Builder) base(ctx context.Context, r Request) (container.Image, error) {
-	ref := baseImage(r)
-	img, err := b.cfg.Engine.Image(ctx, ref)
-	if err == nil {
-		return img, nil
-	}
-	if !errors.Is(err, container.ErrNotFound) {
-		return container.Image{}, fmt.Errorf("look for the base image: %w", err)
-	}
-	b.say("pulling the base image %s", ref)
-	if err := b.cfg.Engine.Pull(ctx, ref, nil); err != nil {
-		if ctxErr := context.Cause(ctx); ctxErr != nil {
-			return container.Image{}, fmt.Errorf("pull the base image %s: %w", ref, ctxErr)
-		}
-		// %v: a base image that is missing is not a package that is missing.
-		return container.Image{}, fmt.Errorf("the base image %s is not here and cannot be pulled; name one that the engine has with --runtime-image: %v", ref, err)
-	}
-	img, err = b.cfg.Engine.Image(ctx, ref)
-	if err != nil {
-		return container.Image{}, fmt.Errorf("look at the base image: %w", err)
-	}
-	return img, nil
-}
-
 // resolved is a version that a registry has.
 type resolved struct {
 	version  string
@@ -151,18 +127,9 @@ type resolved struct {
 	settings []byte // configuration file of the installer, with what lets it in
 }
 
-func (b *Builder) resolve(ctx context.Context, r Request) (resolved, error) {
+func (b installBuilder) resolve(ctx context.Context, r Request) (resolved, error) {
 	if r.Scheme == schemeNPX {
-		return b.resolveNPM(ctx, r)
+		return npm{b.env()}.resolve(ctx, r)
 	}
-	return b.resolvePyPI(ctx, r)
-}
-
-// firstEnv is the first of the variables that is set.
-func (b *Builder) firstEnv(keys ...string) string {
-	i := slices.IndexFunc(keys, func(k string) bool { return b.cfg.Env(k) != "" })
-	if i < 0 {
-		return ""
-	}
-	return b.cfg.Env(keys[i])
+	return python{b.env()}.resolve(ctx, r)
 }

@@ -24,10 +24,13 @@ type npmPackage struct {
 	} `json:"versions"`
 }
 
-// resolveNPM finds the version that a request means: an exact one, a dist-tag, or
+// npm resolves npm packages with the registries that the environment names.
+type npm struct{ env environment }
+
+// resolve finds the version that a request means: an exact one, a dist-tag, or
 // the newest release that begins with the numbers given.
-func (b *Builder) resolveNPM(ctx context.Context, r Request) (resolved, error) {
-	settings, err := b.npmSettings()
+func (n npm) resolve(ctx context.Context, r Request) (resolved, error) {
+	settings, err := n.settings()
 	if err != nil {
 		return resolved{}, err
 	}
@@ -40,10 +43,10 @@ func (b *Builder) resolveNPM(ctx context.Context, r Request) (resolved, error) {
 	// A scoped name is one path element: @scope%2Fname.
 	address.RawPath = strings.TrimSuffix(address.EscapedPath(), "/") + "/" + strings.ReplaceAll(r.Name, "/", "%2F")
 	if address.Path, err = url.PathUnescape(address.RawPath); err != nil {
-		return resolved{}, fmt.Errorf("ask for %s: %w", r.Name, err)
+		return resolved{}, fmt.Errorf("request %s: %w", r.Name, err)
 	}
 	var pkg npmPackage
-	err = b.ask(ctx, r, question{
+	err = ask(ctx, r, question{
 		address: address, accept: "application/vnd.npm.install-v1+json, application/json",
 		authorization: settings.authorization(base),
 	}, &pkg)

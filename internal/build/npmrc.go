@@ -31,19 +31,19 @@ var (
 	npmVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// npmSettings reads the person's npmrc and the environment, which takes precedence.
-func (b *Builder) npmSettings() (npmSettings, error) {
+// settings reads the person's npmrc and the environment, which takes precedence.
+func (n npm) settings() (npmSettings, error) {
 	s := npmSettings{}
-	path := b.firstEnv("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
-	if home := b.firstEnv("HOME", "USERPROFILE"); path == "" && home != "" {
+	path := n.env.first("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
+	if home := n.env.first("HOME", "USERPROFILE"); path == "" && home != "" {
 		path = filepath.Join(home, ".npmrc")
 	}
 	if path != "" {
-		if err := s.read(path, b.cfg.Env); err != nil {
+		if err := s.read(path, n.env); err != nil {
 			return nil, err
 		}
 	}
-	if own := b.firstEnv("NPM_CONFIG_REGISTRY", "npm_config_registry"); own != "" {
+	if own := n.env.first("NPM_CONFIG_REGISTRY", "npm_config_registry"); own != "" {
 		s["registry"] = own
 	}
 	for _, key := range slices.Collect(maps.Keys(s)) {

@@ -35,7 +35,7 @@ ignore-scripts=true
 script-shell=/bin/evil
 cafile=/etc/x
 `, map[string]string{"TOKEN": "t0k=n"})
-	got, err := b.npmSettings()
+	got, err := npm{b.env()}.settings()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ cafile=/etc/x
 		}
 	}
 	b = npmrc(t, "registry=https://a.example.com/\n", map[string]string{"NPM_CONFIG_REGISTRY": "https://b.example.com/"})
-	if got, err := b.npmSettings(); err != nil || got["registry"] != "https://b.example.com/" {
+	if got, err := (npm{b.env()}).settings(); err != nil || got["registry"] != "https://b.example.com/" {
 		t.Errorf("the environment does not come first: %v, %v", got, err)
 	}
 }
 
 func TestSettingsThatCannotBeMeantAreRefused(t *testing.T) {
 	for _, text := range []string{"registry=${NOT_SET}", "registry=file:///etc", "//x/:_authToken=", "//x/:_authToken=a\x01b"} {
-		if got, err := npmrc(t, text, nil).npmSettings(); err == nil {
+		if got, err := (npm{npmrc(t, text, nil).env()}).settings(); err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAPasswordIsUsedAndNotShown(t *testing.T) {
 	address := strings.Replace(s.URL, "http://", "http://me:verysecret@", 1)
 	b := withEnv(map[string]string{"NPM_CONFIG_REGISTRY": address, "PIP_INDEX_URL": address + "/simple"})
 	for _, scheme := range []string{schemeNPX, schemeUVX} {
-		found, err := b.resolve(t.Context(), Request{Scheme: scheme, Name: "pkg"})
+		found, err := resolve(t, b, Request{Scheme: scheme, Name: "pkg"})
 		if err != nil {
 			t.Fatal(err)
 		}

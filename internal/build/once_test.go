@@ -51,7 +51,7 @@ func TestConcurrentBuildsOfOneImageAreOne(t *testing.T) {
 	}
 	start := func(ctx context.Context) chan answer {
 		done := make(chan answer, 1)
-		cfg := h.cfg
+		cfg := *h.cfg
 		cfg.Engine = engine
 		b := New(cfg)
 		go func() {

@@ -19,14 +19,17 @@ func normalName(name string) string {
 	return strings.ToLower(pep503.ReplaceAllString(name, "-"))
 }
 
-// resolvePyPI finds the version that a request means: an exact one, or the newest.
-func (b *Builder) resolvePyPI(ctx context.Context, r Request) (resolved, error) {
+// python resolves Python packages with the index that the environment names, or PyPI.
+type python struct{ env environment }
+
+// resolve finds the version that a request means: an exact one, or the newest.
+func (p python) resolve(ctx context.Context, r Request) (resolved, error) {
 	var found resolved
 	var err error
-	if index := b.firstEnv("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"); index != "" {
-		found, err = b.resolveIndex(ctx, r, index)
+	if index := p.env.first("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"); index != "" {
+		found, err = fromIndex(ctx, r, index)
 	} else {
-		found, err = b.resolveProject(ctx, r)
+		found, err = fromPyPI(ctx, r)
 	}
 	if err != nil {
 		return resolved{}, err
@@ -52,14 +55,15 @@ type distribution struct {
 	} `json:"digests"`
 }
 
-func (b *Builder) resolveProject(ctx context.Context, r Request) (resolved, error) {
+// fromPyPI resolves a package with the JSON API of PyPI.
+func fromPyPI(ctx context.Context, r Request) (resolved, error) {
 	base, err := url.Parse(pypi)
 	if err != nil {
-		return resolved{}, fmt.Errorf("ask PyPI: %w", err)
+		return resolved{}, fmt.Errorf("request PyPI: %w", err)
 	}
 	// One answer has all versions; mirrors do not all serve the address of one.
 	var p project
-	err = b.ask(ctx, r, question{address: base.JoinPath("pypi", normalName(r.Name), "json"), accept: "application/json"}, &p)
+	err = ask(ctx, r, question{address: base.JoinPath("pypi", normalName(r.Name), "json"), accept: "application/json"}, &p)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Host, "")
 	}
@@ -95,13 +99,14 @@ type listing struct {
 	} `json:"files"`
 }
 
-func (b *Builder) resolveIndex(ctx context.Context, r Request, index string) (resolved, error) {
+// fromIndex resolves a package with the simple repository API of an index.
+func fromIndex(ctx context.Context, r Request, index string) (resolved, error) {
 	base, err := registryURL(index)
 	if err != nil {
 		return resolved{}, err
 	}
 	var l listing
-	err = b.ask(ctx, r, question{address: base.JoinPath(normalName(r.Name), "/"), accept: "application/vnd.pypi.simple.v1+json"}, &l)
+	err = ask(ctx, r, question{address: base.JoinPath(normalName(r.Name), "/"), accept: "application/vnd.pypi.simple.v1+json"}, &l)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Redacted(), "")
 	}

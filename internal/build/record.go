@@ -43,17 +43,20 @@ func (k recordKey) equal(o recordKey) bool {
 
 const maxRecord = 1 << 20
 
-func (b *Builder) recordPath(k recordKey) (string, error) {
+// records are the records of earlier builds: one file each in a directory.
+type records struct{ dir string }
+
+func (s records) path(k recordKey) (string, error) {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return "", fmt.Errorf("name the record of a build: %w", err)
 	}
-	return filepath.Join(b.cfg.StateDir, "builds", hash(text)[:32]+".json"), nil
+	return filepath.Join(s.dir, hash(text)[:32]+".json"), nil
 }
 
-// recorded returns what the request became earlier.
-func (b *Builder) recorded(k recordKey) (record, bool) {
-	path, err := b.recordPath(k)
+// get returns what the request became earlier.
+func (s records) get(k recordKey) (record, bool) {
+	path, err := s.path(k)
 	if err != nil {
 		return record{}, false
 	}
@@ -73,9 +76,9 @@ func (b *Builder) recorded(k recordKey) (record, bool) {
 	return rec, true
 }
 
-// keep writes the record, whole or not at all.
-func (b *Builder) keep(rec record) error {
-	path, err := b.recordPath(rec.Request)
+// put writes the record, whole or not at all.
+func (s records) put(rec record) error {
+	path, err := s.path(rec.Request)
 	if err != nil {
 		return err
 	}

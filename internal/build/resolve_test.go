@@ -28,6 +28,12 @@ func withEnv(env map[string]string) *Builder {
 	return New(Config{Env: func(k string) string { return env[k] }})
 }
 
+// resolve resolves the version of an npm or PyPI package.
+func resolve(t *testing.T, b *Builder, r Request) (resolved, error) {
+	t.Helper()
+	return installBuilder{b.common}.resolve(t.Context(), r)
+}
+
 func TestNPMVersionsAreResolved(t *testing.T) {
 	url := registry(t, map[string]string{
 		"/npm/@scope%2Fpkg": `{"dist-tags":{"latest":"1.10.0","next":"2.0.0-rc.1","bad":"9.9.9","evil":"-x"},
@@ -39,7 +45,7 @@ func TestNPMVersionsAreResolved(t *testing.T) {
 		"": "1.10.0", "latest": "1.10.0", "next": "2.0.0-rc.1", "1.2.0": "1.2.0", "1.2": "1.2.10", "1.2.x": "1.2.10", "1": "1.10.0",
 		"2": "", "3.0.0": "", "bad": "", "1.2.3.4": "",
 	} {
-		got, err := b.resolve(t.Context(), Request{Scheme: "npx", Name: "@scope/pkg", Version: wanted})
+		got, err := resolve(t, b, Request{Scheme: "npx", Name: "@scope/pkg", Version: wanted})
 		switch {
 		case want == "" && !errors.Is(err, ErrNotFound):
 			t.Errorf("%q: %+v, %v", wanted, got, err)
@@ -47,11 +53,11 @@ func TestNPMVersionsAreResolved(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %s", wanted, got, err, want)
 		}
 	}
-	if _, err := b.resolve(t.Context(), Request{Scheme: "npx", Name: "other"}); !errors.Is(err, ErrNotFound) {
+	if _, err := resolve(t, b, Request{Scheme: "npx", Name: "other"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a package that is not there: %v", err)
 	}
 	for _, r := range []Request{{Scheme: "npx", Name: "broken"}, {Scheme: "npx", Name: "@scope/pkg", Version: "evil"}} {
-		if got, err := b.resolve(t.Context(), r); err == nil || errors.Is(err, ErrNotFound) {
+		if got, err := resolve(t, b, r); err == nil || errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %+v, %v", r, got, err)
 		}
 	}
@@ -67,7 +73,7 @@ func TestPythonVersionsAreResolvedByAnIndex(t *testing.T) {
 		{"My.Pkg", "", "1.10.0.post1"}, {"my_pkg", "1.9.0", "1.9"}, {"my-pkg", "2.0rc1", "2.0rc1"}, {"my-pkg", "3", ""},
 		{"by-file", "latest", "0.10"}, {"by-file", "0.9", "0.9"}, {"absent", "", ""},
 	} {
-		got, err := b.resolve(t.Context(), Request{Scheme: "uvx", Name: c.name, Version: c.wanted})
+		got, err := resolve(t, b, Request{Scheme: "uvx", Name: c.name, Version: c.wanted})
 		switch {
 		case c.want == "" && !errors.Is(err, ErrNotFound):
 			t.Errorf("%+v: %+v, %v", c, got, err)
@@ -79,11 +85,11 @@ func TestPythonVersionsAreResolvedByAnIndex(t *testing.T) {
 
 func TestARegistryMustBeAURLAndItsPasswordIsNotShown(t *testing.T) {
 	for _, text := range []string{"file:///etc", "registry", "https://", "https://x/?a=b", "ftp://x"} {
-		if _, err := withEnv(map[string]string{"NPM_CONFIG_REGISTRY": text}).resolve(t.Context(), Request{Scheme: "npx", Name: "x"}); err == nil {
+		if _, err := resolve(t, withEnv(map[string]string{"NPM_CONFIG_REGISTRY": text}), Request{Scheme: "npx", Name: "x"}); err == nil {
 			t.Errorf("%q was taken for a registry", text)
 		}
 	}
-	_, err := withEnv(map[string]string{"PIP_INDEX_URL": "http://me:verysecret@127.0.0.1:1/simple"}).resolve(t.Context(), Request{Scheme: "uvx", Name: "x"})
+	_, err := resolve(t, withEnv(map[string]string{"PIP_INDEX_URL": "http://me:verysecret@127.0.0.1:1/simple"}), Request{Scheme: "uvx", Name: "x"})
 	if err == nil || strings.Contains(err.Error(), "verysecret") {
 		t.Errorf("%v", err)
 	}

@@ -2,12 +2,9 @@ package build
 
 import (
 	"compress/gzip"
-	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -92,22 +89,4 @@ func (s scratch) image() (v1.Image, error) {
 		return nil, fmt.Errorf("configure the image: %w", err)
 	}
 	return img, nil
-}
-
-// load gives the engine an image under a tag.
-func (b *Builder) load(ctx context.Context, img v1.Image, tag string) error {
-	ref, err := name.NewTag(tag)
-	if err != nil {
-		return fmt.Errorf("name the image: %w", err)
-	}
-	r, w := io.Pipe()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		w.CloseWithError(tarball.Write(ref, img, w))
-	}()
-	err = b.cfg.Engine.Load(ctx, r)
-	r.CloseWithError(io.ErrClosedPipe)
-	<-written
-	return err
 }

@@ -1,0 +1,42 @@
+package build
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// environment returns a variable of the person's environment, "" when it is not set.
+type environment func(name string) string
+
+// first is the first of the variables that is set.
+func (e environment) first(names ...string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return e(name) != "" })
+	if i < 0 {
+		return ""
+	}
+	return e(names[i])
+}
+
+// goCommand is the path of this machine's go command, "" when there is none.
+func (e environment) goCommand() string {
+	for _, dir := range filepath.SplitList(e("PATH")) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, "go")); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// entries are the variables of the person's environment that are set.
+func (e environment) entries(names ...string) (env []string) {
+	for _, name := range names {
+		if v := e(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
