@@ -38,7 +38,7 @@ type Ownership struct {
 	Name  string
 	Nonce string // proves to a caller that the answer comes from the holder
 
-	store *Store
+	paths paths
 	every time.Duration // between two looks at the files
 
 	mu     sync.Mutex // guards what follows
@@ -58,8 +58,8 @@ type ownerInfo struct {
 
 // Own takes hold of a workload for this process. ErrAlreadyRunning when another
 // process has it.
-func (s *Store) Own(ctx context.Context, name string) (*Ownership, error) {
-	o := &Ownership{Name: name, Nonce: newNonce(), store: s, every: checkEvery}
+func (s owners) Own(ctx context.Context, name string) (*Ownership, error) {
+	o := &Ownership{Name: name, Nonce: newNonce(), paths: s.paths, every: checkEvery}
 	o.path = s.socketPath(name, o.Nonce)
 	if err := o.take(ctx); err != nil {
 		return nil, fmt.Errorf("own workload %q: %w", name, err)
@@ -78,7 +78,7 @@ func (s *Store) Own(ctx context.Context, name string) (*Ownership, error) {
 // take locks the file that is now at the lock's path, and drops the lock on an
 // earlier one.
 func (o *Ownership) take(ctx context.Context) error {
-	path := o.store.lockPath(o.Name)
+	path := o.paths.lockPath(o.Name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (o *Ownership) note() error {
 	if err != nil {
 		return err
 	}
-	return settings.WriteAtomic(o.store.infoPath(o.Name), b, 0o600)
+	return settings.WriteAtomic(o.paths.infoPath(o.Name), b, 0o600)
 }
 
 // Serve answers on the control socket with server until ctx ends, which is no error.
@@ -188,7 +188,7 @@ func (o *Ownership) Held() bool {
 
 func (o *Ownership) held() bool {
 	locked, err := o.lock.Stat()
-	return err == nil && isFile(o.store.lockPath(o.Name), locked)
+	return err == nil && isFile(o.paths.lockPath(o.Name), locked)
 }
 
 // check restores what is missing of the hold. ErrAlreadyRunning when another process
@@ -212,7 +212,7 @@ func (o *Ownership) check(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	var info ownerInfo
-	if err := readJSON(o.store.infoPath(o.Name), &info); err != nil || info.Nonce != o.Nonce || info.Socket != o.path {
+	if err := readJSON(o.paths.infoPath(o.Name), &info); err != nil || info.Nonce != o.Nonce || info.Socket != o.path {
 		return repair("note", o.note)
 	}
 	return nil
@@ -229,7 +229,7 @@ func (o *Ownership) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.held() {
-		os.Remove(o.store.infoPath(o.Name))
+		os.Remove(o.paths.infoPath(o.Name))
 		if o.inode != nil && isFile(o.path, o.inode) {
 			os.Remove(o.path)
 		}

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // A stop may come when a start has begun and its owner does not hold the workload yet.
 // So a stop first writes a note and then looks for an owner, and an owner first takes
 // hold and then looks for the note: in either order, one of them sees the other. The
 // next start removes the note.
-
-func (s *Store) stopPath(name string) string { return filepath.Join(s.Dir(name), "stop") }
 
 // noteStop writes the note that the workload is to stop. It does nothing for a workload
 // that is not stored, nor on a full disk, where a stop must work too: it then misses a

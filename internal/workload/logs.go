@@ -20,7 +20,7 @@ type LogOptions struct {
 // Logs writes a workload's log to w. ErrNotFound when there is no such
 // workload; a workload that has logged nothing writes nothing.
 func (m *Manager) Logs(ctx context.Context, name string, opt LogOptions, w io.Writer) error {
-	if !m.exists(name) {
+	if !m.store.has(name) {
 		return fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
 	path := m.store.ServerLog(name)
@@ -47,12 +47,12 @@ func (m *Manager) Logs(ctx context.Context, name string, opt LogOptions, w io.Wr
 		}
 		return nil
 	}
-	return m.follow(ctx, name, path, f, w)
+	return follow(ctx, path, f, w, func() bool { return m.store.has(name) })
 }
 
 // follow copies what is added to the file at path, through rotation and through
-// removal and creation, until ctx ends or the workload is removed.
-func (m *Manager) follow(ctx context.Context, name, path string, f *os.File, w io.Writer) error {
+// removal and creation, until ctx ends or stored reports that the workload was removed.
+func follow(ctx context.Context, path string, f *os.File, w io.Writer, stored func() bool) error {
 	defer func() {
 		if f != nil {
 			f.Close()
@@ -73,7 +73,7 @@ func (m *Manager) follow(ctx context.Context, name, path string, f *os.File, w i
 		}
 		now, err := os.Stat(path)
 		if err != nil {
-			if !m.exists(name) {
+			if !stored() {
 				return nil
 			}
 			continue

@@ -37,16 +37,16 @@ type ManagerConfig struct {
 // Manager carries out the commands on workloads. It keeps no state: every result
 // comes from locks, owners, and the engine at the time of the call.
 type Manager struct {
-	store  *Store
-	engine func(ctx context.Context) (container.Engine, error)
-	exe    string
-	forget func(name string) error
-	pace   pace
+	store   *Store
+	stopper *stopper
+	exe     string
+	forget  func(name string) error
 }
 
 // NewManager makes a Manager.
 func NewManager(cfg ManagerConfig) *Manager {
-	m := &Manager{store: cfg.Store, engine: cfg.Engine, exe: cfg.Executable, forget: cfg.Forget, pace: usualPace()}
+	stopper := &stopper{store: cfg.Store, engine: cfg.Engine, pace: usualPace()}
+	m := &Manager{store: cfg.Store, stopper: stopper, exe: cfg.Executable, forget: cfg.Forget}
 	if m.forget == nil {
 		m.forget = func(string) error { return nil }
 	}
@@ -118,7 +118,7 @@ func (m *Manager) hasSpec(name string, owner *Owner) error {
 		return err
 	case owner != nil:
 		return fmt.Errorf("the configuration of workload %q is lost, and its gateway still has it; `thv restart %s` restores it", name, name)
-	case m.exists(name):
+	case m.store.has(name):
 		return fmt.Errorf("the configuration of workload %q is lost; remove it with `thv rm %s`", name, name)
 	}
 	return err
@@ -194,13 +194,38 @@ func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)
 	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
-	if err := m.stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
+	if err := m.stopper.stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
 		return nil, unfinished(err, "it is not started again")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, &interruption{fmt.Sprintf("workload %q is stopped, and not started again", name), err}
 	}
 	return m.start(ctx, name, progress)
+}
+
+// Stop ends a workload and everything of it on the engine; its Spec stays.
+// ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
+// When it returns nil the workload's port is free. A start that began before it, and
+// has no owner yet, ends with ErrStoppedEarly.
+//
+// progress, which may be nil, is called when that takes longer than a second, and when
+// the gateway had to be killed. The end of ctx ends the waiting with ErrInterrupted and
+// not the workload: an owner that received the stop ends by itself, and is not killed.
+func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) error {
+	m.store.noteStop(name)
+	return m.stopper.stop(ctx, name, progress)
+}
+
+// Remove stops a workload and deletes it. ErrNotFound when there is none. When
+// ctx ends while it stops, it is not deleted. progress is as for Stop.
+func (m *Manager) Remove(ctx context.Context, name string, progress func(Event)) error {
+	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
+		return unfinished(err, "it is not removed")
+	}
+	if err := m.forget(name); err != nil {
+		return err
+	}
+	return m.store.Delete(name)
 }
 
 // restoreSpec stores the Spec that a running owner has, when it is lost from disk.
@@ -217,11 +242,6 @@ func (m *Manager) restoreSpec(ctx context.Context, name string) error {
 		}
 	}
 	return m.hasSpec(name, nil)
-}
-
-func (m *Manager) exists(name string) bool {
-	names, err := m.store.Names()
-	return err == nil && slices.Contains(names, name)
 }
 
 // Status is what is true of one workload now. ErrNotFound when there is none.
@@ -242,7 +262,7 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 		}
 	}
 	spec, specErr := m.store.Get(name)
-	if specErr != nil && owner == nil && !m.exists(name) {
+	if specErr != nil && owner == nil && !m.store.has(name) {
 		return nil, specErr
 	}
 	st := &Status{Name: name, State: Failed, Reason: "its configuration is lost or damaged; remove it with `thv rm " + name + "`"}

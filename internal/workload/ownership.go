@@ -15,33 +15,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/process"
 )
 
-func (s *Store) runDir() string              { return filepath.Join(s.state, "run") }
-func (s *Store) lockPath(name string) string { return filepath.Join(s.runDir(), name+".lock") }
-func (s *Store) infoPath(name string) string { return filepath.Join(s.runDir(), name+".json") }
-
-// maxSocketPath is the shortest limit of the systems we run on (macOS: 104
-// bytes with the final NUL).
-const maxSocketPath = 103
-
-// socketPath is short enough for the operating system, in a directory that only
-// this user can enter.
-func (s *Store) socketPath(name, nonce string) string {
-	if p := filepath.Join(s.runDir(), name+".sock"); len(p) <= maxSocketPath {
-		return p
-	}
-	return filepath.Join(s.runtime, nonce+".sock")
-}
-
-// LineDir is where the holder of a workload may keep a socket that its container
-// reaches; empty when the operating system has no path for it.
-func (s *Store) LineDir(name string) string {
-	dir := filepath.Join(s.runDir(), name+".line")
-	if len(dir)+len("/s") > maxSocketPath {
-		return ""
-	}
-	return dir
-}
-
 func newNonce() string {
 	b := make([]byte, 16)
 	rand.Read(b) // never fails (crypto/rand)
@@ -58,8 +31,12 @@ type Owner struct {
 	socket string
 }
 
+// owners find the processes that hold the workloads of a store, by the files in its
+// directory run.
+type owners struct{ paths }
+
 // Owner finds the process that holds a workload; nil when there is none.
-func (s *Store) Owner(name string) (*Owner, error) {
+func (s owners) Owner(name string) (*Owner, error) {
 	if _, err := os.Stat(s.lockPath(name)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -85,7 +62,7 @@ func (s *Store) Owner(name string) (*Owner, error) {
 }
 
 // owned lists the names whose lock is held.
-func (s *Store) owned() ([]string, error) {
+func (s owners) owned() ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(s.runDir(), "*.lock"))
 	if err != nil {
 		return nil, err
@@ -104,7 +81,7 @@ func (s *Store) owned() ([]string, error) {
 // holder is the process that holds the lock, by the kernel's list of locks; 0 when it
 // is not listed there. It finds an owner without a control socket, and takes longer than
 // a request to the socket.
-func (s *Store) holder(name string) int {
+func (s owners) holder(name string) int {
 	path := s.lockPath(name)
 	for _, l := range process.LocksIn(s.runDir()) {
 		if filepath.Base(l.Path) == filepath.Base(path) && !l.Deleted {
@@ -116,7 +93,7 @@ func (s *Store) holder(name string) int {
 
 // kill ends the owner's process by force. It re-checks, with the process pinned,
 // that it is still the one that holds the workload, so a reused PID is safe.
-func (s *Store) kill(o *Owner) error {
+func (s owners) kill(o *Owner) error {
 	if o.PID == 0 {
 		return fmt.Errorf("the process that holds workload %q cannot be identified: end the one that has %s open", o.Name, s.lockPath(o.Name))
 	}

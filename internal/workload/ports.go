@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path/filepath"
-	"slices"
 )
 
 // Ports are given from a range below the ephemeral ports of Linux (32768),
@@ -69,48 +68,4 @@ func (s *Store) chosenPorts(name string) (map[int]bool, error) {
 		}
 	}
 	return ports, nil
-}
-
-// DefaultGroup is the group of a workload that names none. It always exists.
-const DefaultGroup = "default"
-
-// Groups lists the groups, sorted.
-func (s *Store) Groups() ([]string, error) {
-	var groups []string
-	if err := readJSON(filepath.Join(s.state, "groups.json"), &groups); err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
-	}
-	if !slices.Contains(groups, DefaultGroup) {
-		groups = append(groups, DefaultGroup)
-	}
-	slices.Sort(groups)
-	return groups, nil
-}
-
-// CreateGroup makes a group. ErrGroupExists when there is one.
-func (s *Store) CreateGroup(name string) error {
-	return update(filepath.Join(s.state, "groups.json"), func(groups *[]string) error {
-		if name == DefaultGroup || slices.Contains(*groups, name) {
-			return fmt.Errorf("%w: %q", ErrGroupExists, name)
-		}
-		*groups = append(*groups, name)
-		slices.Sort(*groups)
-		return nil
-	})
-}
-
-// RemoveGroup forgets a group; its workloads are the caller's business.
-// ErrGroupNotFound when there is none.
-func (s *Store) RemoveGroup(name string) error {
-	if name == DefaultGroup {
-		return fmt.Errorf("the group %q cannot be removed", DefaultGroup)
-	}
-	return update(filepath.Join(s.state, "groups.json"), func(groups *[]string) error {
-		i := slices.Index(*groups, name)
-		if i < 0 {
-			return fmt.Errorf("%w: %q", ErrGroupNotFound, name)
-		}
-		*groups = slices.Delete(*groups, i, i+1)
-		return nil
-	})
 }

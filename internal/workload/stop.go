@@ -20,7 +20,7 @@ const sweepTimeout = 30 * time.Second
 // killTime bounds the end of a process that was killed.
 const killTime = 5 * time.Second
 
-// pace is how long a Manager waits at a stop.
+// pace is how long a stop waits.
 type pace struct {
 	quiet time.Duration // before progress is reported
 	stop  time.Duration // before a gateway that received a stop is killed
@@ -51,102 +51,99 @@ func unfinished(err error, what string) error {
 	return err
 }
 
-// Stop ends a workload and everything of it on the engine; its Spec stays.
-// ErrNotRunning when nothing ran, ErrNotFound when there is no such workload.
-// When it returns nil the workload's port is free. A start that began before it, and
-// has no owner yet, ends with ErrStoppedEarly.
-//
-// progress, which may be nil, is called when that takes longer than a second, and when
-// the gateway had to be killed. The end of ctx ends the waiting with ErrInterrupted and
-// not the workload: an owner that received the stop ends by itself, and is not killed.
-func (m *Manager) Stop(ctx context.Context, name string, progress func(Event)) error {
-	m.store.noteStop(name)
-	return m.stop(ctx, name, progress)
+// stopper ends workloads and removes what their owners left.
+type stopper struct {
+	store *Store
+	// engine connects to the container engine.
+	engine func(ctx context.Context) (container.Engine, error)
+	pace   pace
 }
 
-func (m *Manager) stop(ctx context.Context, name string, progress func(Event)) error {
-	owner, err := m.listeningOwner(ctx, name)
+// stop ends a workload as [Manager.Stop] does, without the note for a start that has no
+// owner yet.
+func (s *stopper) stop(ctx context.Context, name string, progress func(Event)) error {
+	owner, err := s.listeningOwner(ctx, name)
 	if err != nil {
 		return err
 	}
 	progress = callable(progress)
-	defer m.notifyLater(progress, Event{
+	defer s.notifyLater(progress, Event{
 		Stage:   "stop",
 		Message: fmt.Sprintf("waiting for %s to stop (calls have 10 s to end, then the server 10 s)", name),
 	})()
 	ended := 0
 	if owner == nil {
-		if ended, err = m.store.EndStrayOwners(ctx, name); err != nil {
+		if ended, err = s.store.EndStrayOwners(ctx, name); err != nil {
 			return err
 		}
 		// One that was not found may have restored its files just then.
-		if owner, err = m.listeningOwner(ctx, name); err != nil {
+		if owner, err = s.listeningOwner(ctx, name); err != nil {
 			return err
 		}
 	}
 	if owner == nil {
-		return m.sweepStopped(ctx, name, ended)
+		return s.sweepStopped(ctx, name, ended)
 	}
-	spec, err := m.store.Get(name)
+	spec, err := s.store.Get(name)
 	if err != nil {
 		// Lost from disk; its owner still has it. Without it we look for a
 		// container, which is never wrong.
 		spec, _ = owner.Spec(ctx)
 	}
-	reason, err := m.end(ctx, name, owner)
+	reason, err := s.end(ctx, name, owner)
 	if err != nil {
 		return err
 	}
 	if reason != "" {
 		progress(Event{Stage: NoteStage, Message: fmt.Sprintf("workload %s: %s", name, reason)})
 	}
-	if err := m.sweep(ctx, name, spec); err != nil {
+	if err := s.sweep(ctx, name, spec); err != nil {
 		return err
 	}
-	if err := m.store.SetLast(name, Stopped, reason); err != nil {
+	if err := s.store.SetLast(name, Stopped, reason); err != nil {
 		return err
 	}
-	return m.store.stillServed(ctx, spec)
+	return stillServed(ctx, spec)
 }
 
 // sweepStopped makes sure that nothing of a workload runs that has no owner: no
 // container, no gateway at its URL. ended is how many owners without state were ended.
-func (m *Manager) sweepStopped(ctx context.Context, name string, ended int) error {
-	spec, specErr := m.store.Get(name)
-	if specErr != nil && !m.exists(name) {
-		removed, err := m.sweepUnknown(ctx, name)
+func (s *stopper) sweepStopped(ctx context.Context, name string, ended int) error {
+	spec, specErr := s.store.Get(name)
+	if specErr != nil && !s.store.has(name) {
+		removed, err := s.sweepUnknown(ctx, name)
 		if err == nil && ended+removed == 0 {
 			return specErr
 		}
 		return err
 	}
-	if err := m.sweep(ctx, name, spec); err != nil {
+	if err := s.sweep(ctx, name, spec); err != nil {
 		return err
 	}
-	if err := m.store.stillServed(ctx, spec); err != nil {
+	if err := stillServed(ctx, spec); err != nil {
 		return err
 	}
 	// A workload that failed is stopped from now on: that was requested.
-	if ended > 0 || m.store.Last(name).State != Stopped {
-		return m.store.SetLast(name, Stopped, "")
+	if ended > 0 || s.store.Last(name).State != Stopped {
+		return s.store.SetLast(name, Stopped, "")
 	}
 	return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
 }
 
 // listeningOwner is the owner of a workload. One that has just taken hold, or is letting
 // go, has no socket; it is waited for up to controlTimeout.
-func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, error) {
+func (s *stopper) listeningOwner(ctx context.Context, name string) (*Owner, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	for {
-		owner, err := m.store.Owner(name)
+		owner, err := s.store.Owner(name)
 		if err != nil || owner == nil || owner.PID != 0 {
 			return owner, err
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			owner.PID = m.store.holder(name)
+			owner.PID = s.store.holder(name)
 			return owner, nil
 		}
 	}
@@ -154,16 +151,16 @@ func (m *Manager) listeningOwner(ctx context.Context, name string) (*Owner, erro
 
 // end has owner let go of the workload, gracefully or by force; reason is why force was
 // needed.
-func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason string, err error) {
+func (s *stopper) end(ctx context.Context, name string, owner *Owner) (reason string, err error) {
 	// Sent in any case, so that after an interrupt it is certain that the stop was
 	// requested. The request has a timeout of its own.
 	stopErr := owner.Stop(context.WithoutCancel(ctx))
-	limit := m.pace.stop
+	limit := s.pace.stop
 	if stopErr != nil {
 		limit = 0 // it does not answer, or it ended just now
 	}
 	switch {
-	case m.released(ctx, name, owner, limit):
+	case s.released(ctx, name, owner, limit):
 		return "", nil
 	case ctx.Err() != nil && stopErr != nil:
 		return "", &interruption{fmt.Sprintf("the gateway of workload %q does not answer, and is left as it is", name), ctx.Err()}
@@ -172,12 +169,12 @@ func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason st
 	}
 	reason = "its gateway did not answer and was killed"
 	if stopErr == nil {
-		reason = fmt.Sprintf("its gateway did not end within %s and was killed", m.pace.stop)
+		reason = fmt.Sprintf("its gateway did not end within %s and was killed", s.pace.stop)
 	}
-	if err := m.store.kill(owner); err != nil {
+	if err := s.store.kill(owner); err != nil {
 		return "", err
 	}
-	if !m.released(context.WithoutCancel(ctx), name, owner, killTime) {
+	if !s.released(context.WithoutCancel(ctx), name, owner, killTime) {
 		return "", fmt.Errorf("workload %q: process %d still holds it after being killed", name, owner.PID)
 	}
 	return reason, nil
@@ -185,13 +182,13 @@ func (m *Manager) end(ctx context.Context, name string, owner *Owner) (reason st
 
 // notifyLater reports e after pace.quiet, unless cancel is called before. After cancel
 // has returned nothing is reported.
-func (m *Manager) notifyLater(report func(Event), e Event) (cancel func()) {
+func (s *stopper) notifyLater(report func(Event), e Event) (cancel func()) {
 	over, silent := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(silent)
 		select {
 		case <-over:
-		case <-time.After(m.pace.quiet):
+		case <-time.After(s.pace.quiet):
 			report(e)
 		}
 	}()
@@ -202,14 +199,14 @@ func (m *Manager) notifyLater(report func(Event), e Event) (cancel func()) {
 }
 
 // released waits until owner no longer holds the workload.
-func (m *Manager) released(ctx context.Context, name string, owner *Owner, limit time.Duration) bool {
+func (s *stopper) released(ctx context.Context, name string, owner *Owner, limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		// A holder without a note is between taking it away and unlocking.
-		if now, err := m.store.Owner(name); err == nil && (now == nil || now.Nonce != "" && now.Nonce != owner.Nonce) {
+		if now, err := s.store.Owner(name); err == nil && (now == nil || now.Nonce != "" && now.Nonce != owner.Nonce) {
 			return true
 		}
 		select {
@@ -225,36 +222,36 @@ func (m *Manager) released(ctx context.Context, name string, owner *Owner, limit
 // sweep removes what a dead owner left on the engine, whether or not ctx ends
 // meanwhile. A workload that never has a container needs no engine for that. spec
 // may be nil when it is lost.
-func (m *Manager) sweep(ctx context.Context, name string, spec *Spec) error {
+func (s *stopper) sweep(ctx context.Context, name string, spec *Spec) error {
 	if spec != nil && spec.Remote != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
 	defer cancel()
-	engine, err := m.engine(ctx)
+	engine, err := s.engine(ctx)
 	if err != nil {
 		return fmt.Errorf("look for containers of workload %q: %w", name, err)
 	}
-	return RemoveContainers(ctx, engine, m.store, name)
+	return RemoveContainers(ctx, engine, s.store, name)
 }
 
 // sweepUnknown removes the containers of a workload that is not stored, and returns
 // how many there were. It may have been a remote one, so no engine is needed.
-func (m *Manager) sweepUnknown(ctx context.Context, name string) (int, error) {
+func (s *stopper) sweepUnknown(ctx context.Context, name string) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
 	defer cancel()
-	engine, err := m.engine(ctx)
+	engine, err := s.engine(ctx)
 	if errors.Is(err, container.ErrUnavailable) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look for containers of workload %q: %w", name, err)
 	}
-	found, err := Containers(ctx, engine, m.store, name)
+	found, err := Containers(ctx, engine, s.store, name)
 	if err != nil {
 		return 0, err
 	}
-	return len(found), RemoveContainers(ctx, engine, m.store, name)
+	return len(found), RemoveContainers(ctx, engine, s.store, name)
 }
 
 // RemoveContainers removes every container of a workload of this store. The
@@ -274,16 +271,4 @@ func RemoveContainers(ctx context.Context, engine container.Engine, store *Store
 // Containers are all containers of a workload of this store, ended ones too.
 func Containers(ctx context.Context, engine container.Engine, store *Store, name string) ([]container.Container, error) {
 	return engine.List(ctx, map[string]string{LabelWorkload: name, LabelStore: store.ID()})
-}
-
-// Remove stops a workload and deletes it. ErrNotFound when there is none. When
-// ctx ends while it stops, it is not deleted. progress is as for Stop.
-func (m *Manager) Remove(ctx context.Context, name string, progress func(Event)) error {
-	if err := m.Stop(ctx, name, progress); err != nil && !errors.Is(err, ErrNotRunning) {
-		return unfinished(err, "it is not removed")
-	}
-	if err := m.forget(name); err != nil {
-		return err
-	}
-	return m.store.Delete(name)
 }

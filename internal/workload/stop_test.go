@@ -20,7 +20,7 @@ func lingering(t *testing.T) (m *Manager, s *Store, pid int, let func()) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	t.Setenv("TEST_OWNER", "lingers")
 	t.Setenv("TEST_MARK", mark)
-	m.pace.quiet = 0
+	m.stopper.pace.quiet = 0
 	pid = mustRun(t, m, "a").PID
 	return m, s, pid, func() {
 		if err := os.WriteFile(mark, nil, 0o600); err != nil {
@@ -76,8 +76,8 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 
 func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	m, s, _, _ := lingering(t)
-	m.pace.stop = 50 * time.Millisecond
-	m.pace.quiet = time.Hour
+	m.stopper.pace.stop = 50 * time.Millisecond
+	m.stopper.pace.quiet = time.Hour
 	var told []Event
 	if err := m.Stop(t.Context(), "a", func(e Event) { told = append(told, e) }); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := errors.New("asked")
-	m.engine = func(ctx context.Context) (container.Engine, error) {
+	m.stopper.engine = func(ctx context.Context) (container.Engine, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -37,28 +37,18 @@ var (
 // the groups, which outlive workloads. It holds no state in memory, so any
 // number of processes may use the same directory at once.
 type Store struct {
-	state   string // $XDG_STATE_HOME/thv
-	runtime string // where control sockets go
+	paths
+	owners
+	groups
 }
 
 // OpenStore uses the given directories, which are made when first needed.
 // runtimeDir must be on a local file system; the path of a socket in it is
 // limited to about 100 bytes by the operating system.
 func OpenStore(stateDir, runtimeDir string) *Store {
-	return &Store{state: stateDir, runtime: runtimeDir}
+	p := paths{state: stateDir, runtime: runtimeDir}
+	return &Store{paths: p, owners: owners{paths: p}, groups: groups{file: filepath.Join(stateDir, "groups.json")}}
 }
-
-// Dir is the directory of a workload.
-func (s *Store) Dir(name string) string { return filepath.Join(s.state, "workloads", name) }
-
-// ServerLog and ProxyLog are where a workload's server and gateway write.
-func (s *Store) ServerLog(name string) string { return filepath.Join(s.Dir(name), "server.log") }
-
-// ProxyLog is the log of a workload's gateway.
-func (s *Store) ProxyLog(name string) string { return filepath.Join(s.Dir(name), "proxy.log") }
-
-func (s *Store) specPath(name string) string { return filepath.Join(s.Dir(name), "spec.json") }
-func (s *Store) lastPath(name string) string { return filepath.Join(s.Dir(name), "last.json") }
 
 // Create stores a new workload. ErrExists when the name is taken; concurrent
 // creations of one name have exactly one winner.
@@ -158,6 +148,12 @@ func (s *Store) Names() ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// has reports whether a workload is stored, even if its Spec is lost.
+func (s *Store) has(name string) bool {
+	names, err := s.Names()
+	return err == nil && slices.Contains(names, name)
 }
 
 // Delete removes a workload from disk. Its port stays remembered.

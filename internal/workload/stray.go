@@ -34,7 +34,7 @@ type Stray struct {
 
 // strayOwners lists the processes that hold a lock on a deleted lock file of this
 // store; "" is those of all names.
-func (s *Store) strayOwners(name string) []Stray {
+func (s owners) strayOwners(name string) []Stray {
 	var strays []Stray
 	for _, l := range process.LocksIn(s.runDir()) {
 		owned, isLock := strings.CutSuffix(filepath.Base(l.Path), ".lock")
@@ -48,7 +48,7 @@ func (s *Store) strayOwners(name string) []Stray {
 // EndStrayOwners ends the processes that own a workload without state, gracefully
 // where they react to SIGTERM within stopTimeout. It returns how many there were. It
 // looks at every process of the system, which takes some milliseconds.
-func (s *Store) EndStrayOwners(ctx context.Context, name string) (int, error) {
+func (s owners) EndStrayOwners(ctx context.Context, name string) (int, error) {
 	strays := s.strayOwners(name)
 	var errs []error
 	for _, stray := range strays {
@@ -57,7 +57,7 @@ func (s *Store) EndStrayOwners(ctx context.Context, name string) (int, error) {
 	return len(strays), errors.Join(errs...)
 }
 
-func (s *Store) endStray(ctx context.Context, stray Stray) error {
+func (s owners) endStray(ctx context.Context, stray Stray) error {
 	p, err := os.FindProcess(stray.PID) // a pidfd on Linux
 	if err != nil {
 		return fmt.Errorf("end the gateway of workload %q (process %d): %w", stray.Name, stray.PID, err)
@@ -114,7 +114,7 @@ func (m *Manager) Strays(ctx context.Context, engine container.Engine) ([]Stray,
 	}
 	for _, c := range containers {
 		name := c.Labels[LabelWorkload]
-		if ValidName(name) != nil || c.State != "running" && m.exists(name) {
+		if ValidName(name) != nil || c.State != "running" && m.store.has(name) {
 			continue
 		}
 		if owner, err := m.store.Owner(name); err == nil && owner == nil {
@@ -127,7 +127,7 @@ func (m *Manager) Strays(ctx context.Context, engine container.Engine) ([]Stray,
 // stillServed is an error when a gateway of the workload, which has no owner any more,
 // answers at the workload's URL. It may be one that cannot be identified as this
 // store's, so it is named and not ended.
-func (s *Store) stillServed(ctx context.Context, spec *Spec) error {
+func stillServed(ctx context.Context, spec *Spec) error {
 	if spec == nil || !answers(ctx, spec) {
 		return nil
 	}

@@ -50,7 +50,7 @@ func TestAnInterruptKillsNoGatewayThatDoesNotAnswer(t *testing.T) {
 
 func TestALongPathStillHasAControlSocket(t *testing.T) {
 	m, s := testManager(t)
-	s.state = t.TempDir() + "/" + strings.Repeat("x", 90)
+	*s = *OpenStore(t.TempDir()+"/"+strings.Repeat("x", 90), s.runtime)
 	t.Setenv("TEST_STATE", s.state)
 	mustRun(t, m, "a")
 	if err := m.Remove(t.Context(), "a", nil); err != nil {
