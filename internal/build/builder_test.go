@@ -15,7 +15,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// fakeEngine has images and builds what it is asked to; any other call is a nil
+// fakeEngine has images and builds what is requested; any other call is a nil
 // pointer's panic. The integration tests use a real engine.
 type fakeEngine struct {
 	container.Engine
@@ -108,7 +108,7 @@ func TestTheSameRequestIsAnsweredFromItsRecord(t *testing.T) {
 		other := r
 		change(&other)
 		if res, err := h.Build(t.Context(), other); err == nil {
-			t.Errorf("%s: the registry was not asked: %+v", name, res)
+			t.Errorf("%s: the registry received no request: %+v", name, res)
 		}
 	}
 }

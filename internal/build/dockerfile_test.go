@@ -48,12 +48,12 @@ func TestCertificatesStayOnlyOnRequest(t *testing.T) {
 	in := installation{scheme: schemeNPX, name: "pkg", version: "1", base: "base:1", certs: []byte("x")}
 	first, second := in.dockerfiles("stage:1")
 	if strings.Contains(second, "ca.crt") || !strings.Contains(first, "NODE_EXTRA_CA_CERTS=/thv/ca.crt") {
-		t.Errorf("not asked to keep them:\n%s\n%s", first, second)
+		t.Errorf("they are not to be kept:\n%s\n%s", first, second)
 	}
 	in.keepCA = true
 	_, second = in.dockerfiles("stage:1")
 	if !strings.Contains(second, "COPY thv/ca.crt "+caPath) {
-		t.Errorf("asked to keep them:\n%s", second)
+		t.Errorf("they are to be kept:\n%s", second)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// maxListing bounds a registry's answer about one package, in bytes. Packages
-// with thousands of versions have some 10 MB.
+// maxListing bounds a registry's response for one package, in bytes. A package
+// with thousands of versions takes about 10 MB.
 const maxListing = 64 << 20
 
-// errAbsent: the registry answered that it has no such thing.
+// errAbsent is the error for a package that a registry does not have.
 var errAbsent = errors.New("the registry does not have it")
 
 // registryURL reads a registry's address from the environment. The text ends up
@@ -31,7 +31,7 @@ func registryURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// redacted is a URL without what lets one in.
+// redacted returns a URL without its password.
 func redacted(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -40,18 +40,18 @@ func redacted(text string) string {
 	return u.Redacted()
 }
 
-// question is a request to a registry.
-type question struct {
+// query is a request to a registry.
+type query struct {
 	address       *url.URL
 	accept        string
 	authorization string // header; "" when there is none
 }
 
-// ask gets one JSON document of a registry. errAbsent for the status 404 or 410.
-func ask(ctx context.Context, r Request, q question, into any) error {
+// getJSON requests one JSON document from a registry. errAbsent for the status 404 or 410.
+func getJSON(ctx context.Context, r Request, q query, into any) error {
 	address := q.address
 	opt := netguard.Options{
-		// The person names the registry; one in a company's network is as good.
+		// The user configures the registry, which may be in a private network.
 		AllowPrivate: true, AllowLoopback: true, AllowHTTP: address.Scheme == "http",
 		Redirects: 3, Timeout: time.Minute,
 	}
@@ -65,7 +65,7 @@ func ask(ctx context.Context, r Request, q question, into any) error {
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", address.Redacted(), err)
+		return fmt.Errorf("request %s: %w", address.Redacted(), err)
 	}
 	req.Header.Set("Accept", q.accept)
 	if q.authorization != "" {
@@ -78,7 +78,7 @@ func ask(ctx context.Context, r Request, q question, into any) error {
 		if errors.As(err, &failed) {
 			err = failed.Err // the address may hold a password, and is added below without it
 		}
-		return fmt.Errorf("ask the registry at %s: %w", address.Redacted(), err)
+		return fmt.Errorf("request to the registry at %s: %w", address.Redacted(), err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -86,22 +86,22 @@ func ask(ctx context.Context, r Request, q question, into any) error {
 		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16)
 		return errAbsent
 	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("the registry at %s answered %s", address.Redacted(), resp.Status)
+		return fmt.Errorf("the registry at %s responded with %s", address.Redacted(), resp.Status)
 	}
 	if kind := resp.Header.Get("Content-Type"); !strings.Contains(kind, "json") {
-		return fmt.Errorf("the registry at %s answered in %.100q, not in JSON", address.Redacted(), kind)
+		return fmt.Errorf("the registry at %s responded in %.100q, not in JSON", address.Redacted(), kind)
 	}
 	text, err := netguard.ReadBounded(resp.Body, maxListing)
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", address.Redacted(), err)
+		return fmt.Errorf("read the response of %s: %w", address.Redacted(), err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("the answer of %s cannot be read: %w", address.Redacted(), err)
+		return fmt.Errorf("the response of %s cannot be read: %w", address.Redacted(), err)
 	}
 	return nil
 }
 
-// notFound is the sentence for a package or version that a registry has not.
+// notFound is the error for a package or version that a registry does not have.
 func notFound(r Request, place string, newest string) error {
 	if r.Version == "" || newest == "" {
 		return fmt.Errorf("%w: %s has no package %s", ErrNotFound, place, r.Name)

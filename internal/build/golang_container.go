@@ -45,16 +45,16 @@ const labelWorkshop = "dev.toolhaven.build"
 // it starts, no shell is needed, and when this process ends so does the container.
 // Nothing of the container outlives the build: no stage, no layer, no cache.
 type containerCommand struct {
-	engine container.Engine
-	image  string // as the person names it
-	id     string
-	line   *guest.Line
-	stderr lockedTail
-	heard  chan struct{} // closed when all standard error has come
-	ended  sync.Once
+	engine  container.Engine
+	image   string // as the person names it
+	id      string
+	line    *guest.Line
+	stderr  lockedTail
+	drained chan struct{} // closed when all standard error was received
+	ended   sync.Once
 }
 
-// lockedTail is the end of what several runs wrote.
+// lockedTail is a tail that several goroutines may use.
 type lockedTail struct {
 	mu   sync.Mutex
 	tail tail
@@ -105,7 +105,7 @@ func (b goBuilder) containerToolchain(ctx context.Context, r Request, img contai
 	if err != nil {
 		return nil, err
 	}
-	c := &containerCommand{engine: b.cfg.Engine, image: baseImage(r), heard: make(chan struct{})}
+	c := &containerCommand{engine: b.cfg.Engine, image: baseImage(r), drained: make(chan struct{})}
 	c.id, err = c.engine.Create(ctx, container.Config{
 		Image: img.ID, Entrypoint: []string{guest.Path}, Env: env, Labels: map[string]string{labelWorkshop: "go"},
 		Memory: workshopMemory, Pids: workshopPids,
@@ -130,7 +130,7 @@ func (b goBuilder) containerToolchain(ctx context.Context, r Request, img contai
 	}
 	go func() {
 		_, _ = io.Copy(&c.stderr, streams.Stderr) // ends with the container
-		close(c.heard)
+		close(c.drained)
 	}()
 	if err := c.engine.Start(ctx, c.id); err != nil {
 		_ = streams.Close()
@@ -198,9 +198,9 @@ func (c *containerCommand) run(ctx context.Context, dir string, args ...string) 
 	if ctxErr := context.Cause(ctx); ctxErr != nil {
 		return "", fmt.Errorf("go %s was stopped: %w", args[0], ctxErr)
 	}
-	c.end() // so that all of its output has come
-	if said := c.stderr.String(); said != "" {
-		return "", &goError{err: err, output: said}
+	c.end() // so that all of its output was received
+	if output := c.stderr.String(); output != "" {
+		return "", &goError{err: err, output: output}
 	}
 	return "", fmt.Errorf("go %s in a container of %s: %w", args[0], c.image, err)
 }
@@ -245,7 +245,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// end ends what runs in the container, and waits until its output has come.
+// end ends what runs in the container, and waits until its output was received.
 func (c *containerCommand) end() {
 	c.ended.Do(func() {
 		if c.line == nil {
@@ -253,7 +253,7 @@ func (c *containerCommand) end() {
 		}
 		_ = c.line.HangUp()
 		select {
-		case <-c.heard:
+		case <-c.drained:
 		case <-time.After(10 * time.Second):
 		}
 		_ = c.line.Close()

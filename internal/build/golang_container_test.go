@@ -34,7 +34,7 @@ func withoutGo(t *testing.T, state string) *Builder {
 		case "PATH":
 			return t.TempDir()
 		case "GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE":
-			t.Errorf("%s, which is about this machine, was asked for", name)
+			t.Errorf("%s, which is about this machine, was requested", name)
 		}
 		return os.Getenv(name)
 	}
@@ -120,7 +120,7 @@ func TestWithoutGoADirectoryIsCompiledInAContainer(t *testing.T) {
 			res := mustBuild(t, b, r)
 			out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", res.Image).CombinedOutput()
 			if err != nil || string(out) != word || res.Version != "local" {
-				t.Errorf("%+v says %q, %v", res, out, err)
+				t.Errorf("%+v printed %q, %v", res, out, err)
 			}
 			noWorkshops(t, b)
 		})
@@ -159,8 +159,8 @@ func TestACompilerErrorInAContainerIsReported(t *testing.T) {
 	noWorkshops(t, b)
 }
 
-// privateProxy serves one module to who knows the password, over HTTPS with a
-// certificate of an authority that nobody trusts.
+// privateProxy serves one module to clients with the password, over HTTPS with a
+// certificate of an authority that no system trusts.
 func privateProxy(t *testing.T, password string) (address, ca string) {
 	t.Helper()
 	host := bridgeAddress(t)
@@ -228,7 +228,7 @@ func TestAPrivateProxyBehindAPrivateAuthority(t *testing.T) {
 	res := mustBuild(t, b, r)
 	out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", res.Image).CombinedOutput()
 	if err != nil || string(out) != "private" || res.Version != "v1.0.0" {
-		t.Errorf("%+v says %q, %v", res, out, err)
+		t.Errorf("%+v printed %q, %v", res, out, err)
 	}
 	image, err := exec.CommandContext(t.Context(), "docker", "save", res.Image).Output()
 	if err != nil || bytes.Contains(image, []byte(password)) {

@@ -11,7 +11,7 @@ import (
 )
 
 // tree writes files below a directory; a name that ends in @ is a link to what
-// its text says.
+// its text is.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -64,7 +64,7 @@ func offline(t *testing.T) {
 	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple/")
 }
 
-// initialize starts the image without a network and asks it the first question
+// initialize starts the image without a network and sends it the first request
 // of MCP over its standard streams.
 func initialize(t *testing.T, image string, args ...string) {
 	t.Helper()
@@ -126,7 +126,7 @@ func TestAGoPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 	}
 	latest := ref(t, strings.TrimSuffix(everything, "@v1.8.0")+"@latest")
 	if _, err := b.Build(t.Context(), latest); err == nil {
-		t.Fatal("@latest was answered without asking the module proxy")
+		t.Fatal("@latest was resolved without a request to the module proxy")
 	}
 }
 
@@ -145,7 +145,7 @@ func TestALocalDirectoryIsCompiledWithoutATrace(t *testing.T) {
 	for _, image := range []string{first.Image, r.Tag} {
 		out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", image).CombinedOutput()
 		if err != nil || string(out) != r.Args[0] {
-			t.Fatalf("%s said %q, %v", image, out, err)
+			t.Fatalf("%s printed %q, %v", image, out, err)
 		}
 	}
 	if again := mustBuild(t, b, r); again.Built || again.Image != first.Image {
@@ -176,7 +176,7 @@ func TestAPackageThatDoesNotExistIsOneSentence(t *testing.T) {
 		"go://github.com/modelcontextprotocol/go-sdk/examples/server/nothing-here@v1.8.0",
 		"npx://@modelcontextprotocol/no-such-server-at-all",
 		"npx://@modelcontextprotocol/server-everything@999.1.1",
-		"uvx://mcp-server-that-nobody-made",
+		"uvx://mcp-server-that-does-not-exist",
 		"uvx://mcp-server-time@999.1",
 	} {
 		_, err := b.Build(t.Context(), ref(t, arg))
@@ -242,7 +242,7 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 					t.Errorf("%s of the build stayed in the image: %s", path, out)
 				}
 			}
-			// Whoever it runs as has a home to keep things in (container.AnyUser).
+			// Any user that it runs as has a home directory (container.AnyUser).
 			if out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--cap-drop=ALL", "--user=1234:1234", "--entrypoint=mkdir", first.Image, "/app/.cache").CombinedOutput(); err != nil {
 				t.Errorf("a user of the machine's cannot write into the home: %s", out)
 			}
@@ -283,7 +283,7 @@ func TestAnAuthorityOfThePersonsIsKeptInTheImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(img.Env, "NODE_EXTRA_CA_CERTS="+caPath) {
-		t.Fatalf("the server is not told of it: %q", img.Env)
+		t.Fatalf("the server does not receive it: %q", img.Env)
 	}
 }
 

@@ -46,7 +46,7 @@ func (n npm) resolve(ctx context.Context, r Request) (resolved, error) {
 		return resolved{}, fmt.Errorf("request %s: %w", r.Name, err)
 	}
 	var pkg npmPackage
-	err = ask(ctx, r, question{
+	err = getJSON(ctx, r, query{
 		address: address, accept: "application/vnd.npm.install-v1+json, application/json",
 		authorization: settings.authorization(base),
 	}, &pkg)
@@ -61,7 +61,7 @@ func (n npm) resolve(ctx context.Context, r Request) (resolved, error) {
 	if !ok {
 		return resolved{}, notFound(r, base.Redacted(), pkg.Tags["latest"])
 	}
-	// The registry's own text goes into a command and a tag.
+	// The version becomes part of a command and of a tag.
 	if !versionText.MatchString(found.version) || len(found.version) > maxVersion {
 		return resolved{}, fmt.Errorf("the registry at %s names the version %.120q of %s, which is not one", base.Redacted(), found.version, r.Name)
 	}

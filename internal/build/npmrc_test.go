@@ -84,7 +84,7 @@ func TestACredentialIsForItsRegistryAlone(t *testing.T) {
 }
 
 // The password is used, and is neither in a command, nor in the image's own
-// stage, nor in what the person is told.
+// stage, nor in the error.
 func TestAPasswordIsUsedAndNotShown(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "me" || password != "verysecret" {

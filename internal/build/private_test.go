@@ -37,7 +37,7 @@ import (
 )
 
 // privateRegistry serves npm packages and a Python package over HTTPS, with a
-// certificate of an authority that nobody trusts, to who knows the password. It
+// certificate of an authority that no system trusts, to clients with the password. It
 // returns its address as containers see it, with the password, and the
 // authority's file.
 func privateRegistry(t *testing.T, password string) (address, ca string) {

@@ -34,14 +34,14 @@ func (p python) resolve(ctx context.Context, r Request) (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	// The index's own text goes into a command and a tag.
+	// The version becomes part of a command and of a tag.
 	if !versionText.MatchString(found.version) || len(found.version) > maxVersion {
 		return resolved{}, fmt.Errorf("the package index names the version %.120q of %s, which is not one", found.version, r.Name)
 	}
 	return found, nil
 }
 
-// project is an answer of PyPI's own JSON API.
+// project is a response of PyPI's JSON API.
 type project struct {
 	Info struct {
 		Version string `json:"version"`
@@ -61,9 +61,9 @@ func fromPyPI(ctx context.Context, r Request) (resolved, error) {
 	if err != nil {
 		return resolved{}, fmt.Errorf("request PyPI: %w", err)
 	}
-	// One answer has all versions; mirrors do not all serve the address of one.
+	// One response has all versions. Some mirrors do not serve the address of a single version.
 	var p project
-	err = ask(ctx, r, question{address: base.JoinPath("pypi", normalName(r.Name), "json"), accept: "application/json"}, &p)
+	err = getJSON(ctx, r, query{address: base.JoinPath("pypi", normalName(r.Name), "json"), accept: "application/json"}, &p)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Host, "")
 	}
@@ -90,7 +90,7 @@ func fromPyPI(ctx context.Context, r Request) (resolved, error) {
 	return resolved{version: version, content: hash([]byte(strings.Join(digests, " ")))}, nil
 }
 
-// listing is an answer of the simple repository API in JSON (PEP 691, PEP 700).
+// listing is a response of the simple repository API in JSON (PEP 691, PEP 700).
 type listing struct {
 	Versions []string `json:"versions"`
 	Files    []struct {
@@ -106,7 +106,7 @@ func fromIndex(ctx context.Context, r Request, index string) (resolved, error) {
 		return resolved{}, err
 	}
 	var l listing
-	err = ask(ctx, r, question{address: base.JoinPath(normalName(r.Name), "/"), accept: "application/vnd.pypi.simple.v1+json"}, &l)
+	err = getJSON(ctx, r, query{address: base.JoinPath(normalName(r.Name), "/"), accept: "application/vnd.pypi.simple.v1+json"}, &l)
 	if errors.Is(err, errAbsent) {
 		return resolved{}, notFound(r, base.Redacted(), "")
 	}

@@ -33,15 +33,15 @@ func TestMain(m *testing.M) {
 }
 
 func testOwner(name string) int {
-	say := func(n Notice) { json.NewEncoder(os.Stdout).Encode(n) }
+	send := func(n Notice) { json.NewEncoder(os.Stdout).Encode(n) }
 	switch os.Getenv("TEST_OWNER") {
 	case "silent":
 		return 1
 	case "fails":
-		say(Notice{Failed: "the server exploded"})
+		send(Notice{Failed: "the server exploded"})
 		return 1
 	case "stopped":
-		say(Notice{Stopped: true})
+		send(Notice{Stopped: true})
 		return 0
 	case "slow":
 		os.WriteFile(os.Getenv("TEST_MARK")+".begun", nil, 0o600)
@@ -52,7 +52,7 @@ func testOwner(name string) int {
 	store := OpenStore(os.Getenv("TEST_STATE"), os.Getenv("TEST_RUNTIME"))
 	hold, err := store.Own(context.Background(), name)
 	if err != nil {
-		say(Notice{Failed: err.Error()})
+		send(Notice{Failed: err.Error()})
 		return 1
 	}
 	hold.every = 50 * time.Millisecond
@@ -83,8 +83,8 @@ func testOwner(name string) int {
 		}
 	}()
 	defer func() { end(); <-served }()
-	say(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
-	say(Notice{Ready: true})
+	send(Notice{Progress: &Event{Stage: "server", Message: "waiting"}})
+	send(Notice{Ready: true})
 	<-stop
 	if os.Getenv("TEST_OWNER") == "lingers" { // calls are still running
 		for !exists(os.Getenv("TEST_MARK")) {
@@ -308,7 +308,7 @@ func TestAnInterruptedStartEndsTheOwner(t *testing.T) {
 		t.Fatal("an interrupted run succeeded")
 	}
 	if _, err := os.Stat(mark); err != nil {
-		t.Error("the owner was not told")
+		t.Error("the owner received no stop")
 	}
 	if names, _ := s.Names(); len(names) != 0 {
 		t.Errorf("left %v", names)
@@ -334,6 +334,6 @@ func TestLogsOfATail(t *testing.T) {
 		}
 	}
 	if err := m.Logs(t.Context(), "b", LogOptions{}, io.Discard); !errors.Is(err, ErrNotFound) {
-		t.Errorf("logs of nobody: %v", err)
+		t.Errorf("logs of a workload that does not exist: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			err := c.do(ctx, m, func(e Event) {
 				if !contains(e.Message, "waiting for a to stop") {
-					t.Errorf("told %+v", e)
+					t.Errorf("reported %+v", e)
 				}
 				interrupt()
 			})
@@ -78,13 +78,13 @@ func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	m, s, _, _ := lingering(t)
 	m.stopper.pace.stop = 50 * time.Millisecond
 	m.stopper.pace.quiet = time.Hour
-	var told []Event
-	if err := m.Stop(t.Context(), "a", func(e Event) { told = append(told, e) }); err != nil {
+	var reported []Event
+	if err := m.Stop(t.Context(), "a", func(e Event) { reported = append(reported, e) }); err != nil {
 		t.Fatal(err)
 	}
 	want := "its gateway did not end within 50ms and was killed"
-	if len(told) != 1 || told[0].Stage != NoteStage || !contains(told[0].Message, want) {
-		t.Errorf("told %+v", told)
+	if len(reported) != 1 || reported[0].Stage != NoteStage || !contains(reported[0].Message, want) {
+		t.Errorf("reported %+v", reported)
 	}
 	if last := s.Last("a"); last.State != Stopped || last.Reason != want {
 		t.Errorf("noted as %+v", last)
@@ -99,16 +99,16 @@ func TestTheCleanUpOfContainersIsNotInterrupted(t *testing.T) {
 	if err := s.Put(spec); err != nil {
 		t.Fatal(err)
 	}
-	asked := errors.New("asked")
+	called := errors.New("called")
 	m.stopper.engine = func(ctx context.Context) (container.Engine, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return nil, asked
+		return nil, called
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if err := m.Stop(ctx, "a", nil); !errors.Is(err, asked) {
+	if err := m.Stop(ctx, "a", nil); !errors.Is(err, called) {
 		t.Errorf("got %v", err)
 	}
 }

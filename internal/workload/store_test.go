@@ -56,7 +56,7 @@ func TestOneOfManyCreatorsOfANameWins(t *testing.T) {
 		case err == nil:
 			won++
 		case !errors.Is(err, ErrExists):
-			t.Errorf("a loser was told %v", err)
+			t.Errorf("a loser received %v", err)
 		}
 	}
 	if won != 1 {

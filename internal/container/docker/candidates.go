@@ -46,8 +46,8 @@ func usualSockets(env func(string) string) []candidate {
 	var all []candidate
 	add := func(source, dir, path string) {
 		address := "unix://" + filepath.Join(dir, path)
-		known := func(c candidate) bool { return c.address == address }
-		if filepath.IsAbs(dir) && !slices.ContainsFunc(all, known) {
+		listed := func(c candidate) bool { return c.address == address }
+		if filepath.IsAbs(dir) && !slices.ContainsFunc(all, listed) {
 			all = append(all, candidate{source: source, address: address})
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// asked is the part of a request to create a container that matters.
-type asked struct {
+// createRequest is the part of a request to create a container that is tested.
+type createRequest struct {
 	OpenStdin, StdinOnce, Tty bool
 	User                      string
 	HostConfig                struct {
@@ -36,11 +36,11 @@ type asked struct {
 }
 
 // creator records the requests it answers.
-func creator(t *testing.T, answers ...http.HandlerFunc) (*Engine, *[]asked) {
+func creator(t *testing.T, answers ...http.HandlerFunc) (*Engine, *[]createRequest) {
 	t.Helper()
-	var got []asked
+	var got []createRequest
 	e := connect(t, fakeEngine(map[string]http.HandlerFunc{"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
-		var a asked
+		var a createRequest
 		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -53,7 +53,7 @@ func creator(t *testing.T, answers ...http.HandlerFunc) (*Engine, *[]asked) {
 
 func TestEveryContainerIsHardened(t *testing.T) {
 	dir := t.TempDir()
-	e, got := creator(t, says(201, `{"Id":"x"}`))
+	e, got := creator(t, responds(201, `{"Id":"x"}`))
 	plain := container.Config{
 		Name: "a", Image: "i", Network: "none",
 		Mounts:  []container.Mount{{Source: dir, Target: "/m", ReadOnly: true}, {Source: dir, Target: "/n", ReadOnly: true, Relabel: "Z"}, {Source: dir, Target: "/o", Relabel: "z"}},
@@ -88,7 +88,7 @@ func TestEveryContainerIsHardened(t *testing.T) {
 }
 
 func TestAnEntryPointThatSetsUp(t *testing.T) {
-	e, got := creator(t, says(201, `{"Id":"x"}`))
+	e, got := creator(t, responds(201, `{"Id":"x"}`))
 	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Network: "n", SetUp: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 	}
 	mount := func(m container.Mount) container.Config { return container.Config{Mounts: []container.Mount{m}} }
 	port := func(p container.Port) container.Config { return container.Config{Publish: []container.Port{p}} }
-	e, got := creator(t, says(201, `{"Id":"x"}`))
+	e, got := creator(t, responds(201, `{"Id":"x"}`))
 	for name, c := range map[string]container.Config{
 		"another container's network":   {Network: "container:other"},
 		"a network that is no name":     {Network: "a b"},
@@ -133,7 +133,7 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 		}
 	}
 	if len(*got) != 0 {
-		t.Errorf("the engine was asked: %+v", *got)
+		t.Errorf("the engine received %+v", *got)
 	}
 }
 
@@ -142,9 +142,9 @@ func TestCreateFailures(t *testing.T) {
 		answer http.HandlerFunc
 		want   error
 	}{
-		"Docker says that the name is taken": {says(409, `{"message":"Conflict. The container name \"/a\" is already in use"}`), container.ErrNameTaken},
-		"Podman says that the name is taken": {says(500, `{"message":"creating container storage: the container name is already in use by 1: that name is already in use"}`), container.ErrNameTaken},
-		"no such image":                      {says(404, `{"message":"No such image: i"}`), container.ErrNotFound},
+		"the name is taken, on Docker": {responds(409, `{"message":"Conflict. The container name \"/a\" is already in use"}`), container.ErrNameTaken},
+		"the name is taken, on Podman": {responds(500, `{"message":"creating container storage: the container name is already in use by 1: that name is already in use"}`), container.ErrNameTaken},
+		"no such image":                {responds(404, `{"message":"No such image: i"}`), container.ErrNotFound},
 	} {
 		e, _ := creator(t, c.answer)
 		_, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i"})
@@ -155,8 +155,8 @@ func TestCreateFailures(t *testing.T) {
 }
 
 func TestDefaultLimitsAreDroppedOnAnEngineWithoutCgroups(t *testing.T) {
-	refuse := says(500, `{"message":"resource limits are not supported on cgroups V1 rootless systems"}`)
-	e, got := creator(t, refuse, says(201, `{"Id":"x"}`))
+	refuse := responds(500, `{"message":"resource limits are not supported on cgroups V1 rootless systems"}`)
+	e, got := creator(t, refuse, responds(201, `{"Id":"x"}`))
 	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i"}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,6 @@ func TestDefaultLimitsAreDroppedOnAnEngineWithoutCgroups(t *testing.T) {
 	}
 	e, got = creator(t, refuse)
 	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Memory: 1 << 20}); err == nil || len(*got) != 1 {
-		t.Errorf("a limit that was asked for was dropped: %v", err)
+		t.Errorf("a limit that was requested was dropped: %v", err)
 	}
 }

@@ -65,21 +65,21 @@ func registryLogin(ctx context.Context, ref string, env func(string) string) (lo
 	if helper == "" {
 		helper = cfg.CredsStore
 	}
-	known := false
+	have := false
 	if helper != "" {
 		if !helperName.MatchString(helper) {
 			return login{}, fmt.Errorf("the credential helper's name %q in the docker configuration is not valid", helper)
 		}
-		if known, err = askHelper(ctx, helper, server, &auth); err != nil {
+		if have, err = runHelper(ctx, helper, server, &auth); err != nil {
 			found.trouble = message(err)
 		}
 	}
-	if !known {
-		if known, err = cfg.stored(host, server, &auth); err != nil {
+	if !have {
+		if have, err = cfg.stored(host, server, &auth); err != nil {
 			return login{}, err
 		}
 	}
-	if !known {
+	if !have {
 		return found, nil
 	}
 	b, err := json.Marshal(auth)
@@ -123,13 +123,13 @@ var helperName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 const (
 	helperTime = 20 * time.Second
-	maxHelper  = 1 << 20 // bytes of a helper's answer
+	maxHelper  = 1 << 20 // bytes of a helper's output
 )
 
-// askHelper runs docker-credential-NAME get, as the docker CLI does: the server
+// runHelper runs docker-credential-NAME get, as the docker CLI does: the server
 // on standard input, JSON on standard output, or there the text "credentials
 // not found" and an exit status.
-func askHelper(ctx context.Context, helper, server string, auth *registry.AuthConfig) (bool, error) {
+func runHelper(ctx context.Context, helper, server string, auth *registry.AuthConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()
 	program := "docker-credential-" + helper
@@ -140,19 +140,19 @@ func askHelper(ctx context.Context, helper, server string, auth *registry.AuthCo
 	cmd.Stdout = &atMost{w: &out, left: maxHelper}
 	if err := cmd.Run(); err != nil {
 		// Its output on success is a secret; its output on failure is not.
-		said := strings.TrimSpace(out.String())
-		if strings.Contains(strings.ToLower(said), "credentials not found") {
+		text := strings.TrimSpace(out.String())
+		if strings.Contains(strings.ToLower(text), "credentials not found") {
 			return false, nil
 		}
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && said != "" {
-			return false, fmt.Errorf("%s: %s", program, said)
+		if errors.As(err, &exit) && text != "" {
+			return false, fmt.Errorf("%s: %s", program, text)
 		}
 		return false, fmt.Errorf("%s: %w", program, err)
 	}
 	var got struct{ Username, Secret string }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Secret == "" {
-		return false, fmt.Errorf("%s answered something else than a credential", program)
+		return false, fmt.Errorf("%s printed something other than a credential", program)
 	}
 	if got.Username == "<token>" {
 		auth.IdentityToken = got.Secret

@@ -93,7 +93,7 @@ func TestAHelpersErrorIsReportedWhenThePullFails(t *testing.T) {
 	dir := t.TempDir()
 	helper(t, "locked", `echo 'the keychain is locked'; exit 1`)
 	write(t, filepath.Join(dir, ".docker/config.json"), `{"credsStore":"locked"}`)
-	e := connect(t, fakeEngine(map[string]http.HandlerFunc{"/images/create": says(500, `{"message":"unauthorized"}`)}), "HOME", dir)
+	e := connect(t, fakeEngine(map[string]http.HandlerFunc{"/images/create": responds(500, `{"message":"unauthorized"}`)}), "HOME", dir)
 	err := e.Pull(t.Context(), "r.example/a:1", nil)
 	if err == nil || !strings.Contains(err.Error(), "the keychain is locked") {
 		t.Errorf("got %v", err)

@@ -3,9 +3,9 @@
 // that imports the engine's client.
 //
 // [Connect] finds an engine; the [Engine] it returns implements
-// container.Engine. API versions from 1.40 on are spoken, negotiated with the
-// engine. Where the two engines differ in what they keep of a promise, the
-// difference is made up for here: see [Engine.EnsureNetwork].
+// container.Engine. API versions from 1.40 on are supported, negotiated with the
+// engine. This package makes up for differences between the two engines: see
+// [Engine.EnsureNetwork].
 package docker
 
 import (
@@ -29,7 +29,7 @@ type Engine struct {
 	networks
 }
 
-// connection is the client of one engine with what is known of that engine.
+// connection is the client of one engine and the properties of that engine.
 type connection struct {
 	api     *client.Client
 	address string

@@ -124,7 +124,7 @@ func TestProbeNamesTheEngine(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no engine said who it is")
+	t.Error("no engine reported its name")
 }
 
 // A registry that requires a password serves the image after a login.

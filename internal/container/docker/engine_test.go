@@ -16,7 +16,7 @@ import (
 
 func TestTheFirstCallAfterAnEngineRestartWorks(t *testing.T) {
 	socket := filepath.Join(socketDir(t), "e.sock")
-	h := fakeEngine(map[string]http.HandlerFunc{"/containers/{id}/json": says(200, `{"Id":"x","Name":"/a"}`)})
+	h := fakeEngine(map[string]http.HandlerFunc{"/containers/{id}/json": responds(200, `{"Id":"x","Name":"/a"}`)})
 	stop := listen(t, socket, h)
 	e, err := Connect(t.Context(), envOf(map[string]string{"THV_ENGINE": socket}))
 	if err != nil {
@@ -45,12 +45,12 @@ func TestErrorsThatCallersDecideOn(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	e := connect(t, fakeEngine(map[string]http.HandlerFunc{
-		"/containers/gone/json":    says(404, `{"message":"No such container: gone"}`),
-		"/containers/broken/json":  says(500, `{"message":"\u001b[31mdisk\u0007 full"}`),
+		"/containers/gone/json":    responds(404, `{"message":"No such container: gone"}`),
+		"/containers/broken/json":  responds(500, `{"message":"\u001b[31mdisk\u0007 full"}`),
 		"/containers/lost/wait":    hangUp,
-		"/containers/wrong/wait":   says(200, `{"StatusCode":0,"Error":{"Message":"it was never started"}}`),
-		"/containers/gone/attach":  says(404, `{"message":"No such container: gone"}`),
-		"/containers/gone/archive": says(404, `{"message":"No such container: gone"}`),
+		"/containers/wrong/wait":   responds(200, `{"StatusCode":0,"Error":{"Message":"it was never started"}}`),
+		"/containers/gone/attach":  responds(404, `{"message":"No such container: gone"}`),
+		"/containers/gone/archive": responds(404, `{"message":"No such container: gone"}`),
 	}))
 	_, err := e.Inspect(t.Context(), "gone")
 	if !errors.Is(err, container.ErrNotFound) || err.Error() != "inspect container gone: not found: No such container: gone" {
@@ -81,18 +81,18 @@ func TestErrorsThatCallersDecideOn(t *testing.T) {
 func TestRemoveWaitsForAnotherRemovalAndForNothingElse(t *testing.T) {
 	var looks atomic.Int32
 	e := connect(t, fakeEngine(map[string]http.HandlerFunc{
-		"DELETE /containers/going": says(409, `{"message":"removal of container going is already in progress"}`),
+		"DELETE /containers/going": responds(409, `{"message":"removal of container going is already in progress"}`),
 		"GET /containers/going/json": func(w http.ResponseWriter, r *http.Request) {
 			if looks.Add(1) < 3 {
-				says(200, `{"Id":"going"}`)(w, r)
+				responds(200, `{"Id":"going"}`)(w, r)
 				return
 			}
-			says(404, `{"message":"No such container"}`)(w, r)
+			responds(404, `{"message":"No such container"}`)(w, r)
 		},
-		"DELETE /containers/stuck":     says(409, `{"message":"container is held by another"}`),
-		"GET /containers/stuck/json":   says(200, `{"Id":"stuck"}`),
-		"DELETE /containers/missing":   says(404, `{"message":"No such container"}`),
-		"GET /containers/missing/json": says(404, `{"message":"No such container"}`),
+		"DELETE /containers/stuck":     responds(409, `{"message":"container is held by another"}`),
+		"GET /containers/stuck/json":   responds(200, `{"Id":"stuck"}`),
+		"DELETE /containers/missing":   responds(404, `{"message":"No such container"}`),
+		"GET /containers/missing/json": responds(404, `{"message":"No such container"}`),
 	}))
 	if err := e.Remove(t.Context(), "going"); err != nil || looks.Load() != 3 {
 		t.Errorf("%v after %d looks", err, looks.Load())

@@ -66,8 +66,8 @@ func connect(t *testing.T, h http.Handler, vars ...string) *Engine {
 	return e
 }
 
-// says responds with a status and a body.
-func says(status int, body string) http.HandlerFunc {
+// responds serves a status and a body.
+func responds(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)

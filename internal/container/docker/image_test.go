@@ -19,7 +19,7 @@ func TestAnEnginesMessagesAreBoundedAndTheirErrorsSurface(t *testing.T) {
 		"Docker's error":            {`{"stream":"Step 1\n"}{"error":"x","errorDetail":{"message":"it failed"}}`, "it failed"},
 		"Podman's error":            {`{"status":"a"}` + "\n" + `{"error":"it failed"}`, "it failed"},
 		"an error without words":    {`{"errorDetail":{"code":1},"error":"it failed"}`, "it failed"},
-		"a failure without words":   {`{"errorDetail":{}}`, "does not say"},
+		"a failure without words":   {`{"errorDetail":{}}`, "without a reason"},
 		"no JSON":                   {"not json", "cannot be read"},
 		"a wrong type":              {`{"status":7}`, "cannot be read"},
 		"a stream that is cut":      {`{"status":`, "cannot be read"},
@@ -51,18 +51,18 @@ func FuzzMessages(f *testing.F) {
 }
 
 func TestPullReportsWhatHappened(t *testing.T) {
-	image := says(200, `{"Id":"sha256:1"}`)
+	image := responds(200, `{"Id":"sha256:1"}`)
 	for name, c := range map[string]struct {
 		answer, image http.HandlerFunc
 		want          string // of the error
 		notFound      bool
 	}{
-		"it worked":                          {says(200, `{"status":"Pulling"}{"status":"Downloading","id":"l1","progressDetail":{"current":5,"total":9}}`), image, "", false},
-		"the engine says so and has none":    {says(200, `{"status":"Done"}`), says(404, `{"message":"No such image"}`), "reported no error", true},
-		"the registry has none":              {says(404, `{"message":"manifest for r.example/a:1 not found: manifest unknown"}`), image, "docker login r.example", true},
-		"the registry has none, Podman says": {says(200, `{"status":"Trying"}{"error":"reading manifest: manifest unknown"}`), image, "check the name and tag", true},
-		"a login is needed":                  {says(500, `{"message":"Head \"https://r.example/v2\": unauthorized: authentication required"}`), image, "log in with `docker login r.example`", false},
-		"the stream breaks off":              {says(200, `{"status":`), image, "cannot be read", false},
+		"it worked":                        {responds(200, `{"status":"Pulling"}{"status":"Downloading","id":"l1","progressDetail":{"current":5,"total":9}}`), image, "", false},
+		"it reports success and has none":  {responds(200, `{"status":"Done"}`), responds(404, `{"message":"No such image"}`), "reported no error", true},
+		"the registry has none":            {responds(404, `{"message":"manifest for r.example/a:1 not found: manifest unknown"}`), image, "docker login r.example", true},
+		"the registry has none, on Podman": {responds(200, `{"status":"Trying"}{"error":"reading manifest: manifest unknown"}`), image, "check the name and tag", true},
+		"a login is needed":                {responds(500, `{"message":"Head \"https://r.example/v2\": unauthorized: authentication required"}`), image, "log in with `docker login r.example`", false},
+		"the stream breaks off":            {responds(200, `{"status":`), image, "cannot be read", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := connect(t, fakeEngine(map[string]http.HandlerFunc{"/images/create": c.answer, "/images/r.example/a:1/json": c.image}))
@@ -84,8 +84,8 @@ func TestPullReportsWhatHappened(t *testing.T) {
 
 func TestLoadAndBuildBelieveNoSilence(t *testing.T) {
 	e := connect(t, fakeEngine(map[string]http.HandlerFunc{
-		"/images/load": says(200, `{"error":"no space left"}`),
-		"/build":       says(200, `{"stream":"Step 1/1 : FROM \u001b[2Jx\n"}`),
+		"/images/load": responds(200, `{"error":"no space left"}`),
+		"/build":       responds(200, `{"stream":"Step 1/1 : FROM \u001b[2Jx\n"}`),
 	}))
 	if err := e.Load(t.Context(), strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("load: %v", err)

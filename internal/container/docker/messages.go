@@ -44,7 +44,7 @@ func messages(r io.Reader, each func(jsonstream.Message)) error {
 		case m.Error != nil && m.Error.Message != "":
 			return &errorMessage{m.Error.Message}
 		case m.Error != nil || m.Text != "":
-			return &errorMessage{cmp.Or(m.Text, "the engine reports a failure and does not say which")}
+			return &errorMessage{cmp.Or(m.Text, "the engine reports a failure without a reason")}
 		}
 		each(m.Message)
 	}

@@ -30,7 +30,7 @@ type networks struct{ *connection }
 // EnsureNetwork creates the bridge network unless it exists. Containers on it
 // cannot reach each other.
 //
-// Docker keeps that promise by the bridge driver's enable_icc. Podman has no
+// Docker ensures that by the bridge driver's enable_icc. Podman has no
 // such switch, but keeps networks apart from each other; there, each container
 // that [Engine.Create] puts on this network gets one of its own, which goes with
 // it.
@@ -112,7 +112,7 @@ func (n networks) settle(ctx context.Context, twins []network.Summary) error {
 	return nil
 }
 
-// remove: one that is gone is no error.
+// remove removes a network. It returns no error for one that is gone.
 func (n networks) remove(ctx context.Context, id string) error {
 	_, err := n.api.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	if errdefs.IsNotFound(err) {
@@ -122,7 +122,7 @@ func (n networks) remove(ctx context.Context, id string) error {
 }
 
 // own makes the network that the container called name has to itself,
-// where the engine needs one to keep the promise of [Engine.EnsureNetwork];
+// where the engine needs one for [Engine.EnsureNetwork];
 // "" where it does not.
 func (n networks) own(ctx context.Context, shared, name string) (string, error) {
 	if !n.podman.Load() || shared == "" || shared == "none" || shared == "host" {

@@ -36,34 +36,34 @@ func (n *fakeNetworks) handler() http.Handler {
 			json.NewEncoder(w).Encode(n.all)
 		},
 		"POST /networks/create": func(w http.ResponseWriter, r *http.Request) {
-			var asked map[string]any
-			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			var body map[string]any
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
 			n.mu.Lock()
 			n.made++
-			asked["Id"] = fmt.Sprintf("id%d", n.made)
-			asked["Created"] = time.Date(2026, 1, 1, 0, 0, 10-n.made, 0, time.UTC)
-			n.all = append(n.all, asked)
+			body["Id"] = fmt.Sprintf("id%d", n.made)
+			body["Created"] = time.Date(2026, 1, 1, 0, 0, 10-n.made, 0, time.UTC)
+			n.all = append(n.all, body)
 			if n.made == n.racers {
 				close(n.created)
 			}
 			n.mu.Unlock()
 			<-n.created
 			w.WriteHeader(http.StatusCreated)
-			json.NewEncoder(w).Encode(map[string]any{"Id": asked["Id"]})
+			json.NewEncoder(w).Encode(map[string]any{"Id": body["Id"]})
 		},
 		"DELETE /networks/{id}": func(w http.ResponseWriter, r *http.Request) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if n.inUse[r.PathValue("id")] {
-				says(403, `{"message":"network has active endpoints"}`)(w, r)
+				responds(403, `{"message":"network has active endpoints"}`)(w, r)
 				return
 			}
 			i := slices.IndexFunc(n.all, func(m map[string]any) bool { return m["Id"] == r.PathValue("id") })
 			if i < 0 {
-				says(404, `{"message":"no such network"}`)(w, r)
+				responds(404, `{"message":"no such network"}`)(w, r)
 				return
 			}
 			n.all = slices.Delete(n.all, i, i+1)

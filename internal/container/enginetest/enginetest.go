@@ -53,7 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 
 	t.Run("info", s.info)
 	t.Run("an image that is not there", s.missingImage)
-	t.Run("an image says how it starts", s.imageConfig)
+	t.Run("the command of an image", s.imageConfig)
 	t.Run("streams, exit status and labels", s.streams)
 	t.Run("bytes arrive whole both ways", s.manyBytes)
 	t.Run("standard error that is not read holds nothing up", s.unreadNoise)
@@ -69,14 +69,14 @@ func Run(t *testing.T, open func(t *testing.T) container.Engine) {
 	t.Run("files are copied in before the start", s.copyTo)
 	t.Run("a user other than the image's", s.user)
 	t.Run("mounts", s.mounts)
-	t.Run("no port is published unless asked", s.noPorts)
+	t.Run("no port is published unless requested", s.noPorts)
 	t.Run("a published port is on the loopback address", s.publish)
 	t.Run("containers cannot reach each other", s.isolated)
 	t.Run("without a network there is no way out", s.noNetwork)
 	t.Run("removing twice is no error", s.removeTwice)
 	t.Run("what is no image is not loaded", s.loadsNothing)
 	t.Run("build", s.build)
-	t.Run("a build that fails says why", s.buildFails)
+	t.Run("the error of a build has its output", s.buildFails)
 	t.Run("pull", s.pull)
 }
 

@@ -53,7 +53,7 @@ func (s *suite) build(t *testing.T) {
 		t.Errorf("%+v, %v", image, err)
 	}
 	if len(log) == 0 {
-		t.Error("the builder said nothing")
+		t.Error("the builder reported no output")
 	}
 	if got := s.output(t, func(c *container.Config) { c.Image = tag }, "cat", "/file"); got != "content" {
 		t.Errorf("got %q", got)

@@ -157,12 +157,12 @@ func (s *suite) limits(t *testing.T) {
 	}
 	// Podman's monitor does not see the kernel's reason on cgroup v1, and Docker's
 	// misses it now and then (container.ExitStatus), but not every time.
-	told := info(t, s.engine).Name == "Podman"
-	for tries := 0; tries == 0 || !told && tries < 5; tries++ {
-		told = s.outOfMemory(t).OOMKilled || told
+	reported := info(t, s.engine).Name == "Podman"
+	for tries := 0; tries == 0 || !reported && tries < 5; tries++ {
+		reported = s.outOfMemory(t).OOMKilled || reported
 	}
-	if !told {
-		t.Error("the engine never said that memory ran out")
+	if !reported {
+		t.Error("the engine never reported that memory ran out")
 	}
 }
 
@@ -173,7 +173,7 @@ func (s *suite) outOfMemory(t *testing.T) container.ExitStatus {
 	streams := s.start(t, id)
 	go io.Copy(io.Discard, streams.Stderr)
 	if out, _ := io.ReadAll(streams.Stdout); string(out) != "" {
-		t.Errorf("with a limit of 32 MiB the probe said %q", out)
+		t.Errorf("with a limit of 32 MiB the probe printed %q", out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -44,7 +44,7 @@ func (s *suite) pull(t *testing.T) {
 		t.Error("no progress was reported")
 	}
 	if got := s.output(t, func(c *container.Config) { c.Image = ref }, "pid"); got != "1\n" {
-		t.Errorf("the pulled image said %q", got)
+		t.Errorf("the pulled image printed %q", got)
 	}
 	err = s.engine.Pull(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/enginetest/none:1", nil)
 	if !errors.Is(err, container.ErrNotFound) {

@@ -17,13 +17,13 @@ func (s *suite) streams(t *testing.T) {
 	id := s.create(t, func(c *container.Config) { c.Env = []string{"A=1"} }, "exit", "7")
 	streams := s.start(t, id)
 	// Both are read at once: they come over one connection.
-	said := make(chan []byte, 1)
+	received := make(chan []byte, 1)
 	go func() {
 		b, _ := io.ReadAll(streams.Stderr)
-		said <- b
+		received <- b
 	}()
 	out, _ := io.ReadAll(streams.Stdout)
-	errOut := <-said
+	errOut := <-received
 	if string(out) != "" || !strings.Contains(string(errOut), "bye") {
 		t.Errorf("stdout %q, stderr %q", out, errOut)
 	}
@@ -110,7 +110,7 @@ func (s *suite) unreadNoise(t *testing.T) {
 			t.Errorf("got %q", out)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("standard error that nobody reads holds up the standard output")
+		t.Fatal("standard error that is not read holds up the standard output")
 	}
 	s.wait(t, id, 0)
 	rest, err := io.ReadAll(streams.Stderr)
