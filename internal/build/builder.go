@@ -37,20 +37,20 @@ func New(cfg Config) *Builder {
 	return &Builder{common{cfg: &cfg}}
 }
 
-// Result is the image that a request became.
+// Result is the image of a request.
 type Result struct {
 	Image   string // tag; the engine has it
 	Version string // as resolved; "local" for a directory
 	Built   bool   // false: the image was there already
 }
 
-// made is an image that the engine has.
+// made is the image of a request, which the engine has.
 type made struct {
 	image, version, base string
 	built                bool
 }
 
-// Build makes the image of a package, or finds that it is made already. When it
+// Build makes the image of a package, unless the engine has it. When it
 // fails, or ctx ends, neither an image nor a record is left. The error wraps
 // ErrNotFound when there is no such package or version.
 func (b *Builder) Build(ctx context.Context, r Request) (Result, error) {
@@ -133,8 +133,8 @@ func (b *Builder) reusable(ctx context.Context, r Request, records records, k re
 	if rec.BaseID == "" {
 		return rec, true
 	}
-	// A base image that was replaced under its tag, perhaps to close a hole, is
-	// built upon again. One that is gone is no reason to.
+	// A base image that was replaced under its tag, perhaps by a security fix, requires
+	// a new build. One that is gone does not.
 	base, err := b.cfg.Engine.Image(ctx, baseImage(r))
 	if err == nil && base.ID != rec.BaseID {
 		return record{}, false
@@ -142,7 +142,7 @@ func (b *Builder) reusable(ctx context.Context, r Request, records records, k re
 	return rec, err == nil || errors.Is(err, container.ErrNotFound)
 }
 
-// labels show a person, and `docker image ls --filter`, what an image is.
+// labels describe an image for `docker image ls --filter` and `docker inspect`.
 func labels(r Request, version string) map[string]string {
 	pkg := r.Scheme + "://" + r.Name
 	if r.Dir != "" {
@@ -154,8 +154,8 @@ func labels(r Request, version string) map[string]string {
 // maxOutput bounds how much of a builder's output an error carries, in bytes.
 const maxOutput = 6 << 10
 
-// lastLines is the end of a program's output, in whole lines where possible and
-// without what would steer a terminal.
+// lastLines returns the end of a program's output, in whole lines where possible and
+// without terminal control sequences.
 func lastLines(out string) string {
 	out = strings.TrimSpace(plaintext.Lines(out))
 	lines := strings.Split(out, "\n")

@@ -15,7 +15,7 @@ import (
 // maxBundle bounds a certificate file, in bytes; Debian's is 220 KB.
 const maxBundle = 8 << 20
 
-// bundlePlaces is where systems keep the authorities they trust as one file.
+// bundlePlaces are the files in which systems keep the authorities that they trust.
 var bundlePlaces = [...]string{
 	"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine, Arch
 	"/etc/pki/tls/certs/ca-bundle.crt",   // Fedora
@@ -23,9 +23,9 @@ var bundlePlaces = [...]string{
 	"/etc/ssl/cert.pem",                  // macOS, BSD
 }
 
-// certificates is the PEM of every authority the host trusts and of the file
-// extra, when one is given. A registry behind a private authority is trusted by
-// the host and by no image, so builds bring these along.
+// certificates returns the PEM of every authority that the host trusts and of the file
+// extra, "" for none. Builds use them because a base image does not trust a private
+// authority of the host.
 func (e environment) certificates(extra string) ([]byte, error) {
 	bundle, err := e.hostBundle()
 	if err != nil || extra == "" {

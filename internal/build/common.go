@@ -52,9 +52,9 @@ func (c common) base(ctx context.Context, r Request) (container.Image, error) {
 	return img, nil
 }
 
-// once makes an image unless the engine has it. Of several processes that need
-// the same image one makes it and the others wait for that: otherwise one that is
-// stopped would remove what another has just made.
+// once makes an image unless the engine has it. Of several processes that need the same
+// image one makes it and the others wait: without the lock, a process that is stopped
+// would remove the image that another one has just made.
 func (c common) once(ctx context.Context, image string, build func() error) (built bool, err error) {
 	dir := filepath.Join(c.cfg.StateDir, "locks")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -87,16 +87,16 @@ func (c common) exists(ctx context.Context, image string) (bool, error) {
 	return true, nil
 }
 
-// undo removes what a failed build may have left: an engine can finish although
-// the caller has gone.
+// undo removes an image that a failed build may have left: an engine may finish a build
+// after its client has disconnected.
 func (c common) undo(ctx context.Context, image string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	_ = c.cfg.Engine.RemoveImage(ctx, image) // the build's own error is the one that matters
 }
 
-// addTag names an image once more. The engine contract has no call for it, but
-// an image built from another without a change is that other image.
+// addTag adds a tag to an image. The Engine interface has no call for that, but an image
+// built from another one without a change is that other image.
 func (c common) addTag(ctx context.Context, image, tag string) error {
 	if tag == "" {
 		return nil
@@ -112,7 +112,7 @@ func (c common) addTag(ctx context.Context, image, tag string) error {
 	return nil
 }
 
-// load gives the engine an image under a tag.
+// load loads an image into the engine under a tag.
 func (c common) load(ctx context.Context, img v1.Image, tag string) error {
 	ref, err := name.NewTag(tag)
 	if err != nil {

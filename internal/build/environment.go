@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// environment returns a variable of the person's environment, "" when it is not set.
+// environment returns a variable of the user's environment, "" when it is not set.
 type environment func(name string) string
 
-// first is the first of the variables that is set.
+// first returns the value of the first of the variables that is set, "" when none is.
 func (e environment) first(names ...string) string {
 	i := slices.IndexFunc(names, func(name string) bool { return e(name) != "" })
 	if i < 0 {
@@ -18,7 +18,7 @@ func (e environment) first(names ...string) string {
 	return e(names[i])
 }
 
-// goCommand is the path of this machine's go command, "" when there is none.
+// goCommand returns the path of this machine's go command, "" when there is none.
 func (e environment) goCommand() string {
 	for _, dir := range filepath.SplitList(e("PATH")) {
 		if !filepath.IsAbs(dir) {
@@ -31,7 +31,7 @@ func (e environment) goCommand() string {
 	return ""
 }
 
-// entries are the variables of the person's environment that are set.
+// entries returns those of the variables that are set, as NAME=VALUE.
 func (e environment) entries(names ...string) (env []string) {
 	for _, name := range names {
 		if v := e(name); v != "" {

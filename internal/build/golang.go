@@ -82,7 +82,7 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 	return made{image: image, version: version, base: base, built: built}, nil
 }
 
-// mayCompile finds early what is wrong with a directory; "" is none.
+// mayCompile checks early that a directory exists; "" is none.
 func mayCompile(dir string) error {
 	if dir == "" {
 		return nil
@@ -115,12 +115,12 @@ func hashFile(path string) (string, error) {
 // toolchain is a go command, on this machine or in a container.
 type toolchain struct {
 	goCommand
-	source  string // the directory of the package to compile, if it is one of the person's
+	source  string // the directory of the package to compile, for Request.Dir
 	module  string // an empty directory to make a module in
 	program string // where a program is compiled to
 }
 
-// goCommand is how a go command is used. Its paths are those it sees itself.
+// goCommand runs a go command. Paths are those of the system that it runs on.
 type goCommand interface {
 	// run runs it in a directory and returns what it prints. The error is a
 	// goError when it is the command's own.
@@ -161,9 +161,9 @@ func (b goBuilder) toolchain(ctx context.Context, r Request, arch, work string, 
 	return t, img.ID, err
 }
 
-// compilePackage fetches and compiles a package of a module that others
-// published. A module of our own that requires it stands around it, because `go
-// install package@version` refuses modules with replace directives.
+// compilePackage fetches and compiles a package of a published module. It is required
+// by an empty module, because `go install package@version` refuses modules with
+// replace directives.
 func (t *toolchain) compilePackage(ctx context.Context, r Request) (version string, err error) {
 	dir := t.module
 	if _, err := t.run(ctx, dir, "mod", "init", "thvbuild"); err != nil {
@@ -187,8 +187,7 @@ func (t *toolchain) compilePackage(ctx context.Context, r Request) (version stri
 	return version, t.compile(ctx, dir, r.Name, "-mod=mod")
 }
 
-// compileDir compiles the package in a directory of the person's, into which
-// nothing is written.
+// compileDir compiles the package in a directory of the user. It writes nothing there.
 func (t *toolchain) compileDir(ctx context.Context) error {
 	out, err := t.run(ctx, t.source, "list", "-f", "{{.Name}}", ".")
 	if err != nil {
@@ -208,8 +207,8 @@ func (t *toolchain) compile(ctx context.Context, dir, pkg string, flags ...strin
 	return nil
 }
 
-// fetchError makes one sentence of the go command's output when it cannot find
-// a package. The command has no exit status of its own for that.
+// fetchError returns ErrNotFound with the last line of the go command's output when
+// the command cannot find a package. It has no exit status of its own for that.
 func fetchError(pkg, version string, err error) error {
 	var failed *goError
 	if !errors.As(err, &failed) {
@@ -227,9 +226,9 @@ func fetchError(pkg, version string, err error) error {
 	return fmt.Errorf("fetch %s@%s: %w", pkg, version, err)
 }
 
-// tail keeps the end of what is written to it, so that a program with much output
-// does not fill the memory.
-// The buffer is not embedded: io.Copy would find its ReadFrom, and pass by Write.
+// tail keeps the last 64 KiB written to it, so that a program with much output does not
+// fill the memory. The buffer is not embedded: io.Copy would call its ReadFrom and not
+// Write.
 type tail struct{ kept bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {

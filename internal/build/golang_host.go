@@ -15,9 +15,9 @@ type hostCommand struct {
 	program string
 }
 
-// goSettings is what of the person's environment a compilation here is given
-// beside goWays: what finds the toolchain and its caches, and nothing that
-// changes what is made. Secrets in other variables are not handed to it.
+// goSettings are the variables, beside goWays, that a compilation on this machine
+// inherits: those by which the toolchain and its caches are found, and none that
+// changes the program. Secrets in other variables are not passed on.
 var goSettings = [...]string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SSH_AUTH_SOCK",
 	"USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMP",
@@ -25,14 +25,14 @@ var goSettings = [...]string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL",
 }
 
-// goWays are the settings by which modules are fetched. They hold in a container too.
+// goWays are the settings by which modules are fetched. They apply in a container too.
 var goWays = [...]string{
 	"GOTOOLCHAIN", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOAUTH",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 }
 
-// goTarget is what is compiled for. GOFLAGS would change what is made; flags that
-// matter are given.
+// goTarget are the variables of the target platform. GOFLAGS is cleared, because it
+// would change the program.
 func goTarget(arch string) []string {
 	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOFLAGS=", "GIT_TERMINAL_PROMPT=0"}
 }

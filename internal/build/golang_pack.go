@@ -15,15 +15,15 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// Bounds of what is copied into a container to be compiled there.
+// Bounds of the source code that is copied into a container.
 const (
 	maxSource      = 1 << 30 // bytes
 	maxSourceFiles = 200_000
 	maxGoFile      = 64 << 20 // bytes of one file of Go code
 )
 
-// sourceTar copies code into a tar: what the go command may read to compile it,
-// and nothing else: beside the code there may be large directories (node_modules) and
+// sourceTar copies code into a tar: only the files that the go command may read to
+// compile it, because the directories may also hold much else (node_modules) and
 // private files.
 //
 // It reads files of code, by their names, and what a //go:embed directive in one
@@ -40,8 +40,8 @@ type sourceTar struct {
 	files    int
 }
 
-// packSource writes the trees at roots as a tar, under the paths they have here.
-// Everybody may read what is in it.
+// packSource writes the trees at roots as a tar, with the paths of this machine. Every
+// user may read its files.
 func packSource(w io.Writer, roots []string) error {
 	s := &sourceTar{tw: tar.NewWriter(w), roots: roots, dirs: map[string]bool{}, left: maxSource, files: maxSourceFiles}
 	for _, visit := range []func(path string, d fs.DirEntry) error{s.noteEmbedded, s.add} {

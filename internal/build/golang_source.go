@@ -80,10 +80,10 @@ func upward(dir, name string) string {
 
 var errNotDir = errors.New("not a directory")
 
-// namedDirs are the directories that a go.mod or go.work names. Whatever looks
-// like a path in one names a directory: in module paths and versions there is
-// nothing like it. It is go that reads the file in earnest; a directory too many
-// is copied for nothing.
+// namedDirs returns the directories that a go.mod or go.work names. Every word that
+// has the form of a local path is taken as one: module paths and versions never have
+// that form. The file is parsed by the go command later; a directory too many is only
+// copied in vain.
 func namedDirs(file string) ([]string, error) {
 	if st, err := os.Stat(filepath.Dir(file)); err == nil && !st.IsDir() {
 		return nil, errNotDir
@@ -118,7 +118,7 @@ func namedDirs(file string) ([]string, error) {
 	return dirs, nil
 }
 
-// outermost drops what is below another of them, and what is not there.
+// outermost drops paths that are below another one, and those that do not exist.
 func outermost(paths []string) []string {
 	var kept []string
 	for _, p := range paths {

@@ -71,8 +71,7 @@ func (b installBuilder) make(ctx context.Context, r Request, k recordKey) (made,
 	return m, nil
 }
 
-// install has the engine install a package and make an image of that. What was
-// only needed on the way is removed again.
+// install makes the image of an installed package. The intermediate image is removed.
 func (b installBuilder) install(ctx context.Context, in installation, image string, labels map[string]string) error {
 	b.report("installing %s %s on %s", in.name, in.version, in.base)
 	stage := "thv.local/stage:" + hash([]byte(image))[:32]
@@ -124,7 +123,7 @@ type resolved struct {
 	version  string
 	content  string // the registry's fingerprint of it, where it gives one
 	registry string // URL without a password, when it is not the default one
-	settings []byte // configuration file of the installer, with what lets it in
+	settings []byte // configuration file of the installer, with its credentials
 }
 
 func (b installBuilder) resolve(ctx context.Context, r Request) (resolved, error) {

@@ -21,9 +21,8 @@ import (
 // maxNpmrc bounds npm's configuration file, in bytes.
 const maxNpmrc = 1 << 20
 
-// npmSettings is the part of a person's npm configuration that determines where
-// packages come from and what lets one in. An installation is given these
-// settings and no others.
+// npmSettings is the part of a user's npm configuration that names registries and their
+// credentials. An installation receives these settings and no others.
 type npmSettings map[string]string
 
 var (
@@ -31,7 +30,7 @@ var (
 	npmVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// settings reads the person's npmrc and the environment, which takes precedence.
+// settings reads the user's npmrc and the environment, which takes precedence.
 func (n npm) settings() (npmSettings, error) {
 	s := npmSettings{}
 	path := n.env.first("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")

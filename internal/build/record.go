@@ -11,8 +11,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-// record is what a request became. It is a hint: one that cannot be read or
-// does not fit is as good as none, and the image is made again.
+// record is the result of an earlier build. One that cannot be read, or is of another
+// request, is ignored: the image is then built again.
 type record struct {
 	Request recordKey
 	Version string // as resolved
@@ -21,8 +21,8 @@ type record struct {
 	BaseID  string // "" for an image from nothing
 }
 
-// recordKey is the part of a request that decides what is built. A further tag
-// and a wish to refresh do not.
+// recordKey is the part of a request that determines what is built. The further tag
+// and Refresh are not part of it.
 type recordKey struct {
 	Recipe       int
 	Scheme       string
@@ -54,7 +54,7 @@ func (s records) path(k recordKey) (string, error) {
 	return filepath.Join(s.dir, hash(text)[:32]+".json"), nil
 }
 
-// get returns what the request became earlier.
+// get returns the record of an earlier build of the same request.
 func (s records) get(k recordKey) (record, bool) {
 	path, err := s.path(k)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s records) get(k recordKey) (record, bool) {
 	return rec, true
 }
 
-// put writes the record, whole or not at all.
+// put writes the record atomically.
 func (s records) put(rec record) error {
 	path, err := s.path(rec.Request)
 	if err != nil {

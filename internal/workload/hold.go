@@ -133,9 +133,9 @@ func (o *Ownership) note() error {
 	return settings.WriteAtomic(o.paths.infoPath(o.Name), b, 0o600)
 }
 
-// Serve answers on the control socket with server until ctx ends, which is no error.
-// It looks every second whether the lock, the note and the socket are still in place,
-// and restores what is missing or was replaced. ErrLost when that is not possible; the
+// Serve serves the control socket with server until ctx ends, which is no error.
+// It checks every second that the lock, the note and the socket are in place, and
+// restores those that are missing or were replaced. ErrLost when that is not possible; the
 // workload must end then, because no command can find it any more.
 func (o *Ownership) Serve(ctx context.Context, server *http.Server, log *slog.Logger) error {
 	var serving sync.WaitGroup

@@ -28,8 +28,8 @@ func (p paths) infoPath(name string) string { return filepath.Join(p.runDir(), n
 // bytes with the final NUL).
 const maxSocketPath = 103
 
-// socketPath is short enough for the operating system, in a directory that only
-// this user can enter.
+// socketPath is the path of a workload's control socket: short enough for the operating
+// system, and in a directory that only this user can enter.
 func (p paths) socketPath(name, nonce string) string {
 	if path := filepath.Join(p.runDir(), name+".sock"); len(path) <= maxSocketPath {
 		return path
