@@ -1,9 +1,6 @@
 package strictjson
 
-import (
-	"fmt"
-	"unicode/utf8"
-)
+import "fmt"
 
 // Problem is what can be wrong with a text.
 type Problem uint8
@@ -95,31 +92,9 @@ func (s *Scanner) Refuse(p Problem) {
 	}
 }
 
-// refuse stops the scanner. Where it is called is hot, and it is not.
-//
-//go:noinline
-func (s *Scanner) refuse(p Problem, at int) {
-	s.fault = &Fault{Problem: p, Offset: at, AtEnd: at >= len(s.text)}
-}
-
 // refuseKind is the fault of a value of another kind than the caller requires.
 func (s *Scanner) refuseKind() {
 	if s.Kind() != 0 {
 		s.refuse(AnotherKind, s.at)
-	}
-}
-
-// checkUTF8 refuses a text at the first byte of it that is not UTF-8.
-func (s *Scanner) checkUTF8() {
-	if utf8.Valid(s.text) {
-		return
-	}
-	for at := 0; ; {
-		r, size := utf8.DecodeRune(s.text[at:])
-		if r == utf8.RuneError && size <= 1 {
-			s.refuse(NotUTF8, at)
-			return
-		}
-		at += size
 	}
 }

@@ -46,7 +46,7 @@ func (s *Scanner) forget(from int) {
 	default:
 		own = slices.Concat(n.few[from:], n.more)
 	}
-	if twice := s.repeated(own); twice != nil {
+	if twice := n.repeated(s.text, own); twice != nil {
 		s.refuse(NameTwice, s.at)
 		s.fault.Name = string(twice)
 	}
@@ -54,30 +54,31 @@ func (s *Scanner) forget(from int) {
 	n.more = n.more[:max(0, from-len(n.few))]
 }
 
-func (s *Scanner) named(p place) []byte {
-	if p.from >= len(s.text) {
-		return s.names.decoded[p.from-len(s.text) : p.to-len(s.text)]
+// at returns the name at a place.
+func (n *names) at(text []byte, p place) []byte {
+	if p.from >= len(text) {
+		return n.decoded[p.from-len(text) : p.to-len(text)]
 	}
-	return s.text[p.from:p.to]
+	return text[p.from:p.to]
 }
 
-// repeated finds a name that is there twice, without comparing the names of a
+// repeated finds a name that is twice in own, without comparing the names of a
 // large object pair by pair. It may change their order.
-func (s *Scanner) repeated(own []place) []byte {
+func (n *names) repeated(text []byte, own []place) []byte {
 	if len(own) <= 12 {
 		for i, p := range own {
 			for _, other := range own[:i] {
-				if p.to-p.from == other.to-other.from && bytes.Equal(s.named(p), s.named(other)) {
-					return s.named(p)
+				if p.to-p.from == other.to-other.from && bytes.Equal(n.at(text, p), n.at(text, other)) {
+					return n.at(text, p)
 				}
 			}
 		}
 		return nil
 	}
-	slices.SortFunc(own, func(a, b place) int { return bytes.Compare(s.named(a), s.named(b)) })
+	slices.SortFunc(own, func(a, b place) int { return bytes.Compare(n.at(text, a), n.at(text, b)) })
 	for i := 1; i < len(own); i++ {
-		if bytes.Equal(s.named(own[i]), s.named(own[i-1])) {
-			return s.named(own[i])
+		if bytes.Equal(n.at(text, own[i]), n.at(text, own[i-1])) {
+			return n.at(text, own[i])
 		}
 	}
 	return nil

@@ -50,13 +50,9 @@ const (
 // Scanner is a position in a text, before or after a value. The values that it returns
 // are parts of the text. The zero Scanner has an empty text.
 type Scanner struct {
-	text   []byte
-	at     int
-	blanks int // how many of the bytes before at are blanks between tokens
-	depth  int // arrays and objects around at
-	room   int // how many there may be
-	rules  Rules
-	fault  *Fault
+	lexer
+	depth int // arrays and objects around at
+	room  int // how many there may be
 
 	key     []byte // of the member whose value begins at, as it is written
 	escaped bool   // whether there are escapes in key
@@ -66,7 +62,7 @@ type Scanner struct {
 // New returns a Scanner before the one value of text. Arrays and objects may be nested
 // room levels deep.
 func New(text []byte, room int, rules Rules) Scanner {
-	s := Scanner{text: text, room: room, rules: rules}
+	s := Scanner{lexer: lexer{text: text, rules: rules}, room: room}
 	if rules&UTF8 != 0 {
 		s.checkUTF8()
 	}
@@ -188,26 +184,4 @@ func (s *Scanner) skip() {
 	default:
 		s.refuse(NoValue, s.at)
 	}
-}
-
-// pass moves to the next token.
-func (s *Scanner) pass() {
-	if s.at < len(s.text) && s.text[s.at] <= ' ' {
-		s.passBlanks()
-	}
-}
-
-func (s *Scanner) passBlanks() {
-	at := SkipBlanks(s.text, s.at)
-	s.blanks += at - s.at
-	s.at = at
-}
-
-// SkipBlanks returns the index of the first byte of b from i on that is not white space
-// (RFC 8259 section 2).
-func SkipBlanks(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
 }

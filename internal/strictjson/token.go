@@ -1,37 +1,95 @@
 package strictjson
 
-import "unicode/utf16"
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
 
-// quoted passes the string that begins at the scanner's index (RFC 8259 section 7), and
+// lexer is an index in a text. It passes tokens, without regard to the order in which
+// they may follow each other.
+type lexer struct {
+	text   []byte
+	at     int
+	blanks int // how many of the bytes before at are blanks between tokens
+	rules  Rules
+	fault  *Fault
+}
+
+// refuse stops the lexer. It is rarely called, by functions that are often called:
+// inlining it would slow them down.
+//
+//go:noinline
+func (l *lexer) refuse(p Problem, at int) {
+	l.fault = &Fault{Problem: p, Offset: at, AtEnd: at >= len(l.text)}
+}
+
+// checkUTF8 refuses a text at its first byte that is not UTF-8.
+func (l *lexer) checkUTF8() {
+	if utf8.Valid(l.text) {
+		return
+	}
+	for at := 0; ; {
+		r, size := utf8.DecodeRune(l.text[at:])
+		if r == utf8.RuneError && size <= 1 {
+			l.refuse(NotUTF8, at)
+			return
+		}
+		at += size
+	}
+}
+
+// pass moves to the next token.
+func (l *lexer) pass() {
+	if l.at < len(l.text) && l.text[l.at] <= ' ' {
+		l.passBlanks()
+	}
+}
+
+func (l *lexer) passBlanks() {
+	at := SkipBlanks(l.text, l.at)
+	l.blanks += at - l.at
+	l.at = at
+}
+
+// SkipBlanks returns the index of the first byte of b from i on that is not white space
+// (RFC 8259 section 2).
+func SkipBlanks(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// quoted passes the string that begins at the lexer's index (RFC 8259 section 7), and
 // reports whether it has escapes.
-func (s *Scanner) quoted() (escaped bool) {
-	b := s.text
-	for i := s.at + 1; i < len(b); i++ {
+func (l *lexer) quoted() (escaped bool) {
+	b := l.text
+	for i := l.at + 1; i < len(b); i++ {
 		switch c := b[i]; {
 		case c > '\\': // most are
 		case c == '"':
-			s.at = i + 1
+			l.at = i + 1
 			return escaped
 		case c == '\\':
 			escaped = true
-			if i = s.escape(i + 1); s.fault != nil {
+			if i = l.escape(i + 1); l.fault != nil {
 				return escaped
 			}
 		case c < ' ':
-			s.refuse(ControlCharacter, i)
+			l.refuse(ControlCharacter, i)
 			return escaped
 		}
 	}
-	s.refuse(TheEnd, len(b))
+	l.refuse(TheEnd, len(b))
 	return escaped
 }
 
 // escape looks at what follows a backslash, at i, and returns the index of its
 // last byte.
-func (s *Scanner) escape(i int) int {
-	b := s.text
+func (l *lexer) escape(i int) int {
+	b := l.text
 	if i >= len(b) {
-		s.refuse(TheEnd, i)
+		l.refuse(TheEnd, i)
 		return i
 	}
 	switch b[i] {
@@ -39,22 +97,22 @@ func (s *Scanner) escape(i int) int {
 		return i
 	case 'u':
 	default:
-		s.refuse(NoSuchEscape, i)
+		l.refuse(NoSuchEscape, i)
 		return i
 	}
 	r, ok := hex4(b, i+1)
 	switch {
 	case !ok:
-		s.refuse(NoHexadecimal, i)
+		l.refuse(NoHexadecimal, i)
 		return i
-	case r == 0 && s.rules&NoNUL != 0:
-		s.refuse(NUL, i)
+	case r == 0 && l.rules&NoNUL != 0:
+		l.refuse(NUL, i)
 		return i
-	case s.rules&WholeCharacters == 0 || !utf16.IsSurrogate(r):
+	case l.rules&WholeCharacters == 0 || !utf16.IsSurrogate(r):
 		return i + 4
 	}
 	if _, ok := pair(b, i+1); !ok {
-		s.refuse(HalfCharacter, i)
+		l.refuse(HalfCharacter, i)
 		return i
 	}
 	return i + 10
@@ -92,49 +150,49 @@ func hex4(b []byte, i int) (r rune, ok bool) {
 }
 
 // number is RFC 8259 section 6.
-func (s *Scanner) number() {
-	b := s.text
-	if b[s.at] == '-' {
-		s.at++
+func (l *lexer) number() {
+	b := l.text
+	if b[l.at] == '-' {
+		l.at++
 	}
-	if s.at < len(b) && b[s.at] == '0' { // no leading zeros
-		s.at++
-	} else if !s.digits(NoDigits) {
+	if l.at < len(b) && b[l.at] == '0' { // no leading zeros
+		l.at++
+	} else if !l.digits(NoDigits) {
 		return
 	}
-	if s.at < len(b) && b[s.at] == '.' {
-		s.at++
-		if !s.digits(NoFraction) {
+	if l.at < len(b) && b[l.at] == '.' {
+		l.at++
+		if !l.digits(NoFraction) {
 			return
 		}
 	}
-	if s.at < len(b) && (b[s.at] == 'e' || b[s.at] == 'E') {
-		s.at++
-		if s.at < len(b) && (b[s.at] == '+' || b[s.at] == '-') {
-			s.at++
+	if l.at < len(b) && (b[l.at] == 'e' || b[l.at] == 'E') {
+		l.at++
+		if l.at < len(b) && (b[l.at] == '+' || b[l.at] == '-') {
+			l.at++
 		}
-		s.digits(NoExponent)
+		l.digits(NoExponent)
 	}
 }
 
 // digits passes one or more digits; none is a problem.
-func (s *Scanner) digits(problem Problem) bool {
-	start := s.at
-	for s.at < len(s.text) && isDigit(s.text[s.at]) {
-		s.at++
+func (l *lexer) digits(problem Problem) bool {
+	start := l.at
+	for l.at < len(l.text) && isDigit(l.text[l.at]) {
+		l.at++
 	}
-	if s.at == start {
-		s.refuse(problem, start)
+	if l.at == start {
+		l.refuse(problem, start)
 	}
-	return s.at > start
+	return l.at > start
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-func (s *Scanner) word(w string) {
-	if len(s.text)-s.at < len(w) || string(s.text[s.at:s.at+len(w)]) != w {
-		s.refuse(NoValue, s.at)
+func (l *lexer) word(w string) {
+	if len(l.text)-l.at < len(w) || string(l.text[l.at:l.at+len(w)]) != w {
+		l.refuse(NoValue, l.at)
 		return
 	}
-	s.at += len(w)
+	l.at += len(w)
 }
