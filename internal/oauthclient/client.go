@@ -84,23 +84,23 @@ func (s *Store) registered(ctx context.Context, w *web, at *server, redirect str
 	if at.Registration == "" {
 		return nil, fmt.Errorf("%s does not let clients register themselves: get a client id of a native application with the redirect URI %s from its administrator, and name it", at.Issuer, redirect)
 	}
-	fresh, err := s.register(ctx, w, at, redirect, scope)
+	fresh, err := w.register(ctx, at, redirect, scope)
 	var refused *Refusal
 	if errors.As(err, &refused) && refused.Code == "invalid_client_metadata" && scope != "" {
 		// Servers refuse to register clients for some scopes that resources name.
-		fresh, err = s.register(ctx, w, at, redirect, "")
+		fresh, err = w.register(ctx, at, redirect, "")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("register as a client of %s: %w", at.Issuer, err)
 	}
 	fresh.Scope = scope
-	return fresh, write(s.registrationFile(at.Issuer), fresh)
+	return fresh, write(s.files.registration(at.Issuer), fresh)
 }
 
 // registration returns the remembered client of an issuer; nil when there is none.
 func (s *Store) registration(issuer string) (*registration, error) {
 	known := &registration{}
-	found, err := read(s.registrationFile(issuer), known, &known.Version)
+	found, err := read(s.files.registration(issuer), known, &known.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,8 @@ func (s *Store) registration(issuer string) (*registration, error) {
 	return known, nil
 }
 
-func (s *Store) register(ctx context.Context, w *web, at *server, redirect, scope string) (*registration, error) {
+// register registers a client at the authorization server (RFC 7591 section 3).
+func (w *web) register(ctx context.Context, at *server, redirect, scope string) (*registration, error) {
 	grants := []string{"authorization_code"}
 	if at.renews() {
 		grants = append(grants, "refresh_token")

@@ -73,7 +73,7 @@ func TestSignIn_RegisteredClient(t *testing.T) {
 			}
 			// The renewal finds the secret again.
 			source, _ := s.Source(f.url)
-			_, kept, _ := s.find(mustURL(f.url))
+			_, kept, _ := s.files.find(mustURL(f.url))
 			if _, err := source.Renew(t.Context(), string(kept.AccessToken)); err != nil || f.auth[1] != f.auth[0] {
 				t.Errorf("renewal: %v, %q", err, f.auth[1])
 			}

@@ -248,7 +248,7 @@ func (f *fake) mustKeepSecrets(texts ...string) {
 func keptFiles(t *testing.T, s *Store) []string {
 	t.Helper()
 	var files []string
-	filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+	filepath.WalkDir(string(s.files), func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasSuffix(path, ".lock") {
 			files = append(files, path)
 		}

@@ -115,7 +115,7 @@ func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := s.signInFile(key(resource))
+	file := s.files.signIn(key(resource))
 	if err := locked(ctx, file, func() error { return write(file, kept) }); err != nil {
 		return nil, err
 	}
@@ -150,12 +150,12 @@ func (s *Store) authorize(ctx context.Context, w *web, at *server, p *protection
 	address := a.URL(&at.Metadata, id.ID, p.resource, scopes)
 	code, err := a.wait(ctx, l, address, r)
 	if err != nil {
-		s.doubt(at.Issuer, id)
+		s.files.dropRegistration(at.Issuer, id)
 		return nil, err
 	}
 	g, err := s.request(ctx, w, at.Token, id, a.Grant(code, p.resource))
 	if err != nil {
-		s.doubt(at.Issuer, id)
+		s.files.dropRegistration(at.Issuer, id)
 		return nil, fmt.Errorf("request a token from %s: %w", at.Issuer, err)
 	}
 	if g.Scope == "" { // RFC 6749 section 5.1: as requested
@@ -181,14 +181,6 @@ func (s *Store) identity(ctx context.Context, w *web, at *server, redirect strin
 		return identity{}, err
 	}
 	return known.Client, nil
-}
-
-// doubt deletes a registration that led to no sign-in: the server may have deleted it
-// too, and reports that only to the browser.
-func (s *Store) doubt(issuer string, id identity) {
-	if id.Own {
-		_ = forget(s.registrationFile(issuer)) // the next attempt uses it again
-	}
 }
 
 // wait shows the address and waits for the code: from the browser, or pasted.

@@ -26,13 +26,13 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, kept, err := s.find(u)
+	file, kept, err := s.files.find(u)
 	if err != nil || kept == nil {
 		return &Logout{}, err
 	}
 	out := &Logout{}
 	err = locked(ctx, file, func() error {
-		kept, err := s.load(file) // it may have been renewed meanwhile
+		kept, err := load(file) // it may have been renewed meanwhile
 		if err != nil || kept == nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *Store) Current(target string) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, kept, err := s.find(u)
+	_, kept, err := s.files.find(u)
 	if err != nil || kept == nil {
 		return nil, err
 	}

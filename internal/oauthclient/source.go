@@ -38,7 +38,7 @@ func (s *Store) Source(target string) (*Source, error) {
 // Token returns an unexpired access token, or "" when there is no sign-in. The error
 // is ErrSignIn when the sign-in can no longer be renewed.
 func (c *Source) Token(ctx context.Context) (string, error) {
-	_, kept, err := c.store.find(c.target)
+	_, kept, err := c.store.files.find(c.target)
 	if err != nil || kept == nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func (c *Source) Token(ctx context.Context) (string, error) {
 // Renew returns another token than the one that the resource rejected. The error is
 // ErrSignIn when there is none.
 func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
-	_, kept, err := c.store.find(c.target)
+	_, kept, err := c.store.files.find(c.target)
 	if err != nil {
 		return "", err
 	}
@@ -70,10 +70,10 @@ func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) b
 	if err != nil {
 		return "", err
 	}
-	file := c.store.signInFile(key(resource))
+	file := c.store.files.signIn(key(resource))
 	var token string
 	err = locked(ctx, file, func() error {
-		now, err := c.store.load(file)
+		now, err := load(file)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 	switch {
 	case errors.As(err, &refusal) && final(refusal):
 		if kept.Client.Own && refusal.Code == "invalid_client" {
-			s.doubt(kept.Issuer, kept.Client)
+			s.files.dropRegistration(kept.Issuer, kept.Client)
 		}
 		kept.RefreshToken = ""
 		if err := write(file, kept); err != nil {

@@ -115,7 +115,7 @@ func TestToken_OneRenewalForAllProcesses(t *testing.T) {
 	for range 6 {
 		all.Go(func() {
 			cmd := exec.Command(os.Args[0], f.url)
-			cmd.Env = append(os.Environ(), asProcess+"="+s.dir)
+			cmd.Env = append(os.Environ(), asProcess+"="+string(s.files))
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
@@ -222,7 +222,7 @@ func TestRenew_UnwritableStore(t *testing.T) {
 	}
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	file, kept, err := s.find(mustURL(f.url))
+	file, kept, err := s.files.find(mustURL(f.url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestSource_Spellings(t *testing.T) {
 func TestSource_DamagedFile(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	file, _, _ := s.find(mustURL(f.url))
+	file, _, _ := s.files.find(mustURL(f.url))
 	good, _ := os.ReadFile(file)
 	for name, content := range map[string][]byte{
 		"half": good[:len(good)/2], "empty": nil, "of another version": bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1),
@@ -295,7 +295,7 @@ func TestSource_DamagedFile(t *testing.T) {
 func TestSignOut(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	_, kept, _ := s.find(mustURL(f.url))
+	_, kept, _ := s.files.find(mustURL(f.url))
 	out, err := s.SignOut(t.Context(), f.url)
 	if err != nil || !out.Revoked || out.Problem != nil || out.Login == nil {
 		t.Fatalf("%+v, %v", out, err)
@@ -393,7 +393,7 @@ func TestReach_NotConnected(t *testing.T) {
 	}
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	if _, kept, _ := s.find(mustURL(f.url)); kept.Reach != reachAny {
+	if _, kept, _ := s.files.find(mustURL(f.url)); kept.Reach != reachAny {
 		t.Errorf("the reach of a resource of this machine is %s", kept.Reach)
 	}
 }

@@ -25,7 +25,7 @@ import (
 // Files are replaced whole, under a lock that other processes see. A Store may be
 // used concurrently.
 type Store struct {
-	dir     string
+	files   directory
 	caFiles []string
 	env     func(string) string
 	now     func() time.Time
@@ -35,7 +35,7 @@ type Store struct {
 // reads environment variables (os.Getenv) that hold client secrets. caFiles are PEM
 // files of authorities trusted in addition to the system's.
 func Open(dir string, env func(string) string, caFiles ...string) *Store {
-	return &Store{dir: dir, caFiles: caFiles, env: env, now: time.Now}
+	return &Store{files: directory(dir), caFiles: caFiles, env: env, now: time.Now}
 }
 
 // hidden is a secret that fmt does not print. JSON for the store's files, and a
@@ -92,23 +92,26 @@ func key(u *url.URL) string {
 	return k
 }
 
-// file names are digests: an identifier may be longer than a name can be.
-func (s *Store) file(kind, key string) string {
+// directory is the path of a store's directory. File names are digests: an identifier
+// may be longer than a name can be.
+type directory string
+
+func (d directory) file(kind, key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return filepath.Join(s.dir, kind, hex.EncodeToString(sum[:16])+".json")
+	return filepath.Join(string(d), kind, hex.EncodeToString(sum[:16])+".json")
 }
 
-func (s *Store) signInFile(key string) string          { return s.file("logins", key) }
-func (s *Store) registrationFile(issuer string) string { return s.file("clients", issuer) }
+func (d directory) signIn(key string) string          { return d.file("logins", key) }
+func (d directory) registration(issuer string) string { return d.file("clients", issuer) }
 
 // find returns the sign-in of the most specific resource that covers the target, and
 // its file; nil when there is none.
-func (s *Store) find(target *url.URL) (string, *signIn, error) {
+func (d directory) find(target *url.URL) (string, *signIn, error) {
 	k := key(target)
 	least := len(netguard.Origin(target))
 	for {
-		file := s.signInFile(k)
-		kept, err := s.load(file)
+		file := d.signIn(k)
+		kept, err := load(file)
 		if err != nil {
 			return "", nil, err
 		}
@@ -130,8 +133,16 @@ func (s *Store) find(target *url.URL) (string, *signIn, error) {
 	}
 }
 
+// dropRegistration deletes a registration that led to no sign-in: the server may have
+// deleted it too, and reports that only to the browser.
+func (d directory) dropRegistration(issuer string, id identity) {
+	if id.Own {
+		_ = forget(d.registration(issuer)) // the next attempt uses it again
+	}
+}
+
 // load returns the sign-in of a file; nil when there is none.
-func (s *Store) load(file string) (*signIn, error) {
+func load(file string) (*signIn, error) {
 	kept := &signIn{}
 	found, err := read(file, kept, &kept.Version)
 	if err != nil || !found {
