@@ -11,14 +11,20 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
+// versionWriter writes versions, each in a transaction that locks their source.
+type versionWriter struct {
+	db      *database
+	sources sources
+}
+
 // Insert implements store.Store.
-func (s *Store) Insert(ctx context.Context, v store.Version) (store.Version, error) {
+func (w versionWriter) Insert(ctx context.Context, v store.Version) (store.Version, error) {
 	rows, err := prepare(v.Source, []store.Version{v})
 	if err != nil {
 		return store.Version{}, fmt.Errorf("add a version: %w", err)
 	}
 	what := fmt.Sprintf("add version %s of %s", v.Version, v.Name)
-	rows, outcomes, err := s.add(ctx, what, s.limits.Short, v.Source, rows, false)
+	rows, outcomes, err := w.add(ctx, what, w.db.limits.Short, v.Source, rows, false)
 	if err != nil {
 		return store.Version{}, err
 	}
@@ -29,31 +35,31 @@ func (s *Store) Insert(ctx context.Context, v store.Version) (store.Version, err
 }
 
 // Add implements store.Store.
-func (s *Store) Add(ctx context.Context, source string, versions []store.Version, replace bool) ([]store.Outcome, error) {
+func (w versionWriter) Add(ctx context.Context, source string, versions []store.Version, replace bool) ([]store.Outcome, error) {
 	what := "add versions to source " + source
 	rows, err := prepare(source, versions)
 	if err != nil {
 		return nil, fmt.Errorf("add versions to a source: %w", err)
 	}
-	_, outcomes, err := s.add(ctx, what, s.limits.Long, source, rows, replace)
+	_, outcomes, err := w.add(ctx, what, w.db.limits.Long, source, rows, replace)
 	return outcomes, err
 }
 
-// add returns the rows as well, those that it wrote with their IDs and times.
-func (s *Store) add(ctx context.Context, what string, limit time.Duration, source string, given []row, replace bool) (rows []row, outcomes []store.Outcome, err error) {
+// add also returns the rows. Those that it wrote have their IDs and times.
+func (w versionWriter) add(ctx context.Context, what string, limit time.Duration, source string, given []row, replace bool) (rows []row, outcomes []store.Outcome, err error) {
 	outcomes = make([]store.Outcome, len(given))
-	err = s.write(ctx, what, limit, func(ctx context.Context, tx *sql.Tx) error {
-		locked, err := s.lockSource(ctx, tx, source)
+	err = w.db.write(ctx, what, limit, func(ctx context.Context, tx *sql.Tx) error {
+		locked, err := w.sources.lock(ctx, tx, source)
 		if err != nil {
 			return err
 		}
 		rows = slices.Clone(given)
-		stored, err := s.stored(ctx, tx, locked, rows)
+		stored, err := w.stored(ctx, tx, locked, rows)
 		if err != nil {
 			return err
 		}
 		var written []row
-		var at []int // of those written, among the rows
+		var at []int // the index of each written row in rows
 		for i, r := range rows {
 			was := stored[r.key()]
 			switch {
@@ -72,7 +78,7 @@ func (s *Store) add(ctx context.Context, what string, limit time.Duration, sourc
 			}
 			written, at = append(written, r), append(at, i)
 		}
-		if err := s.change(ctx, tx, locked, written); err != nil {
+		if err := w.change(ctx, tx, locked, written); err != nil {
 			return err
 		}
 		for i, r := range written {
@@ -86,8 +92,8 @@ func (s *Store) add(ctx context.Context, what string, limit time.Duration, sourc
 	return rows, outcomes, nil
 }
 
-// stored finds what is there of the rows.
-func (s *Store) stored(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) (map[[2]string]*existing, error) {
+// stored returns the stored versions of the rows, by name and version.
+func (w versionWriter) stored(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) (map[[2]string]*existing, error) {
 	found := map[[2]string]*existing{}
 	for len(rows) > 0 {
 		n := min(len(rows), maxRows)
@@ -96,8 +102,8 @@ func (s *Store) stored(ctx context.Context, tx *sql.Tx, source sourceRow, rows [
 			args = append(args, r.Name, r.Version.Version)
 		}
 		args = append(args, source.id)
-		query := "SELECT " + headColumns + ", digest FROM version WHERE (name, version) IN (VALUES " + s.tuples(n, 2) +
-			") AND source_id = " + s.dialect.Placeholder(len(args))
+		query := "SELECT " + headColumns + ", digest FROM version WHERE (name, version) IN (VALUES " + w.db.tuples(n, 2) +
+			") AND source_id = " + w.db.dialect.Placeholder(len(args))
 		err := each(ctx, tx, query, args, func(scan scanner) error {
 			e, err := scanExisting(scan)
 			found[e.key()] = e

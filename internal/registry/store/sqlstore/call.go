@@ -12,36 +12,36 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// Bounds of trying again; the time of the call bounds it as well.
+// Bounds on retries, in addition to the time limit of the call.
 const (
-	// maxConflicts is how many transactions in a row may lose to others.
+	// maxConflicts is how many transactions in a row may fail by conflicts.
 	maxConflicts = 30
-	// maxLost is how many broken connections are put aside at once. A restart of
+	// maxLost is how many broken connections are replaced in a row. A restart of
 	// the database breaks all of a pool, 10 unless configured.
 	maxLost = 50
 )
 
-// callerError is what the caller's own function returned: it ends the call and
-// is given back as it is.
+// callerError is an error of the caller's function. It ends the call and is returned
+// unchanged.
 type callerError struct{ error }
 
-// commitError is from a COMMIT whose answer was lost: it may have happened, so
-// it is not tried again.
+// commitError is a failed COMMIT. It may have taken effect, so it is not tried again
+// when the connection broke.
 type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }
 
-// do runs f until it succeeds or there is no point in trying again, and returns its
-// error in terms of package store. f must leave nothing behind when it fails.
-func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
+// do runs f until it succeeds or a retry cannot help, and returns its error as an
+// error of package store. f must have no effect when it fails.
+func (d *database) do(ctx context.Context, what string, limit time.Duration, f func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if s.dialect.Ready != nil {
-		if err := s.dialect.Ready(); err != nil {
+	if d.dialect.Ready != nil {
+		if err := d.dialect.Ready(); err != nil {
 			return unavailable(what, err)
 		}
 	}
-	var cause error // the last one that is not the end of the time
+	var cause error // the last error before the time limit
 	for conflicts, lost := 0, 0; ; {
 		err := f(bounded)
 		if err == nil {
@@ -60,7 +60,7 @@ func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func
 		case bounded.Err() != nil:
 			return fmt.Errorf("%s: %w: no answer within %s (%v)", what, store.ErrUnavailable, limit, OneLine(cause))
 		}
-		switch s.dialect.Fault(err) {
+		switch d.dialect.Fault(err) {
 		case Conflict:
 			if conflicts++; conflicts > maxConflicts {
 				return fmt.Errorf("%s: %w: %d other changes came first (%v)", what, store.ErrUnavailable, conflicts, OneLine(err))
@@ -82,15 +82,15 @@ func (s *Store) do(ctx context.Context, what string, limit time.Duration, f func
 		case Unavailable:
 			return unavailable(what, err)
 		case Full:
-			s.full.Store(true)
+			d.full.Store(true)
 			return fmt.Errorf("%s: %w: %v", what, store.ErrFull, OneLine(err))
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
 }
 
-// unavailable keeps the cause as text only: errors of a driver hold the
-// configuration of the connection, password and all.
+// unavailable keeps only the text of the cause: errors of a driver hold the
+// configuration of the connection with its password.
 func unavailable(what string, cause error) error {
 	return fmt.Errorf("%s: %w: %v", what, store.ErrUnavailable, OneLine(cause))
 }
@@ -108,10 +108,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// write runs f in a transaction that writes, again where it lost to another.
-func (s *Store) write(ctx context.Context, what string, limit time.Duration, f func(context.Context, *sql.Tx) error) error {
-	return s.do(ctx, what, limit, func(ctx context.Context) error {
-		tx, err := s.writer.BeginTx(ctx, nil)
+// write runs f in a writing transaction, and again after a conflict.
+func (d *database) write(ctx context.Context, what string, limit time.Duration, f func(context.Context, *sql.Tx) error) error {
+	return d.do(ctx, what, limit, func(ctx context.Context) error {
+		tx, err := d.writer.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func (s *Store) write(ctx context.Context, what string, limit time.Duration, f f
 }
 
 // read runs f in one snapshot of the database.
-func (s *Store) read(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+func (d *database) read(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := d.reader.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
 	}

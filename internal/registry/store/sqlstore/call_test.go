@@ -14,10 +14,10 @@ import (
 // fakeFault is a driver's error that means a fault.
 type fakeFault struct{ fault Fault }
 
-func (fakeFault) Error() string { return "the driver\n\tsays so" }
+func (fakeFault) Error() string { return "the driver\n\tfails" }
 
-func newTestStore() *Store {
-	return &Store{dialect: Dialect{Fault: func(err error) Fault {
+func newTestDatabase() *database {
+	return &database{dialect: Dialect{Fault: func(err error) Fault {
 		var f fakeFault
 		if errors.As(err, &f) {
 			return f.fault
@@ -26,7 +26,7 @@ func newTestStore() *Store {
 	}}}
 }
 
-func TestWhatAFaultMeansToTheCaller(t *testing.T) {
+func TestDatabase_Faults(t *testing.T) {
 	own := errors.New("the caller's own")
 	for name, test := range map[string]struct {
 		err      error
@@ -38,10 +38,10 @@ func TestWhatAFaultMeansToTheCaller(t *testing.T) {
 		"a caller's error of a fault": {callerError{fakeFault{Conflict}}, 1, fakeFault{Conflict}},
 		"no connection":               {fakeFault{Unavailable}, 1, store.ErrUnavailable},
 		"connections that break":      {fakeFault{Lost}, maxLost + 1, store.ErrUnavailable},
-		"a commit without an answer":  {commitError{fakeFault{Lost}}, 1, store.ErrUnavailable},
-		"a commit that lost":          {commitError{fakeFault{Conflict}}, maxConflicts + 1, store.ErrUnavailable},
+		"a commit without a response":  {commitError{fakeFault{Lost}}, 1, store.ErrUnavailable},
+		"a commit with a conflict":          {commitError{fakeFault{Conflict}}, maxConflicts + 1, store.ErrUnavailable},
 		"conflicts without end":       {fakeFault{Conflict}, maxConflicts + 1, store.ErrUnavailable},
-		"a lock that is never free":   {fakeFault{Busy}, 2, store.ErrUnavailable},
+		"a lock that is never released":   {fakeFault{Busy}, 2, store.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,12 +50,12 @@ func TestWhatAFaultMeansToTheCaller(t *testing.T) {
 			if errors.Is(test.err, fakeFault{Busy}) {
 				limit = 2 * time.Second
 			}
-			err := newTestStore().do(t.Context(), "try", limit, func(context.Context) error {
+			err := newTestDatabase().do(t.Context(), "try", limit, func(context.Context) error {
 				attempts++
 				return test.err
 			})
 			if err == nil || test.is != nil && !errors.Is(err, test.is) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("error %v", err)
 			}
 			if attempts < test.attempts || test.attempts != 2 && attempts != test.attempts {
 				t.Errorf("it was tried %d times, not %d", attempts, test.attempts)
@@ -67,10 +67,10 @@ func TestWhatAFaultMeansToTheCaller(t *testing.T) {
 	}
 }
 
-func TestWhatIsTriedAgainMaySucceed(t *testing.T) {
+func TestDatabase_RetrySucceeds(t *testing.T) {
 	for _, fault := range []Fault{Conflict, Busy, Lost} {
 		attempts := 0
-		err := newTestStore().do(t.Context(), "try", 30*time.Second, func(context.Context) error {
+		err := newTestDatabase().do(t.Context(), "try", 30*time.Second, func(context.Context) error {
 			if attempts++; attempts < 4 {
 				return fmt.Errorf("wrapped: %w", fakeFault{fault})
 			}
@@ -82,20 +82,20 @@ func TestWhatIsTriedAgainMaySucceed(t *testing.T) {
 	}
 }
 
-func TestTheCallersContextWins(t *testing.T) {
+func TestDatabase_TimeLimits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := newTestStore().do(ctx, "try", time.Minute, func(context.Context) error {
+	err := newTestDatabase().do(ctx, "try", time.Minute, func(context.Context) error {
 		cancel()
 		return fakeFault{Unavailable}
 	})
 	if !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("error %v", err)
 	}
-	err = newTestStore().do(t.Context(), "try", time.Millisecond, func(ctx context.Context) error {
+	err = newTestDatabase().do(t.Context(), "try", time.Millisecond, func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the store's own bound ends with %v", err)
+		t.Errorf("error at the time limit: %v", err)
 	}
 }

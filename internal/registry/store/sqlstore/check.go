@@ -30,7 +30,7 @@ func checkKey(what, text string) error {
 	return checkText(what, text)
 }
 
-// storable reports whether texts can be keys: what cannot is not there.
+// storable reports whether texts can be keys. Others are never stored.
 func storable(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return checkKey("key", key) != nil })
 }
@@ -67,12 +67,12 @@ func checkSync(state *store.Sync) error {
 	return errors.Join(checkKey("source", state.Source), checkText("phase", state.Phase), checkText("digest", state.Digest))
 }
 
-// clean makes text for people storable; part of it may come from another server.
+// clean makes a message storable. Part of it may come from another server.
 func clean(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// micros is how a time is kept. The zero time comes back as the zero time.
+// micros is the stored form of a time. The zero time is read back as the zero time.
 func micros(t time.Time) int64 { return t.UnixMicro() }
 
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

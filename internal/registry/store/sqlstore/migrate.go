@@ -11,13 +11,13 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// migrationTable is where goose keeps which migrations have been applied; a name
-// of our own, for a database that is shared with other programs.
+// migrationTable holds the applied migrations. Its name differs from goose's default,
+// since a database may be shared with other programs.
 const migrationTable = "registry_migration"
 
 // Migrate brings the database to the version of this program: it applies
-// the migrations that are missing, forward only. A database that is further
-// already is left alone: store.ErrNewer.
+// the missing migrations, forward only. A newer database is not changed: the error is
+// store.ErrNewer.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, migrations fs.FS, options ...goose.ProviderOption) error {
 	options = append(options, goose.WithTableName(migrationTable), goose.WithDisableGlobalRegistry(true))
 	provider, err := goose.NewProvider(dialect, db, migrations, options...)
@@ -30,17 +30,17 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, migrations 
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}
-	// A later program may have come first while this one waited for its turn.
+	// A newer program may have migrated it while this one waited for the lock.
 	return notNewer(ctx, provider)
 }
 
 func notNewer(ctx context.Context, provider *goose.Provider) error {
-	have, know, err := provider.GetVersions(ctx)
+	have, newest, err := provider.GetVersions(ctx)
 	if err != nil {
 		return fmt.Errorf("read the version of the database: %w", err)
 	}
-	if have > know {
-		return fmt.Errorf("%w: it is at version %d, and this program knows versions up to %d", store.ErrNewer, have, know)
+	if have > newest {
+		return fmt.Errorf("%w: it is at version %d, and this program supports versions up to %d", store.ErrNewer, have, newest)
 	}
 	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// A statement carries so many rows, and about so many bytes, at most.
+// Bounds on a statement: its rows, and about its bytes.
 const (
 	maxRows  = 400
 	maxBytes = 4 << 20
 )
 
-// versionColumns is what put writes of a version.
+// versionColumns are the columns that putHeads writes.
 const versionColumns = "source_id, name, version, status, status_message, published_at, updated_at, status_changed_at, search, digest, revision"
 
 const upsertVersions = `
@@ -23,19 +23,19 @@ ON CONFLICT (source_id, name, version) DO UPDATE SET
 	digest = excluded.digest, revision = excluded.revision
 RETURNING id, name, version`
 
-// put writes the rows, those that are there already over what is there, with the
-// source's next revision. It gives them their IDs; advance gives them their times.
-func (s *Store) put(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
+// put writes the rows with the source's next revision; a stored version is
+// overwritten. It sets their IDs; advance sets their times.
+func (w versionWriter) put(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
 	for len(rows) > 0 {
 		n, size := 0, 0
 		for n < len(rows) && n < maxRows && size < maxBytes {
 			size += len(rows[n].Document) + len(rows[n].Search)
 			n++
 		}
-		if err := s.putHeads(ctx, tx, source, rows[:n]); err != nil {
+		if err := w.putHeads(ctx, tx, source, rows[:n]); err != nil {
 			return err
 		}
-		if err := s.putDocuments(ctx, tx, rows[:n]); err != nil {
+		if err := w.putDocuments(ctx, tx, rows[:n]); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -43,7 +43,7 @@ func (s *Store) put(ctx context.Context, tx *sql.Tx, source sourceRow, rows []ro
 	return nil
 }
 
-func (s *Store) putHeads(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
+func (w versionWriter) putHeads(ctx context.Context, tx *sql.Tx, source sourceRow, rows []row) error {
 	const width = 11
 	args := make([]any, 0, len(rows)*width)
 	at := make(map[[2]string]*row, len(rows))
@@ -53,7 +53,7 @@ func (s *Store) putHeads(ctx context.Context, tx *sql.Tx, source sourceRow, rows
 		args = append(args, source.id, r.Name, r.Version.Version, r.Status, r.StatusMessage,
 			micros(r.PublishedAt), micros(r.UpdatedAt), micros(r.StatusChangedAt), r.Search, r.digest, source.Number+1)
 	}
-	query := "INSERT INTO version (" + versionColumns + ") VALUES " + s.tuples(len(rows), width) + upsertVersions
+	query := "INSERT INTO version (" + versionColumns + ") VALUES " + w.db.tuples(len(rows), width) + upsertVersions
 	return each(ctx, tx, query, args, func(scan scanner) error {
 		var id int64
 		var key [2]string
@@ -62,14 +62,14 @@ func (s *Store) putHeads(ctx context.Context, tx *sql.Tx, source sourceRow, rows
 		}
 		r := at[key]
 		if r == nil {
-			return fmt.Errorf("the database gives back a version of %q that it was not given", key[0])
+			return fmt.Errorf("the database returned a version of %q that was not written", key[0])
 		}
 		r.ID = id
 		return nil
 	})
 }
 
-func (s *Store) putDocuments(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (w versionWriter) putDocuments(ctx context.Context, tx *sql.Tx, rows []row) error {
 	args := make([]any, 0, 2*len(rows))
 	for i := range rows {
 		if rows[i].withDocument {
@@ -79,7 +79,7 @@ func (s *Store) putDocuments(ctx context.Context, tx *sql.Tx, rows []row) error 
 	if len(args) == 0 {
 		return nil
 	}
-	query := "INSERT INTO document (version_id, body) VALUES " + s.tuples(len(args)/2, 2) +
+	query := "INSERT INTO document (version_id, body) VALUES " + w.db.tuples(len(args)/2, 2) +
 		" ON CONFLICT (version_id) DO UPDATE SET body = excluded.body"
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err

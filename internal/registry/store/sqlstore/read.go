@@ -7,60 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
-	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
-
-// Revisions implements store.Store.
-func (s *Store) Revisions(ctx context.Context, sources []string) ([]store.Revision, error) {
-	const what = "read the revisions of the sources"
-	if err := checkSources(sources); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	known := make(map[string]store.Revision, len(sources))
-	readAll := func(ctx context.Context) error {
-		// All of them: those configured, and a few that once were. One statement
-		// sees one moment.
-		return each(ctx, s.reader, "SELECT "+sourceColumns+" FROM source", nil, func(scan scanner) error {
-			r, err := scanSource(scan)
-			known[r.Source] = r.Revision
-			return err
-		})
-	}
-	if err := s.do(ctx, what, s.limits.Short, readAll); err != nil {
-		return nil, err
-	}
-	var missing []string
-	for _, source := range sources {
-		if _, ok := known[source]; !ok {
-			missing = append(missing, source)
-		}
-	}
-	slices.Sort(missing) // two that make them do not wait for each other
-	if len(missing) > 0 {
-		err := s.write(ctx, what, s.limits.Short, func(ctx context.Context, tx *sql.Tx) error {
-			for _, source := range missing {
-				if _, err := s.lockSource(ctx, tx, source); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err == nil {
-			err = s.do(ctx, what, s.limits.Short, readAll) // again, for all to be of one moment
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	out := make([]store.Revision, len(sources))
-	for i, source := range sources {
-		out[i] = known[source]
-	}
-	return out, nil
-}
 
 const headColumns = "id, name, version, status, status_message, published_at, updated_at, status_changed_at, search"
 
@@ -75,43 +24,49 @@ func scanHead(scan scanner, h *store.Head, more ...any) error {
 	return nil
 }
 
+// versionReader reads versions.
+type versionReader struct {
+	db      *database
+	sources sources
+}
+
 // Changes implements store.Store.
-func (s *Store) Changes(ctx context.Context, source string, since int64, each func(store.Head) error) (store.Revision, error) {
+func (v versionReader) Changes(ctx context.Context, source string, since int64, each func(store.Head) error) (store.Revision, error) {
 	if err := checkKey("source", source); err != nil {
 		return store.Revision{}, fmt.Errorf("read the changes of a source: %w", err)
 	}
 	what := "read the changes of source " + source
 	for range 2 {
-		revision, err := s.changes(ctx, what, source, since, each)
+		revision, err := v.changes(ctx, what, source, since, each)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return revision, err
 		}
-		// Make the source, and look again: it may have changes by now.
-		if _, err := s.Revisions(ctx, []string{source}); err != nil {
+		// Create the source and read again: it may have changes by now.
+		if _, err := v.sources.Revisions(ctx, []string{source}); err != nil {
 			return store.Revision{}, err
 		}
 	}
-	return store.Revision{}, fmt.Errorf("%s: it vanishes as soon as it is made", what)
+	return store.Revision{}, fmt.Errorf("%s: the source was deleted after it was created", what)
 }
 
 // changes fails with sql.ErrNoRows when there is no such source.
-func (s *Store) changes(ctx context.Context, what, source string, since int64, each func(store.Head) error) (store.Revision, error) {
+func (v versionReader) changes(ctx context.Context, what, source string, since int64, each func(store.Head) error) (store.Revision, error) {
 	revision := store.Revision{Source: source}
 	given := false
-	err := s.do(ctx, what, s.limits.Long, func(ctx context.Context) error {
-		err := s.read(ctx, func(tx *sql.Tx) error {
+	err := v.db.do(ctx, what, v.db.limits.Long, func(ctx context.Context) error {
+		err := v.db.read(ctx, func(tx *sql.Tx) error {
 			from, err := sourceOf(ctx, tx, source, "")
 			revision = from.Revision
 			if err != nil || since >= revision.Number {
 				return err
 			}
-			return s.heads(ctx, tx, from.id, since, func(h store.Head) error {
+			return heads(ctx, tx, from.id, since, func(h store.Head) error {
 				h.Source, given = source, true
 				return each(h)
 			})
 		})
-		if given && err != nil && !errors.As(err, new(callerError)) && s.dialect.Fault(err) != Other {
-			// What was given cannot be taken back, and must not be given twice.
+		if given && err != nil && !errors.As(err, new(callerError)) && v.db.dialect.Fault(err) != Other {
+			// The heads passed to the caller must not be passed again.
 			return cutShort{err}
 		}
 		return err
@@ -126,11 +81,12 @@ func (s *Store) changes(ctx context.Context, what, source string, since int64, e
 	return revision, nil
 }
 
-// cutShort is a fault in the middle of an answer. It hides its cause, so that it
-// is not tried again.
+// cutShort is a fault after some rows were read. It hides its cause, so that do does
+// not try again.
 type cutShort struct{ error }
 
-func (s *Store) heads(ctx context.Context, tx *sql.Tx, id, since int64, give func(store.Head) error) error {
+// heads passes the heads of the versions that changed after a revision to give.
+func heads(ctx context.Context, tx *sql.Tx, id, since int64, give func(store.Head) error) error {
 	query := "SELECT " + headColumns + " FROM version WHERE source_id = $1 AND revision > $2"
 	return each(ctx, tx, query, []any{id, since}, func(scan scanner) error {
 		var h store.Head
@@ -148,20 +104,20 @@ func (s *Store) heads(ctx context.Context, tx *sql.Tx, id, since int64, give fun
 const maxIDs = 512
 
 // Documents implements store.Store.
-func (s *Store) Documents(ctx context.Context, ids []int64) (map[int64]json.RawMessage, error) {
+func (v versionReader) Documents(ctx context.Context, ids []int64) (map[int64]json.RawMessage, error) {
 	out := make(map[int64]json.RawMessage, len(ids))
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), maxIDs)]
 		ids = ids[len(some):]
-		// A power of two in length, the last one repeated, so that there are few
-		// statements to prepare.
+		// The length is a power of two, with the last ID repeated, so that few
+		// different statements are prepared.
 		args := make([]any, 1<<bits.Len(uint(len(some)-1)))
 		for i := range args {
 			args[i] = some[min(i, len(some)-1)]
 		}
-		query := "SELECT version_id, body FROM document WHERE version_id IN " + s.tuples(1, len(args))
-		err := s.do(ctx, "read documents", s.limits.Short, func(ctx context.Context) error {
-			return each(ctx, s.reader, query, args, func(scan scanner) error {
+		query := "SELECT version_id, body FROM document WHERE version_id IN " + v.db.tuples(1, len(args))
+		err := v.db.do(ctx, "read documents", v.db.limits.Short, func(ctx context.Context) error {
+			return each(ctx, v.db.reader, query, args, func(scan scanner) error {
 				var id int64
 				var body []byte
 				if err := scan(&id, &body); err != nil {
@@ -185,7 +141,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// each calls f for each row of the answer.
+// each calls f for each row of the result.
 func each(ctx context.Context, q querier, query string, args []any, f func(scanner) error) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -198,24 +154,4 @@ func each(ctx context.Context, q querier, query string, args []any, f func(scann
 		}
 	}
 	return rows.Err()
-}
-
-// tuples is n times a list of width placeholders: (?, ?), (?, ?).
-func (s *Store) tuples(n, width int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		for j := range width {
-			if j == 0 {
-				b.WriteString("(")
-			} else {
-				b.WriteString(", ")
-			}
-			b.WriteString(s.dialect.Placeholder(i*width + j + 1))
-		}
-		b.WriteString(")")
-	}
-	return b.String()
 }

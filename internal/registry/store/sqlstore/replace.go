@@ -14,10 +14,18 @@ import (
 // statusDeleted is the status of what a source no longer lists (registry API v0.1).
 const statusDeleted = "deleted"
 
-// Replace implements store.Store. What changes is found out before anything is
-// locked, and again under the lock only if somebody else has changed the source
-// in between; so the transaction holds no more than the changes.
-func (s *Store) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync) (store.Stats, error) {
+// replacer makes the versions of a source what it lists.
+type replacer struct {
+	db       *database
+	versions versionWriter
+	leases   leases
+	syncs    syncs
+}
+
+// Replace implements store.Store. The changes are computed before anything is
+// locked, and computed again under the lock only if another process has changed the
+// source in between. So the transaction contains no more than the changes.
+func (p replacer) Replace(ctx context.Context, source, owner string, versions []store.Version, state store.Sync) (store.Stats, error) {
 	what := "replace what source " + source + " lists"
 	state.Source = source
 	listed, err := prepare(source, versions)
@@ -28,36 +36,36 @@ func (s *Store) Replace(ctx context.Context, source, owner string, versions []st
 		return store.Stats{}, fmt.Errorf("replace what a source lists: %w", err)
 	}
 	var plan *plan
-	err = s.do(ctx, what, s.limits.Long, func(ctx context.Context) error {
-		return s.read(ctx, func(tx *sql.Tx) error {
+	err = p.db.do(ctx, what, p.db.limits.Long, func(ctx context.Context) error {
+		return p.db.read(ctx, func(tx *sql.Tx) error {
 			from, err := sourceOf(ctx, tx, source, "")
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
-			plan, err = s.plan(ctx, tx, from, listed)
+			plan, err = newPlan(ctx, tx, from, listed)
 			return err
 		})
 	})
 	if err != nil {
 		return store.Stats{}, err
 	}
-	err = s.write(ctx, what, s.limits.Long, func(ctx context.Context, tx *sql.Tx) error {
-		if err := s.holds(ctx, tx, source, owner); err != nil {
+	err = p.db.write(ctx, what, p.db.limits.Long, func(ctx context.Context, tx *sql.Tx) error {
+		if err := p.leases.holds(ctx, tx, source, owner); err != nil {
 			return err
 		}
-		locked, err := s.lockSource(ctx, tx, source)
+		locked, err := p.versions.sources.lock(ctx, tx, source)
 		if err != nil {
 			return err
 		}
 		if plan.from != locked.Revision {
-			if plan, err = s.plan(ctx, tx, locked, listed); err != nil {
+			if plan, err = newPlan(ctx, tx, locked, listed); err != nil {
 				return err
 			}
 		}
-		if err := s.putSync(ctx, tx, state); err != nil {
+		if err := p.syncs.put(ctx, tx, state); err != nil {
 			return err
 		}
-		return s.carryOut(ctx, tx, locked, plan)
+		return p.carryOut(ctx, tx, locked, plan)
 	})
 	if err != nil {
 		return store.Stats{}, err
@@ -65,7 +73,7 @@ func (s *Store) Replace(ctx context.Context, source, owner string, versions []st
 	return plan.stats, nil
 }
 
-// prepare checks versions of a source, each of which may be there once.
+// prepare checks the versions of a source. A version that is listed twice is an error.
 func prepare(source string, versions []store.Version) ([]row, error) {
 	if err := checkKey("source", source); err != nil {
 		return nil, err
@@ -87,7 +95,7 @@ func prepare(source string, versions []store.Version) ([]row, error) {
 	return rows, nil
 }
 
-// plan is what a Replace is going to do to the source as it is at one revision.
+// plan is the changes of a Replace to a source at one revision.
 type plan struct {
 	from  store.Revision
 	put   []row
@@ -109,7 +117,8 @@ func scanExisting(scan scanner) (*existing, error) {
 
 func (e *existing) key() [2]string { return [2]string{e.Name, e.Version} }
 
-func (s *Store) plan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []row) (*plan, error) {
+// newPlan compares what is stored of a source with what it lists.
+func newPlan(ctx context.Context, tx *sql.Tx, from sourceRow, listed []row) (*plan, error) {
 	p := &plan{from: from.Revision}
 	stored := make(map[[2]string]*existing, len(listed))
 	query := "SELECT " + headColumns + ", digest FROM version WHERE source_id = $1"
@@ -163,14 +172,15 @@ func keepTimes(h *store.Head, was *existing) {
 	}
 }
 
-func (s *Store) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, p *plan) error {
-	if len(p.put) == 0 && len(p.gone) == 0 {
+// carryOut writes the changes of a plan.
+func (p replacer) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, todo *plan) error {
+	if len(todo.put) == 0 && len(todo.gone) == 0 {
 		return nil
 	}
-	if err := s.put(ctx, tx, source, p.put); err != nil {
+	if err := p.versions.put(ctx, tx, source, todo.put); err != nil {
 		return err
 	}
-	for gone := p.gone; len(gone) > 0; {
+	for gone := todo.gone; len(gone) > 0; {
 		n := min(len(gone), maxRows)
 		args := []any{statusDeleted, micros(time.Time{}), source.Number + 1}
 		list := ""
@@ -179,15 +189,15 @@ func (s *Store) carryOut(ctx context.Context, tx *sql.Tx, source sourceRow, p *p
 				list += ", "
 			}
 			args = append(args, id)
-			list += s.dialect.Placeholder(len(args))
+			list += p.db.dialect.Placeholder(len(args))
 		}
-		query := "UPDATE version SET status = " + s.dialect.Placeholder(1) + ", status_message = '', status_changed_at = " +
-			s.dialect.Placeholder(2) + ", revision = " + s.dialect.Placeholder(3) + " WHERE id IN (" + list + ")"
+		query := "UPDATE version SET status = " + p.db.dialect.Placeholder(1) + ", status_message = '', status_changed_at = " +
+			p.db.dialect.Placeholder(2) + ", revision = " + p.db.dialect.Placeholder(3) + " WHERE id IN (" + list + ")"
 		if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
 		gone = gone[n:]
 	}
-	_, err := s.advance(ctx, tx, source)
+	_, err := p.versions.sources.advance(ctx, tx, source)
 	return err
 }

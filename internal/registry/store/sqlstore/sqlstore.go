@@ -2,34 +2,30 @@
 // Packages sqlite and postgres open a database, describe it by a [Dialect], and
 // pass it to [New].
 //
-// The rule that everything rests on: a transaction that writes versions locks
-// its source first and stamps what it writes with the next revision of that
-// source. So revisions become visible in their order, and a reader that has a
-// revision has every change up to it. The last thing that it does is to take
-// the one clock of the database, for the time of the change (see advance): so
-// times too become visible in their order, across all sources.
+// A transaction that writes versions locks their source first and writes them with
+// the next revision of that source. So revisions become visible in order, and a
+// reader that has a revision has every change up to it. Its last step takes the time
+// of the change from the one clock of the database (see advance). So times too become
+// visible in order, across all sources.
 //
-// Three tables hold a version: source has its name and revision, version what a
-// list and a search need, document the text. Reading heads touches no text.
+// Three tables hold a version: source has the source's name and revision, version the
+// columns for lists and searches, document the text. Heads are read without the text.
 package sqlstore
 
 import (
-	"context"
-	"crypto/rand"
 	"database/sql"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// Dialect is how a database differs from the other.
+// Dialect holds the differences between databases.
 type Dialect struct {
 	// Placeholder of the n-th argument of a long statement, from 1. Short ones
 	// use $1, which both support.
 	Placeholder func(n int) string
 	// ForUpdate follows a SELECT in a writing transaction that locks its rows; ""
-	// where such a transaction is alone anyway.
+	// where writing transactions exclude each other anyway.
 	ForUpdate string
 	// Now is an SQL expression: the database's clock, in microseconds since 1970.
 	Now string
@@ -37,8 +33,8 @@ type Dialect struct {
 	Greatest string
 	// Fault classifies an error of the driver.
 	Fault func(error) Fault
-	// Ready, if any, is called before each call: its error is why the database is
-	// unavailable though it responds.
+	// Ready, if not nil, is called before each call. Its error is the reason why the
+	// database is unavailable though it responds.
 	Ready func() error
 }
 
@@ -47,36 +43,40 @@ type Fault int
 
 // Faults.
 const (
-	// Other fails however often it is tried.
+	// Other is not retried.
 	Other Fault = iota
-	// Conflict is with another transaction, which won; the next try may.
+	// Conflict with another transaction: a retry may succeed.
 	Conflict
-	// Busy: another process holds the lock; it will give it up.
+	// Busy: another process holds the lock for now.
 	Busy
-	// Lost is a connection that broke; another may be whole.
+	// Lost is a broken connection: another one may work.
 	Lost
-	// Unavailable: there is no point in trying again at once.
+	// Unavailable: an immediate retry cannot help.
 	Unavailable
 	// Full: the disk is full.
 	Full
 )
 
-// Limits bound the time of a call whose context does not; the error is then
+// Limits bound the time of a call, in addition to its context. The error is then
 // store.ErrUnavailable.
 type Limits struct {
 	// Short is for everything but Changes and Replace, which take Long.
 	Short, Long time.Duration
 }
 
-// DefaultLimits suit a database that is not far away.
+// DefaultLimits suit a database in the same network.
 func DefaultLimits() Limits { return Limits{Short: 15 * time.Second, Long: 5 * time.Minute} }
 
-// Store implements store.Store.
+// Store implements store.Store. Its parts are small types over one database.
 type Store struct {
-	reader, writer *sql.DB
-	dialect        Dialect
-	limits         Limits
-	full           atomic.Bool // the last write that needed room found none
+	*database
+	sources
+	leases
+	syncs
+	versionReader
+	versionWriter
+	replacer
+	secrets
 }
 
 var _ store.Store = (*Store)(nil)
@@ -84,49 +84,11 @@ var _ store.Store = (*Store)(nil)
 // New makes a Store over a migrated database. reader and writer may be the same;
 // the Store closes them.
 func New(reader, writer *sql.DB, dialect Dialect, limits Limits) *Store {
-	return &Store{reader: reader, writer: writer, dialect: dialect, limits: limits}
-}
-
-// Ping implements store.Store.
-func (s *Store) Ping(ctx context.Context) error {
-	if s.full.Load() {
-		if err := s.probe(ctx); err != nil {
-			return err
-		}
-		s.full.Store(false)
-	}
-	return s.do(ctx, "ping the database", s.limits.Short, func(ctx context.Context) error {
-		var one int
-		return s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one)
-	})
-}
-
-// probe writes and deletes what a document of usual size needs.
-func (s *Store) probe(ctx context.Context) error {
-	content := make([]byte, 64<<10)
-	_, _ = rand.Read(content) // it never fails; zeros would be compressed
-	const put = "INSERT INTO secret (name, value) VALUES ('probe', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-	for _, step := range []func(context.Context, *sql.Tx) error{
-		func(ctx context.Context, tx *sql.Tx) error { _, err := tx.ExecContext(ctx, put, content); return err },
-		func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "DELETE FROM secret WHERE name = 'probe'")
-			return err
-		},
-	} {
-		if err := s.write(ctx, "write to the database", s.limits.Short, step); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close implements store.Store.
-func (s *Store) Close() error {
-	err := s.reader.Close()
-	if s.writer != s.reader {
-		if werr := s.writer.Close(); err == nil {
-			err = werr
-		}
-	}
-	return err
+	db := &database{reader: reader, writer: writer, dialect: dialect, limits: limits}
+	s := &Store{database: db, sources: sources{db}, leases: leases{db}, secrets: secrets{db}}
+	s.syncs = syncs{db, s.leases}
+	s.versionReader = versionReader{db, s.sources}
+	s.versionWriter = versionWriter{db, s.sources}
+	s.replacer = replacer{db: db, versions: s.versionWriter, leases: s.leases, syncs: s.syncs}
+	return s
 }
