@@ -33,15 +33,15 @@ func TestDatabase_Faults(t *testing.T) {
 		attempts int // at least
 		is       error
 	}{
-		"an error of another kind":    {errors.New("broken"), 1, nil},
-		"the caller's error":          {callerError{own}, 1, own},
-		"a caller's error of a fault": {callerError{fakeFault{Conflict}}, 1, fakeFault{Conflict}},
-		"no connection":               {fakeFault{Unavailable}, 1, store.ErrUnavailable},
-		"connections that break":      {fakeFault{Lost}, maxLost + 1, store.ErrUnavailable},
-		"a commit without a response":  {commitError{fakeFault{Lost}}, 1, store.ErrUnavailable},
-		"a commit with a conflict":          {commitError{fakeFault{Conflict}}, maxConflicts + 1, store.ErrUnavailable},
-		"conflicts without end":       {fakeFault{Conflict}, maxConflicts + 1, store.ErrUnavailable},
-		"a lock that is never released":   {fakeFault{Busy}, 2, store.ErrUnavailable},
+		"an error of another kind":      {errors.New("broken"), 1, nil},
+		"the caller's error":            {callerError{own}, 1, own},
+		"a caller's error of a fault":   {callerError{fakeFault{Conflict}}, 1, fakeFault{Conflict}},
+		"no connection":                 {fakeFault{Unavailable}, 1, store.ErrUnavailable},
+		"connections that break":        {fakeFault{Lost}, maxLost + 1, store.ErrUnavailable},
+		"a commit without a response":   {commitError{fakeFault{Lost}}, 1, store.ErrUnavailable},
+		"a commit with a conflict":      {commitError{fakeFault{Conflict}}, maxConflicts + 1, store.ErrUnavailable},
+		"conflicts without end":         {fakeFault{Conflict}, maxConflicts + 1, store.ErrUnavailable},
+		"a lock that is never released": {fakeFault{Busy}, 2, store.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
