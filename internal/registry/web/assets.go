@@ -17,6 +17,7 @@ var assetFiles embed.FS
 // assets are the files that pages refer to, each under a name that changes with
 // its content, so that a browser may keep it for good.
 type assets struct {
+	prefix string            // of the paths of all pages
 	byName map[string]asset  // by the name with the hash
 	names  map[string]string // the name with the hash, by the plain one
 }
@@ -26,8 +27,8 @@ type asset struct {
 	content []byte
 }
 
-func readAssets() (*assets, error) {
-	a := &assets{byName: map[string]asset{}, names: map[string]string{}}
+func readAssets(prefix string) (*assets, error) {
+	a := &assets{prefix: prefix, byName: map[string]asset{}, names: map[string]string{}}
 	entries, err := assetFiles.ReadDir("assets")
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -60,4 +61,5 @@ func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.content) // the caller went away
 }
 
-func (s *Site) assetURL(name string) string { return s.prefix + "/assets/" + s.assets.names[name] }
+// url is the path of a file on this server.
+func (a *assets) url(name string) string { return a.prefix + "/assets/" + a.names[name] }

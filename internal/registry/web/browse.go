@@ -3,7 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
@@ -31,53 +31,72 @@ type list struct {
 	Up       string // URL of the list of registries, if there are several
 }
 
+// browser shows the pages of the catalog.
+type browser struct {
+	opt   *Options
+	at    location
+	pages *renderer
+}
+
+// readable are the registries that a visitor may read.
+func (b *browser) readable(v visitor) []catalog.Registry {
+	all := b.opt.Registries()
+	if v.id == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r catalog.Registry) bool { return !b.opt.MayRead(v.id, r.Name()) })
+}
+
+// find is a registry that the visitor may read. One that they may not is not
+// there for them.
+func (b *browser) find(v visitor, name string) catalog.Registry {
+	for _, r := range b.readable(v) {
+		if r.Name() == name {
+			return r
+		}
+	}
+	return nil
+}
+
 // home shows the registries, or the servers of the only one.
-func (s *Site) home(w http.ResponseWriter, r *http.Request, v visitor) {
-	readable := s.readable(v)
+func (b *browser) home(w http.ResponseWriter, r *http.Request, v visitor) {
+	readable := b.readable(v)
 	switch len(readable) {
 	case 0:
-		s.failFor(w, r, v, http.StatusForbidden, "Nothing to see", problem{
+		b.pages.failFor(w, r, v, http.StatusForbidden, "Nothing to see", problem{
 			Message: "You may not read any registry here. Whoever runs this server decides on that (the section authz of its configuration).",
 		})
 	case 1:
-		s.list(w, r, v, readable[0])
+		b.list(w, r, v, readable[0])
 	default:
 		items := make([]registryItem, len(readable))
 		for i, reg := range readable {
-			items[i] = registryItem{clean(reg.Name(), maxLabel), s.catalogURL(reg)}
+			items[i] = registryItem{clean(reg.Name(), maxLabel), b.at.catalog(reg)}
 		}
-		s.show(w, r, http.StatusOK, "registries", v, "Registries", items)
+		b.pages.show(w, r, http.StatusOK, "registries", v, "Registries", items)
 	}
 }
 
 // catalog shows the servers of a registry.
-func (s *Site) catalog(w http.ResponseWriter, r *http.Request, v visitor) {
-	reg := s.find(v, r.PathValue("registry"))
+func (b *browser) catalog(w http.ResponseWriter, r *http.Request, v visitor) {
+	reg := b.find(v, r.PathValue("registry"))
 	if reg == nil {
-		s.missing(w, r, v, "There is no such registry, or you may not read it.", s.prefix+"/")
+		b.pages.missing(w, r, v, "There is no such registry, or you may not read it.", b.at.prefix+"/")
 		return
 	}
-	s.list(w, r, v, reg)
+	b.list(w, r, v, reg)
 }
 
-func (s *Site) missing(w http.ResponseWriter, r *http.Request, v visitor, message, link string) {
-	s.failFor(w, r, v, http.StatusNotFound, "Not found", problem{message, link, "See what there is"})
-}
-
-func (s *Site) catalogURL(reg catalog.Registry) string {
-	return s.prefix + "/catalog/" + url.PathEscape(reg.Name())
-}
-
-func (s *Site) list(w http.ResponseWriter, r *http.Request, v visitor, reg catalog.Registry) {
+func (b *browser) list(w http.ResponseWriter, r *http.Request, v visitor, reg catalog.Registry) {
 	asked := r.URL.Query()
 	search := strings.TrimSpace(asked.Get("q"))
-	l := list{Registry: clean(reg.Name(), maxLabel), Action: s.catalogURL(reg), Words: clean(search, maxSearch)}
-	if len(s.readable(v)) > 1 {
-		l.Up = s.prefix + "/"
+	l := list{Registry: clean(reg.Name(), maxLabel), Action: b.at.catalog(reg), Words: clean(search, maxSearch)}
+	if len(b.readable(v)) > 1 {
+		l.Up = b.at.prefix + "/"
 	}
 	q := catalog.Query{Version: "latest", Limit: pageSize, Cursor: asked.Get("cursor"), Words: strings.Fields(search)}
 	if q.Cursor != "" {
-		l.Start = s.listURL(reg, search, "")
+		l.Start = b.at.list(reg, search, "")
 	}
 	status := http.StatusOK
 	if len(search) > maxSearch || len(q.Words) > maxWords {
@@ -88,38 +107,15 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, v visitor, reg catal
 		case errors.Is(err, catalog.ErrCursor):
 			status, l.Fault = http.StatusBadRequest, "This address is not that of a page of the list."
 		case err != nil:
-			s.unavailable(w, r, err)
+			b.pages.unavailable(w, r, err)
 			return
 		}
 		for _, server := range page.Servers {
-			l.Servers = append(l.Servers, newCard(server, s.serverURL(reg, server.Name)))
+			l.Servers = append(l.Servers, newCard(server, b.at.server(reg, server.Name)))
 		}
 		if page.Next != "" {
-			l.More = s.listURL(reg, search, page.Next)
+			l.More = b.at.list(reg, search, page.Next)
 		}
 	}
-	s.show(w, r, status, "catalog", v, l.Registry, l)
-}
-
-func (s *Site) listURL(reg catalog.Registry, search, cursor string) string {
-	q := url.Values{}
-	if search != "" {
-		q.Set("q", search)
-	}
-	if cursor != "" {
-		q.Set("cursor", cursor)
-	}
-	if len(q) == 0 {
-		return s.catalogURL(reg)
-	}
-	return s.catalogURL(reg) + "?" + q.Encode()
-}
-
-// serverURL: of a server's name, each part is a segment.
-func (s *Site) serverURL(reg catalog.Registry, name string) string {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return s.prefix + "/server/" + url.PathEscape(reg.Name()) + "/" + strings.Join(parts, "/")
+	b.pages.show(w, r, status, "catalog", v, l.Registry, l)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/auth"
@@ -27,40 +26,46 @@ const (
 	failureTime    = time.Minute
 )
 
-// cookieName has the prefix with which browsers accept a cookie only from this host and
+// cookies sets and reads the sealed cookies of the pages.
+type cookies struct {
+	at   location
+	seal *sealer
+}
+
+// name has the prefix with which browsers accept a cookie only from this host and
 // over HTTPS (RFC 6265bis section 4.1.3).
-func (s *Site) cookieName(purpose string) string {
+func (c cookies) name(purpose string) string {
 	switch {
-	case !strings.HasPrefix(s.base, "https://"):
+	case !c.at.https():
 		return purpose
-	case s.prefix == "":
+	case c.at.prefix == "":
 		return "__Host-" + purpose
 	}
 	return "__Secure-" + purpose
 }
 
-func (s *Site) cookie(purpose, value string, lasts time.Duration) *http.Cookie {
-	c := &http.Cookie{
-		Name: s.cookieName(purpose), Value: value, Path: cmp.Or(s.prefix, "/"), MaxAge: int(lasts / time.Second),
-		Secure: strings.HasPrefix(s.base, "https://"), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+func (c cookies) cookie(purpose, value string, lasts time.Duration) *http.Cookie {
+	out := &http.Cookie{
+		Name: c.name(purpose), Value: value, Path: cmp.Or(c.at.prefix, "/"), MaxAge: int(lasts / time.Second),
+		Secure: c.at.https(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if lasts <= 0 {
-		c.MaxAge = -1
+		out.MaxAge = -1
 	}
-	return c
+	return out
 }
 
-func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, purpose string, v any, lasts time.Duration) error {
-	value, err := s.seal.close(r.Context(), purpose, v)
+func (c cookies) set(w http.ResponseWriter, r *http.Request, purpose string, v any, lasts time.Duration) error {
+	value, err := c.seal.close(r.Context(), purpose, v)
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, s.cookie(purpose, value, lasts))
+	http.SetCookie(w, c.cookie(purpose, value, lasts))
 	return nil
 }
 
-func (s *Site) dropCookie(w http.ResponseWriter, purpose string) {
-	http.SetCookie(w, s.cookie(purpose, "", 0))
+func (c cookies) drop(w http.ResponseWriter, purpose string) {
+	http.SetCookie(w, c.cookie(purpose, "", 0))
 }
 
 // maxSameName bounds how many cookies of one name are read: a server of a parent domain
@@ -69,13 +74,13 @@ const maxSameName = 4
 
 // readCookie returns the first cookie for the purpose that this site sealed and for
 // which good holds. found is false when there is none.
-func readCookie[T any](s *Site, r *http.Request, purpose string, good func(T) bool) (v T, found bool, err error) {
-	for i, c := range r.CookiesNamed(s.cookieName(purpose)) {
+func readCookie[T any](c cookies, r *http.Request, purpose string, good func(T) bool) (v T, found bool, err error) {
+	for i, sent := range r.CookiesNamed(c.name(purpose)) {
 		if i == maxSameName {
 			break
 		}
 		var candidate T
-		err := s.seal.open(r.Context(), purpose, c.Value, &candidate)
+		err := c.seal.open(r.Context(), purpose, sent.Value, &candidate)
 		if err != nil && !errors.Is(err, errCookie) {
 			return v, false, err
 		}
@@ -98,8 +103,8 @@ type session struct {
 
 // newSession returns the session of an identity, with the claims that authorization
 // uses, and how long it lasts.
-func (s *Site) newSession(id *auth.Identity) (session, time.Duration) {
-	now := s.Now()
+func (s *signIn) newSession(id *auth.Identity) (session, time.Duration) {
+	now := s.opt.Now()
 	lasts := unknownSession
 	if !id.Expires.IsZero() {
 		lasts = min(id.Expires.Sub(now), maxSession)
@@ -108,7 +113,7 @@ func (s *Site) newSession(id *auth.Identity) (session, time.Duration) {
 		Provider: id.Provider, Issuer: id.Issuer, Subject: id.Subject, Scopes: id.Scopes,
 		Claims: map[string]any{}, Expires: now.Add(lasts).Unix(),
 	}
-	for _, name := range s.KeepClaims {
+	for _, name := range s.opt.KeepClaims {
 		if v, ok := id.Claims[name]; ok {
 			out.Claims[name] = v
 		}
@@ -118,10 +123,10 @@ func (s *Site) newSession(id *auth.Identity) (session, time.Duration) {
 
 // session returns the identity of a visitor who has signed in, or nil. The error is
 // that the key of cookies is not available.
-func (s *Site) session(r *http.Request) (*auth.Identity, error) {
-	got, found, err := readCookie(s, r, sessionCookie, func(c session) bool {
+func (s *signIn) session(r *http.Request) (*auth.Identity, error) {
+	got, found, err := readCookie(s.cookies, r, sessionCookie, func(c session) bool {
 		// Sessions of a provider that is no longer configured are invalid.
-		return c.Expires > s.Now().Unix() && c.Provider == s.Login.Provider && c.Issuer == s.Login.Issuer
+		return c.Expires > s.opt.Now().Unix() && c.Provider == s.provider.Provider && c.Issuer == s.provider.Issuer
 	})
 	if err != nil || !found {
 		return nil, err

@@ -23,11 +23,11 @@ func (h *harness) signedIn(change func(*session)) *http.Cookie {
 	if change != nil {
 		change(&c)
 	}
-	value, err := h.site.seal.close(h.Context(), sessionCookie, c)
+	value, err := h.site.signIn.cookies.seal.close(h.Context(), sessionCookie, c)
 	if err != nil {
 		h.Fatal(err)
 	}
-	return &http.Cookie{Name: h.site.cookieName(sessionCookie), Value: value}
+	return &http.Cookie{Name: h.site.signIn.cookies.name(sessionCookie), Value: value}
 }
 
 func TestPages_NeedSession(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPages_NeedSession(t *testing.T) {
 	otherKey := withLogin("https://tools.example")
 	otherKey.Key = func(context.Context) ([]byte, error) { return bytes.Repeat([]byte{8}, 32), nil }
 	stranger := newHarness(t, otherKey, s)
-	attemptValue, err := h.site.seal.close(t.Context(), attemptCookie, session{Provider: "main", Issuer: "https://id.example", Expires: h.clock().Add(time.Hour).Unix()})
+	attemptValue, err := h.site.signIn.cookies.seal.close(t.Context(), attemptCookie, session{Provider: "main", Issuer: "https://id.example", Expires: h.clock().Add(time.Hour).Unix()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestCookies_NamesAndPaths(t *testing.T) {
 		"http://localhost:8080":      {Name: "thv-session", Path: "/"},
 	} {
 		h := newHarness(t, withLogin(base), &shelf{name: "default"})
-		got := h.site.cookie(sessionCookie, "v", time.Minute)
+		got := h.site.signIn.cookies.cookie(sessionCookie, "v", time.Minute)
 		want.Value, want.MaxAge, want.HttpOnly, want.SameSite = "v", 60, true, http.SameSiteLaxMode
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", base, diff)
@@ -174,12 +174,12 @@ func TestSession_KeptClaims(t *testing.T) {
 	}
 	for lasts, want := range map[time.Duration]time.Duration{5 * time.Minute: 5 * time.Minute, 24 * time.Hour: 8 * time.Hour, -time.Minute: -time.Minute} {
 		id.Expires = h.clock().Add(lasts)
-		if _, got := h.site.newSession(id); got != want {
+		if _, got := h.site.signIn.newSession(id); got != want {
 			t.Errorf("a token for %s makes a session for %s", lasts, got)
 		}
 	}
 	id.Expires = time.Time{}
-	got, lasts := h.site.newSession(id)
+	got, lasts := h.site.signIn.newSession(id)
 	want := session{
 		Provider: "main", Issuer: "https://id.example", Subject: "jo", Scopes: []string{"a"},
 		Claims: map[string]any{"groups": []any{"x"}}, Expires: h.clock().Add(time.Hour).Unix(),

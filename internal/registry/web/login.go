@@ -29,14 +29,6 @@ type failure struct {
 	Expires int64  `json:"e"`
 }
 
-// loginURL is where a sign-in starts that returns to the page next.
-func (s *Site) loginURL(next string) string {
-	if next = ownPage(next); next == "/" {
-		return s.prefix + "/login"
-	}
-	return s.prefix + "/login?" + url.Values{"next": {next}}.Encode()
-}
-
 const maxNext = 1 << 10
 
 // ownPage is the page of this site that raw names, or else the first page: a link must
@@ -60,26 +52,53 @@ func ownPage(raw string) string {
 	return u.EscapedPath() + "?" + u.RawQuery
 }
 
-func (s *Site) redirectURI() string { return s.base + "/login/callback" }
+// signIn is the sign-in of visitors and their sessions.
+type signIn struct {
+	opt      *Options
+	at       location
+	pages    *renderer
+	cookies  cookies
+	provider *provider
+	origin   *http.CrossOriginProtection
+}
 
-// startLogin sends the browser to the identity provider.
-func (s *Site) startLogin(w http.ResponseWriter, r *http.Request) {
-	m, err := s.login.metadata(r.Context())
+func newSignIn(opt *Options, at location, pages *renderer) (*signIn, error) {
+	switch {
+	case opt.LoginMissing:
+		return nil, errors.New("web: there is a login, so it cannot be missing")
+	case at.base == "" || opt.ResourceURL == "":
+		return nil, errors.New("web: a login needs the URL of the server and of the resource")
+	case opt.Validate == nil || opt.MayRead == nil || opt.Key == nil:
+		return nil, errors.New("web: a login needs what validates tokens, what decides on reading, and a key")
+	}
+	s := &signIn{opt: opt, at: at, pages: pages, origin: http.NewCrossOriginProtection()}
+	s.cookies = cookies{at, &sealer{key: opt.Key, context: opt.ResourceURL}}
+	if err := s.origin.AddTrustedOrigin(at.origin()); err != nil {
+		return nil, err
+	}
+	var err error
+	s.provider, err = newProvider(*opt.Login, opt.Now)
+	return s, err
+}
+
+// start sends the browser to the identity provider.
+func (s *signIn) start(w http.ResponseWriter, r *http.Request) {
+	m, err := s.provider.metadata(r.Context())
 	if err != nil {
-		s.Log.Error("signing in at the page is not possible", "provider", s.Login.Provider, "error", err)
-		s.failFor(w, r, visitor{}, http.StatusBadGateway, "Signing in is not possible now", problem{
+		s.opt.Log.Error("signing in at the page is not possible", "provider", s.provider.Provider, "error", err)
+		s.pages.failFor(w, r, visitor{}, http.StatusBadGateway, "Signing in is not possible now", problem{
 			"The identity provider does not answer as it should. Try again in a while; its operator finds the cause in the log.",
-			s.loginURL(r.URL.Query().Get("next")), "Try again",
+			s.at.login(r.URL.Query().Get("next")), "Try again",
 		})
 		return
 	}
-	request := oauth.NewAuthorization(m, s.redirectURI())
-	a := attempt{State: request.State, Verifier: request.Verifier, Next: ownPage(r.URL.Query().Get("next")), Expires: s.Now().Add(attemptTime).Unix()}
-	if err := s.setCookie(w, r, attemptCookie, a, attemptTime); err != nil {
-		s.unavailable(w, r, err)
+	request := oauth.NewAuthorization(m, s.at.callback())
+	a := attempt{State: request.State, Verifier: request.Verifier, Next: ownPage(r.URL.Query().Get("next")), Expires: s.opt.Now().Add(attemptTime).Unix()}
+	if err := s.cookies.set(w, r, attemptCookie, a, attemptTime); err != nil {
+		s.pages.unavailable(w, r, err)
 		return
 	}
-	http.Redirect(w, r, request.URL(m, s.Login.ClientID, s.ResourceURL, s.Login.Scopes), http.StatusSeeOther)
+	http.Redirect(w, r, request.URL(m, s.provider.ClientID, s.opt.ResourceURL, s.provider.Scopes), http.StatusSeeOther)
 }
 
 // refusal is the reason for a failed sign-in, as the visitor may see it.
@@ -87,17 +106,17 @@ type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
 
-// finishLogin handles the authorization response and redirects to a page without it:
+// finish handles the authorization response and redirects to a page without it:
 // the address that stays in the browser holds no code, also after a failure.
-func (s *Site) finishLogin(w http.ResponseWriter, r *http.Request) {
+func (s *signIn) finish(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawQuery == "" {
 		s.failed(w, r)
 		return
 	}
 	ctx := r.Context()
-	a, found, err := readCookie(s, r, attemptCookie, func(a attempt) bool { return a.Expires > s.Now().Unix() })
+	a, found, err := readCookie(s.cookies, r, attemptCookie, func(a attempt) bool { return a.Expires > s.opt.Now().Unix() })
 	if err != nil {
-		s.unavailable(w, r, err)
+		s.pages.unavailable(w, r, err)
 		return
 	}
 	var id *auth.Identity
@@ -110,54 +129,54 @@ func (s *Site) finishLogin(w http.ResponseWriter, r *http.Request) {
 		kept, lasts := s.newSession(id)
 		if lasts <= 0 {
 			err = &refusal{"The identity provider gave an access token that has expired already."}
-		} else if err = s.setCookie(w, r, sessionCookie, kept, lasts); errors.Is(err, errTooLarge) {
-			s.Log.Error("a sign-in does not fit into a cookie", "provider", id.Provider, "subject", id.Subject, "claims", s.KeepClaims)
+		} else if err = s.cookies.set(w, r, sessionCookie, kept, lasts); errors.Is(err, errTooLarge) {
+			s.opt.Log.Error("a sign-in does not fit into a cookie", "provider", id.Provider, "subject", id.Subject, "claims", s.opt.KeepClaims)
 			err = &refusal{"What your access token says about you is too much for a cookie. The operator can have fewer claims or scopes put into it."}
 		}
 	}
 	if err == nil {
-		s.dropCookie(w, attemptCookie)
-		s.Log.Info("signed in at the page", "provider", id.Provider, "subject", id.Subject)
-		http.Redirect(w, r, s.prefix+ownPage(a.Next), http.StatusSeeOther)
+		s.cookies.drop(w, attemptCookie)
+		s.opt.Log.Info("signed in at the page", "provider", id.Provider, "subject", id.Subject)
+		http.Redirect(w, r, s.at.prefix+ownPage(a.Next), http.StatusSeeOther)
 		return
 	}
-	s.Log.Warn("a sign-in at the page failed", "provider", s.Login.Provider, "error", err)
+	s.opt.Log.Warn("a sign-in at the page failed", "provider", s.provider.Provider, "error", err)
 	var why *refusal
 	if !errors.As(err, &why) {
 		why = &refusal{"The registry server could not finish it. Its log says why."}
 	}
 	if found { // an attempt is for one response
-		s.dropCookie(w, attemptCookie)
+		s.cookies.drop(w, attemptCookie)
 	}
-	if err := s.setCookie(w, r, failureCookie, failure{why.text, ownPage(a.Next), s.Now().Add(failureTime).Unix()}, failureTime); err != nil {
-		s.unavailable(w, r, err)
+	if err := s.cookies.set(w, r, failureCookie, failure{why.text, ownPage(a.Next), s.opt.Now().Add(failureTime).Unix()}, failureTime); err != nil {
+		s.pages.unavailable(w, r, err)
 		return
 	}
-	http.Redirect(w, r, s.redirectURI(), http.StatusSeeOther)
+	http.Redirect(w, r, s.at.callback(), http.StatusSeeOther)
 }
 
 // identify checks the authorization response to an attempt, and returns who signed
 // in. An error that is no *refusal is for the log.
-func (s *Site) identify(ctx context.Context, response url.Values, a attempt) (*auth.Identity, error) {
-	m, err := s.login.metadata(ctx)
+func (s *signIn) identify(ctx context.Context, response url.Values, a attempt) (*auth.Identity, error) {
+	m, err := s.provider.metadata(ctx)
 	if err != nil {
 		return nil, err
 	}
-	request := &oauth.Authorization{Issuer: m.Issuer, SendsIssuer: m.SendsIssuer, State: a.State, Verifier: a.Verifier, Redirect: s.redirectURI()}
+	request := &oauth.Authorization{Issuer: m.Issuer, SendsIssuer: m.SendsIssuer, State: a.State, Verifier: a.Verifier, Redirect: s.at.callback()}
 	code, err := request.Code(response)
 	if err != nil {
 		return nil, refusalOf(err)
 	}
-	token, err := s.login.redeem(ctx, m, request.Grant(code, s.ResourceURL))
+	token, err := s.provider.redeem(ctx, m, request.Grant(code, s.opt.ResourceURL))
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.Validate(ctx, token)
+	id, err := s.opt.Validate(ctx, token)
 	if err != nil {
 		s.logRejection(err)
 		return nil, &refusal{"You signed in, but this registry does not accept the access token that came of it. The log of the registry server says why."}
 	}
-	if id.Provider != s.Login.Provider || id.Issuer != s.Login.Issuer {
+	if id.Provider != s.provider.Provider || id.Issuer != s.provider.Issuer {
 		return nil, &refusal{"The access token is another provider's than the one you signed in at."}
 	}
 	return id, nil
@@ -186,37 +205,37 @@ func refusalOf(err error) *refusal {
 	return &refusal{"The answer of the identity provider has no code."}
 }
 
-func (s *Site) logRejection(err error) {
+func (s *signIn) logRejection(err error) {
 	var reasons []string
 	var rejection *auth.Rejection
 	if errors.As(err, &rejection) {
 		reasons = rejection.Reasons()
 	}
-	s.Log.Warn("the token of a sign-in at the page is refused", "provider", s.Login.Provider, "reasons", reasons)
+	s.opt.Log.Warn("the token of a sign-in at the page is refused", "provider", s.provider.Provider, "reasons", reasons)
 }
 
 // failed shows why the sign-in failed.
-func (s *Site) failed(w http.ResponseWriter, r *http.Request) {
-	f, found, err := readCookie(s, r, failureCookie, func(f failure) bool { return f.Expires > s.Now().Unix() })
+func (s *signIn) failed(w http.ResponseWriter, r *http.Request) {
+	f, found, err := readCookie(s.cookies, r, failureCookie, func(f failure) bool { return f.Expires > s.opt.Now().Unix() })
 	if err != nil {
-		s.unavailable(w, r, err)
+		s.pages.unavailable(w, r, err)
 		return
 	}
 	if !found {
 		f = failure{Message: "This browser keeps no cookies for this page, or it has been open for a while.", Next: "/"}
 	}
-	s.dropCookie(w, failureCookie)
-	s.show(w, r, http.StatusBadRequest, "sign-in-failed", visitor{}, "Signing in did not work", map[string]string{
-		"Message": f.Message, "Login": s.loginURL(f.Next),
+	s.cookies.drop(w, failureCookie)
+	s.pages.show(w, r, http.StatusBadRequest, "sign-in-failed", visitor{}, "Signing in did not work", map[string]string{
+		"Message": f.Message, "Login": s.at.login(f.Next),
 	})
 }
 
 // logout deletes the session of this browser.
-func (s *Site) logout(w http.ResponseWriter, r *http.Request) {
+func (s *signIn) logout(w http.ResponseWriter, r *http.Request) {
 	if err := s.origin.Check(r); err != nil {
-		s.fail(w, r, http.StatusForbidden, "Not signed out", "The request came from another site.")
+		s.pages.fail(w, r, http.StatusForbidden, "Not signed out", "The request came from another site.")
 		return
 	}
-	s.dropCookie(w, sessionCookie)
-	http.Redirect(w, r, s.prefix+"/", http.StatusSeeOther)
+	s.cookies.drop(w, sessionCookie)
+	http.Redirect(w, r, s.at.prefix+"/", http.StatusSeeOther)
 }

@@ -172,7 +172,7 @@ func TestLogin(t *testing.T) {
 func (h *harness) hidesSecrets(to *url.URL, cookie *http.Cookie) {
 	h.Helper()
 	var a attempt
-	if err := h.site.seal.open(h.Context(), attemptCookie, cookie.Value, &a); err != nil {
+	if err := h.site.signIn.cookies.seal.open(h.Context(), attemptCookie, cookie.Value, &a); err != nil {
 		h.Fatal(err)
 	}
 	for _, secret := range []string{theCode, "the-token", "the-secret", a.Verifier, to.Query().Get("state"), cookie.Value} {

@@ -13,11 +13,11 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the templates by name: each is one file inside layout.html.
-type pages map[string]*template.Template
+// templates are the templates by name: each is one file inside layout.html.
+type templates map[string]*template.Template
 
-func parsePages() (pages, error) {
-	all := pages{}
+func parseTemplates() (templates, error) {
+	all := templates{}
 	shared, err := template.New("layout.html").Funcs(template.FuncMap{"command": newCommandLine}).ParseFS(templateFiles, "templates/layout.html")
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
@@ -55,18 +55,26 @@ type frame struct {
 	Page                any
 }
 
-// show answers with a page. It is made whole before the first byte is sent.
-func (s *Site) show(w http.ResponseWriter, r *http.Request, status int, name string, v visitor, title string, page any) {
+// renderer responds with pages.
+type renderer struct {
+	opt       *Options
+	at        location
+	assets    *assets
+	templates templates
+}
+
+// show responds with a page. It is made whole before the first byte is sent.
+func (p *renderer) show(w http.ResponseWriter, r *http.Request, status int, name string, v visitor, title string, page any) {
 	f := frame{
-		Title: title, Home: s.prefix + "/", Page: page,
-		Style: s.assetURL("style.css"), Script: s.assetURL("copy.js"), Icon: s.assetURL("icon.svg"),
+		Title: title, Home: p.at.prefix + "/", Page: page,
+		Style: p.assets.url("style.css"), Script: p.assets.url("copy.js"), Icon: p.assets.url("icon.svg"),
 	}
 	if v.id != nil {
-		f.Subject, f.Logout = clean(v.id.Subject, maxLabel), s.prefix+"/logout"
+		f.Subject, f.Logout = clean(v.id.Subject, maxLabel), p.at.prefix+"/logout"
 	}
 	var b bytes.Buffer
-	if err := s.pages[name].Execute(&b, f); err != nil {
-		s.Log.Error("a page cannot be made", "page", name, "path", r.URL.Path, "error", err)
+	if err := p.templates[name].Execute(&b, f); err != nil {
+		p.opt.Log.Error("a page cannot be made", "page", name, "path", r.URL.Path, "error", err)
 		http.Error(w, "the registry failed; its log says why", http.StatusInternalServerError)
 		return
 	}
@@ -79,27 +87,33 @@ func (s *Site) show(w http.ResponseWriter, r *http.Request, status int, name str
 // problem is a page that names a fault, with a link to continue at.
 type problem struct{ Message, Link, LinkText string }
 
-func (s *Site) fail(w http.ResponseWriter, r *http.Request, status int, title, message string) {
-	s.failFor(w, r, visitor{}, status, title, problem{message, s.prefix + "/", "To the start"})
+func (p *renderer) fail(w http.ResponseWriter, r *http.Request, status int, title, message string) {
+	p.failFor(w, r, visitor{}, status, title, problem{message, p.at.prefix + "/", "To the start"})
 }
 
-func (s *Site) failFor(w http.ResponseWriter, r *http.Request, v visitor, status int, title string, p problem) {
-	s.show(w, r, status, "problem", v, title, p)
+func (p *renderer) failFor(w http.ResponseWriter, r *http.Request, v visitor, status int, title string, fault problem) {
+	p.show(w, r, status, "problem", v, title, fault)
 }
 
 // refuse answers a visitor who may see nothing (RFC 9110 section 15.5.2).
-func (s *Site) refuse(w http.ResponseWriter, r *http.Request, page string, data any) {
-	w.Header().Set("WWW-Authenticate", s.Challenge)
-	s.show(w, r, http.StatusUnauthorized, page, visitor{}, "Sign in", data)
+func (p *renderer) refuse(w http.ResponseWriter, r *http.Request, page string, data any) {
+	w.Header().Set("WWW-Authenticate", p.opt.Challenge)
+	p.show(w, r, http.StatusUnauthorized, page, visitor{}, "Sign in", data)
 }
 
 // unavailable answers while something that is needed does not work.
-func (s *Site) unavailable(w http.ResponseWriter, r *http.Request, err error) {
+func (p *renderer) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		s.Log.Debug("a visitor did not wait", "path", r.URL.Path)
+		p.opt.Log.Debug("a visitor did not wait", "path", r.URL.Path)
 	} else {
-		s.Log.Error("a page cannot be shown", "path", r.URL.Path, "error", err)
+		p.opt.Log.Error("a page cannot be shown", "path", r.URL.Path, "error", err)
 	}
 	w.Header().Set("Retry-After", "5")
-	s.fail(w, r, http.StatusServiceUnavailable, "Not available now", "The registry cannot be read at this moment. Its log says why; try again in a while.")
+	p.fail(w, r, http.StatusServiceUnavailable, "Not available now", "The registry cannot be read at this moment. Its log says why; try again in a while.")
+}
+
+// missing responds to a request for something that does not exist, or that the
+// visitor may not read.
+func (p *renderer) missing(w http.ResponseWriter, r *http.Request, v visitor, message, link string) {
+	p.failFor(w, r, v, http.StatusNotFound, "Not found", problem{message, link, "See what there is"})
 }

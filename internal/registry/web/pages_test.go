@@ -197,7 +197,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	anonymous, protected := newHarness(t, Options{BaseURL: "https://tools.example"}, s), newHarness(t, withLogin("https://tools.example"), s)
-	style := anonymous.site.assetURL("style.css")
+	style := anonymous.site.assets.url("style.css")
 	for _, c := range []struct {
 		h             *harness
 		target, cache string
@@ -259,7 +259,7 @@ func TestAssetsComeUnderNamesOfTheirContent(t *testing.T) {
 	h := newHarness(t, Options{BaseURL: "https://tools.example/reg"}, &shelf{name: "default"})
 	page := body(t, h.get("/"))
 	for name, media := range map[string]string{"style.css": "text/css; charset=utf-8", "copy.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml; charset=utf-8"} {
-		url := h.site.assetURL(name)
+		url := h.site.assets.url(name)
 		if !strings.Contains(page, `"`+url+`"`) {
 			t.Errorf("the page does not use %s", url)
 		}
@@ -297,7 +297,7 @@ func TestOtherPathsAreNotThePages(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	registries := newHarness(t, Options{}, &shelf{name: "default"}).site.Registries
+	registries := newHarness(t, Options{}, &shelf{name: "default"}).site.opt.Registries
 	for name, opt := range map[string]Options{
 		"no registries":            {},
 		"a URL with a query":       {Registries: registries, BaseURL: "https://tools.example/?a"},

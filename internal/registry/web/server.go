@@ -59,23 +59,23 @@ type versionItem struct {
 const maxVersions = 100
 
 // server shows a server, in its latest version or the requested one.
-func (s *Site) server(w http.ResponseWriter, r *http.Request, v visitor) {
-	reg, name := s.find(v, r.PathValue("registry")), r.PathValue("name")
+func (b *browser) server(w http.ResponseWriter, r *http.Request, v visitor) {
+	reg, name := b.find(v, r.PathValue("registry")), r.PathValue("name")
 	if reg == nil {
-		s.missing(w, r, v, "There is no such registry, or you may not read it.", s.prefix+"/")
+		b.pages.missing(w, r, v, "There is no such registry, or you may not read it.", b.at.prefix+"/")
 		return
 	}
 	if !registry.ValidName(name) {
-		s.missing(w, r, v, "There is no such server in this registry.", s.catalogURL(reg))
+		b.pages.missing(w, r, v, "There is no such server in this registry.", b.at.catalog(reg))
 		return
 	}
 	versions, err := reg.Versions(r.Context(), name, false)
 	if errors.Is(err, store.ErrNotFound) {
-		s.missing(w, r, v, "There is no such server in this registry.", s.catalogURL(reg))
+		b.pages.missing(w, r, v, "There is no such server in this registry.", b.at.catalog(reg))
 		return
 	}
 	if err != nil {
-		s.unavailable(w, r, err)
+		b.pages.unavailable(w, r, err)
 		return
 	}
 	wanted := r.URL.Query().Get("version")
@@ -87,33 +87,33 @@ func (s *Site) server(w http.ResponseWriter, r *http.Request, v visitor) {
 		}
 	}
 	if shown < 0 && wanted != "" {
-		s.missing(w, r, v, "The server has no such version.", s.serverURL(reg, name))
+		b.pages.missing(w, r, v, "The server has no such version.", b.at.server(reg, name))
 		return
 	}
-	page := s.newServerPage(r, reg, versions, max(shown, 0))
-	s.show(w, r, http.StatusOK, "server", v, page.Title, page)
+	page := b.newServerPage(r, reg, versions, max(shown, 0))
+	b.pages.show(w, r, http.StatusOK, "server", v, page.Title, page)
 }
 
-func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []catalog.Server, shown int) serverPage {
+func (b *browser) newServerPage(r *http.Request, reg catalog.Registry, versions []catalog.Server, shown int) serverPage {
 	server := versions[shown]
 	p := serverPage{
-		Registry: clean(reg.Name(), maxLabel), CatalogURL: s.catalogURL(reg),
+		Registry: clean(reg.Name(), maxLabel), CatalogURL: b.at.catalog(reg),
 		Name: clean(server.Name, maxLabel), Title: shortName(clean(server.Name, maxLabel)), Version: clean(server.Version.Version, maxLabel),
 		Status: status(server), Message: clean(server.StatusMessage, maxShown),
 		Published: newStamp(server.PublishedAt), Updated: newStamp(server.UpdatedAt),
-		OldVersion: !server.IsLatest, LatestURL: s.serverURL(reg, server.Name),
+		OldVersion: !server.IsLatest, LatestURL: b.at.server(reg, server.Name),
 	}
 	listed, more := runline.Some(versions, maxVersions)
 	p.MoreVersions = more
 	for i, v := range listed {
 		p.Versions = append(p.Versions, versionItem{
 			Version: clean(v.Version.Version, maxLabel), Status: status(v), Latest: v.IsLatest, Shown: i == shown, Published: newStamp(v.PublishedAt),
-			URL: s.serverURL(reg, v.Name) + "?" + url.Values{"version": {v.Version.Version}}.Encode(),
+			URL: b.at.server(reg, v.Name) + "?" + url.Values{"version": {v.Version.Version}}.Encode(),
 		})
 	}
 	entry, err := registry.ParseServer(server.Document)
 	if err != nil {
-		s.Log.Warn("a document of the catalog cannot be shown", "registry", reg.Name(), "server", server.Name, "version", server.Version.Version, "error", err)
+		b.opt.Log.Warn("a document of the catalog cannot be shown", "registry", reg.Name(), "server", server.Name, "version", server.Version.Version, "error", err)
 		p.Unreadable = true
 		return p
 	}
@@ -123,8 +123,8 @@ func (s *Site) newServerPage(r *http.Request, reg catalog.Registry, versions []c
 		argument += "@" + server.Version.Version
 	}
 	p.Run = runline.For(entry, argument)
-	p.SetRegistry, _ = runline.Quote([]string{"thv", "config", "set-registry", s.api(r, reg)})
-	if s.login != nil {
+	p.SetRegistry, _ = runline.Quote([]string{"thv", "config", "set-registry", b.api(r, reg)})
+	if b.opt.Login != nil {
 		p.SignIn = "thv registry login"
 	}
 	return p
@@ -148,22 +148,22 @@ func (p *serverPage) describe(e *registry.Entry) {
 }
 
 // api is the URL of a registry for thv.
-func (s *Site) api(r *http.Request, reg catalog.Registry) string {
-	base := s.base
+func (b *browser) api(r *http.Request, reg catalog.Registry) string {
+	base := b.at.base
 	if base == "" {
 		base = "http://"
 		if secureRequest(r) {
 			base = "https://"
 		}
-		base += s.host(r)
+		base += b.host(r)
 	}
 	return base + "/registry/" + url.PathEscape(reg.Name())
 }
 
 // host is what commands show as the server's host.
-func (s *Site) host(r *http.Request) string {
-	if s.Host != "" {
-		return s.Host
+func (b *browser) host(r *http.Request) string {
+	if b.opt.Host != "" {
+		return b.opt.Host
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -17,13 +17,8 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -72,104 +67,68 @@ type Route struct {
 
 // Site is the page.
 type Site struct {
-	Options
-	base   string // scheme, host and path, without a slash at the end; or ""
-	prefix string // path of base
+	opt    Options
+	at     location
 	assets *assets
-	pages  pages
-	seal   *sealer
-	login  *provider // nil without Login
-	origin *http.CrossOriginProtection
+	pages  *renderer
+	browse *browser
+	signIn *signIn // nil without Login
 	mux    *http.ServeMux
 }
 
 // New makes the page. Its errors are of the configuration.
 func New(opt Options) (*Site, error) {
-	s := &Site{Options: opt, origin: http.NewCrossOriginProtection()}
-	if s.Now == nil {
-		s.Now = time.Now
+	s := &Site{opt: opt, mux: http.NewServeMux()}
+	if s.opt.Now == nil {
+		s.opt.Now = time.Now
 	}
-	if s.Log == nil {
-		s.Log = slog.New(slog.DiscardHandler)
+	if s.opt.Log == nil {
+		s.opt.Log = slog.New(slog.DiscardHandler)
 	}
-	if s.Challenge == "" {
-		s.Challenge = "Bearer"
+	if s.opt.Challenge == "" {
+		s.opt.Challenge = "Bearer"
 	}
-	if s.Registries == nil {
+	if s.opt.Registries == nil {
 		return nil, errors.New("web: there are no registries to show")
 	}
-	if err := s.locate(); err != nil {
-		return nil, err
-	}
-	if err := s.openLogin(); err != nil {
-		return nil, err
-	}
 	var err error
-	if s.assets, err = readAssets(); err != nil {
+	if s.at, err = newLocation(opt.BaseURL); err != nil {
 		return nil, err
 	}
-	if s.pages, err = parsePages(); err != nil {
+	if s.assets, err = readAssets(s.at.prefix); err != nil {
 		return nil, err
 	}
-	s.mux = http.NewServeMux()
+	all, err := parseTemplates()
+	if err != nil {
+		return nil, err
+	}
+	s.pages = &renderer{&s.opt, s.at, s.assets, all}
+	s.browse = &browser{&s.opt, s.at, s.pages}
+	if opt.Login != nil {
+		if s.signIn, err = newSignIn(&s.opt, s.at, s.pages); err != nil {
+			return nil, err
+		}
+	}
 	s.Register(s.mux)
 	return s, nil
-}
-
-// locate takes BaseURL apart.
-func (s *Site) locate() error {
-	if s.BaseURL == "" {
-		return nil
-	}
-	u, err := url.Parse(s.BaseURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return fmt.Errorf("web: %q is not the http(s) URL of a server", s.BaseURL)
-	}
-	s.prefix = strings.TrimRight(u.EscapedPath(), "/")
-	// It becomes part of links and of cookies' paths.
-	if strings.ContainsAny(s.prefix, ";,\"\\ ") || strings.HasPrefix(s.prefix, "//") {
-		return fmt.Errorf("web: the path of %q cannot be that of a page", s.BaseURL)
-	}
-	s.base = u.Scheme + "://" + u.Host + s.prefix
-	return s.origin.AddTrustedOrigin(u.Scheme + "://" + u.Host)
-}
-
-func (s *Site) openLogin() error {
-	if s.Login == nil {
-		return nil
-	}
-	switch {
-	case s.LoginMissing:
-		return errors.New("web: there is a login, so it cannot be missing")
-	case s.base == "" || s.ResourceURL == "":
-		return errors.New("web: a login needs the URL of the server and of the resource")
-	case s.Validate == nil || s.MayRead == nil || s.Key == nil:
-		return errors.New("web: a login needs what validates tokens, what decides on reading, and a key")
-	}
-	var err error
-	if s.login, err = newProvider(*s.Login, s.Now); err != nil {
-		return err
-	}
-	s.seal = &sealer{key: s.Key, context: s.ResourceURL}
-	return nil
 }
 
 // Routes are all that the page answers; every other path belongs to other handlers.
 func (s *Site) Routes() []Route {
 	routes := []Route{
-		{"GET /{$}", s.private(s.home)},
-		{"GET /catalog/{registry}", s.private(s.catalog)},
-		{"GET /server/{registry}/{name...}", s.private(s.server)},
+		{"GET /{$}", s.private(s.browse.home)},
+		{"GET /catalog/{registry}", s.private(s.browse.catalog)},
+		{"GET /server/{registry}/{name...}", s.private(s.browse.server)},
 		{"GET /assets/{file}", http.HandlerFunc(s.asset)},
 	}
 	switch {
-	case s.LoginMissing:
-		routes = append(routes, Route{"GET /login", s.private(s.home)})
-	case s.login != nil:
+	case s.opt.LoginMissing:
+		routes = append(routes, Route{"GET /login", s.private(s.browse.home)})
+	case s.signIn != nil:
 		routes = append(routes,
-			Route{"GET /login", s.guarded(s.startLogin)},
-			Route{"GET /login/callback", s.guarded(s.finishLogin)},
-			Route{"POST /logout", s.guarded(s.logout)})
+			Route{"GET /login", s.guarded(s.signIn.start)},
+			Route{"GET /login/callback", s.guarded(s.signIn.finish)},
+			Route{"POST /logout", s.guarded(s.signIn.logout)})
 	}
 	return routes
 }
@@ -193,20 +152,20 @@ type visitor struct {
 // have signed in.
 func (s *Site) private(page func(http.ResponseWriter, *http.Request, visitor)) http.Handler {
 	return s.guarded(func(w http.ResponseWriter, r *http.Request) {
-		if s.LoginMissing {
-			s.refuse(w, r, "login-missing", nil)
+		if s.opt.LoginMissing {
+			s.pages.refuse(w, r, "login-missing", nil)
 			return
 		}
-		if s.login == nil {
+		if s.signIn == nil {
 			page(w, r, visitor{})
 			return
 		}
-		id, err := s.session(r)
+		id, err := s.signIn.session(r)
 		switch {
 		case err != nil:
-			s.unavailable(w, r, err)
+			s.pages.unavailable(w, r, err)
 		case id == nil:
-			s.refuse(w, r, "sign-in", map[string]string{"Login": s.loginURL(r.URL.RequestURI())})
+			s.pages.refuse(w, r, "sign-in", map[string]string{"Login": s.at.login(r.URL.RequestURI())})
 		default:
 			page(w, r, visitor{id})
 		}
@@ -223,7 +182,7 @@ func (s *Site) guarded(next http.HandlerFunc) http.Handler {
 		h := w.Header()
 		s.secure(h, r)
 		h.Set("Cache-Control", "private, no-cache")
-		if s.login != nil || s.LoginMissing {
+		if s.signIn != nil || s.opt.LoginMissing {
 			h.Set("Cache-Control", "private, no-store")
 		}
 		next(w, r)
@@ -234,51 +193,14 @@ func (s *Site) secure(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	if s.trustworthy(r) {
+	if s.at.trustworthy(r) {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-}
-
-// trustworthy reports what a browser considers a safe connection (W3C Secure
-// Contexts, section 3.1). To others it does not apply an opener policy, and
-// complains of one.
-func (s *Site) trustworthy(r *http.Request) bool {
-	if strings.HasPrefix(s.base, "https://") || secureRequest(r) {
-		return true
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return ip.IsLoopback()
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // secureRequest reports whether a request came by HTTPS, to us or to what is in
 // front of us.
 func secureRequest(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
-}
-
-// readable are the registries that a visitor may read.
-func (s *Site) readable(v visitor) []catalog.Registry {
-	all := s.Registries()
-	if v.id == nil {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(r catalog.Registry) bool { return !s.MayRead(v.id, r.Name()) })
-}
-
-// find is a registry that the visitor may read. One that they may not is not
-// there for them.
-func (s *Site) find(v visitor, name string) catalog.Registry {
-	for _, r := range s.readable(v) {
-		if r.Name() == name {
-			return r
-		}
-	}
-	return nil
 }
