@@ -137,6 +137,6 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		fail(w, http.StatusServiceUnavailable, "the registry's database does not answer; try again in a moment")
 	default:
 		h.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		fail(w, http.StatusInternalServerError, "the registry failed; its log says why")
+		fail(w, http.StatusInternalServerError, "the registry failed; see its log")
 	}
 }

@@ -25,7 +25,7 @@ func observe(next http.Handler, m *metrics, log *slog.Logger) http.Handler {
 				}
 				log.Error("a request failed badly", "requestId", id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				if rec.status == 0 {
-					http.Error(rec, `{"error":"the registry failed; its log says why"}`, http.StatusInternalServerError)
+					http.Error(rec, `{"error":"the registry failed; see its log"}`, http.StatusInternalServerError)
 				}
 			}
 			route := r.Pattern

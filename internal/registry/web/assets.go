@@ -14,12 +14,12 @@ import (
 //go:embed assets/style.css assets/copy.js assets/icon.svg
 var assetFiles embed.FS
 
-// assets are the files that pages refer to, each under a name that changes with
-// its content, so that a browser may keep it for good.
+// assets are the files that pages refer to. Their names contain a hash of the content,
+// so that browsers may cache them without limit.
 type assets struct {
 	prefix string            // of the paths of all pages
-	byName map[string]asset  // by the name with the hash
-	names  map[string]string // the name with the hash, by the plain one
+	byName map[string]asset  // by name with the hash
+	names  map[string]string // names with the hash, by plain name
 }
 
 type asset struct {
@@ -58,7 +58,7 @@ func (s *Site) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", a.media)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(a.content) // the caller went away
+	_, _ = w.Write(a.content) // fails when the client has disconnected
 }
 
 // url is the path of a file on this server.

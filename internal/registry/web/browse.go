@@ -16,18 +16,18 @@ const (
 	maxWords  = 16
 )
 
-// registryItem is a registry on the list of them.
+// registryItem is a registry in the list of registries.
 type registryItem struct{ Name, URL string }
 
 // list is a page of a registry's servers.
 type list struct {
 	Registry string
-	Action   string // where the search goes
+	Action   string // URL of the search
 	Words    string
-	Fault    string // what is wrong with the question
+	Fault    string // what is wrong with the query
 	Servers  []card
-	More     string // URL of the next page; ""
-	Start    string // URL of the first page, on the others
+	More     string // URL of the next page; "" on the last
+	Start    string // URL of the first page; "" on the first
 	Up       string // URL of the list of registries, if there are several
 }
 
@@ -47,8 +47,8 @@ func (b *browser) readable(v visitor) []catalog.Registry {
 	return slices.DeleteFunc(slices.Clone(all), func(r catalog.Registry) bool { return !b.opt.MayRead(v.id, r.Name()) })
 }
 
-// find is a registry that the visitor may read. One that they may not is not
-// there for them.
+// find returns a registry that the visitor may read, or nil: one that the visitor may
+// not read looks like one that does not exist.
 func (b *browser) find(v visitor, name string) catalog.Registry {
 	for _, r := range b.readable(v) {
 		if r.Name() == name {
@@ -88,13 +88,13 @@ func (b *browser) catalog(w http.ResponseWriter, r *http.Request, v visitor) {
 }
 
 func (b *browser) list(w http.ResponseWriter, r *http.Request, v visitor, reg catalog.Registry) {
-	asked := r.URL.Query()
-	search := strings.TrimSpace(asked.Get("q"))
+	query := r.URL.Query()
+	search := strings.TrimSpace(query.Get("q"))
 	l := list{Registry: clean(reg.Name(), maxLabel), Action: b.at.catalog(reg), Words: clean(search, maxSearch)}
 	if len(b.readable(v)) > 1 {
 		l.Up = b.at.prefix + "/"
 	}
-	q := catalog.Query{Version: "latest", Limit: pageSize, Cursor: asked.Get("cursor"), Words: strings.Fields(search)}
+	q := catalog.Query{Version: "latest", Limit: pageSize, Cursor: query.Get("cursor"), Words: strings.Fields(search)}
 	if q.Cursor != "" {
 		l.Start = b.at.list(reg, search, "")
 	}

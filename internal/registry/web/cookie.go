@@ -9,7 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/auth"
 )
 
-// The cookies, by purpose. A purpose is part of what a value is sealed for.
+// The cookies, by purpose. A value is sealed for one purpose.
 const (
 	sessionCookie = "thv-session"
 	attemptCookie = "thv-login"
@@ -17,10 +17,10 @@ const (
 )
 
 const (
-	// maxSession is how long a sign-in lasts at most; it ends with the token
-	// that it was made from.
+	// maxSession bounds the lifetime of a session, which also ends when its access
+	// token expires.
 	maxSession = 8 * time.Hour
-	// unknownSession is how long it lasts when the token's lifetime is unknown.
+	// unknownSession is the lifetime when that of the token is unknown.
 	unknownSession = time.Hour
 	attemptTime    = 10 * time.Minute
 	failureTime    = time.Minute

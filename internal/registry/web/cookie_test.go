@@ -35,8 +35,8 @@ func TestPages_NeedSession(t *testing.T) {
 	s.put("io.example/weather", weather)
 	h := newHarness(t, withLogin("https://tools.example"), s)
 	good := h.signedIn(nil)
-	says(t, h.get("/", good), 200, "Weather", "jo", "Sign out")
-	says(t, h.get("/server/default/io.example/weather", good), 200, "thv registry login")
+	shows(t, h.get("/", good), 200, "Weather", "jo", "Sign out")
+	shows(t, h.get("/server/default/io.example/weather", good), 200, "thv registry login")
 
 	elsewhere := newHarness(t, withLogin("https://other.example"), s)
 	otherKey := withLogin("https://tools.example")
@@ -70,7 +70,7 @@ func TestPages_NeedSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, target := range []string{"/", "/catalog/default", "/catalog/absent", "/server/default/io.example/weather", "/server/default/io.example/absent?version=1", "/?q=weather"} {
 				page := h.get(target, cookies...)
-				says(t, page, 401, "Sign in")
+				shows(t, page, 401, "Sign in")
 				got := body(t, page)
 				if strings.Contains(got, "Weather") || strings.Contains(strings.ReplaceAll(got, "io.example%2Fweather", ""), "io.example/weather") || page.Header.Get("WWW-Authenticate") != "Bearer" {
 					t.Errorf("%s: %v\n%s", target, page.Header, got)
@@ -79,9 +79,9 @@ func TestPages_NeedSession(t *testing.T) {
 		})
 	}
 	// A cookie of another site does not hide the session.
-	says(t, h.get("/", named("planted"), good), 200, "Weather")
+	shows(t, h.get("/", named("planted"), good), 200, "Weather")
 	h.advance(2 * time.Hour)
-	says(t, h.get("/", good), 401)
+	shows(t, h.get("/", good), 401)
 }
 
 func TestSignInPage_Next(t *testing.T) {
@@ -98,7 +98,7 @@ func TestLoginMissing(t *testing.T) {
 	h := newHarness(t, Options{LoginMissing: true, BaseURL: "https://tools.example", Challenge: `Bearer realm="r"`}, s)
 	for _, target := range []string{"/", "/catalog/default", "/server/default/io.example/weather", "/login"} {
 		page := h.get(target, &http.Cookie{Name: "__Host-thv-session", Value: "x"})
-		says(t, page, 401, "thv registry login", "web.login", "clientId")
+		shows(t, page, 401, "thv registry login", "web.login", "clientId")
 		if strings.Contains(body(t, page), "eather") || page.Header.Get("WWW-Authenticate") != `Bearer realm="r"` || page.Header.Get("Cache-Control") != "private, no-store" {
 			t.Errorf("%s: %v", target, page.Header)
 		}
@@ -117,16 +117,16 @@ func TestPages_UnreadableRegistry(t *testing.T) {
 	in := func(scopes []string, teams ...string) *http.Cookie {
 		return h.signedIn(func(s *session) { s.Scopes, s.Claims = scopes, map[string]any{"teams": teams} })
 	}
-	says(t, h.get("/", in([]string{"all"})), 200, "alpha", "beta", "gamma")
+	shows(t, h.get("/", in([]string{"all"})), 200, "alpha", "beta", "gamma")
 	page := h.get("/", in(nil, "beta", "gamma"))
-	says(t, page, 200, "beta", "gamma")
+	shows(t, page, 200, "beta", "gamma")
 	if strings.Contains(text(t, page), "alpha") {
 		t.Error("alpha is listed")
 	}
-	says(t, h.get("/", in(nil, "beta")), 200, "no server in this registry yet")
-	says(t, h.get("/", in(nil)), 403, "You may not read any registry", "Sign out")
-	says(t, h.get("/catalog/alpha", in(nil, "beta")), 404, "no such registry")
-	says(t, h.get("/server/alpha/io.example/weather", in(nil, "beta")), 404, "no such registry")
+	shows(t, h.get("/", in(nil, "beta")), 200, "no server in this registry yet")
+	shows(t, h.get("/", in(nil)), 403, "You may not read any registry", "Sign out")
+	shows(t, h.get("/catalog/alpha", in(nil, "beta")), 404, "no such registry")
+	shows(t, h.get("/server/alpha/io.example/weather", in(nil, "beta")), 404, "no such registry")
 }
 
 func TestSession_WithoutKey(t *testing.T) {
@@ -140,11 +140,11 @@ func TestSession_WithoutKey(t *testing.T) {
 		s.put("io.example/weather", weather)
 		h := newHarness(t, opt, s)
 		page := h.get("/", &http.Cookie{Name: "__Host-thv-session", Value: "AAAA"})
-		says(t, page, 503, "Not available now")
+		shows(t, page, 503, "Not available now")
 		if !strings.Contains(h.log.String(), "seals cookies") || strings.Contains(body(t, page), "Weather") {
 			t.Errorf("%s: %s", name, h.log)
 		}
-		says(t, h.get("/"), 401) // there is nothing to open
+		shows(t, h.get("/"), 401) // there is nothing to open
 	}
 }
 

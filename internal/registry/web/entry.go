@@ -40,7 +40,7 @@ func newCard(server catalog.Server, url string) card {
 	return c
 }
 
-// shortName is the title of a server that has none: its name without who made it.
+// shortName is the title of a server without one: its name without the namespace.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 func status(server catalog.Server) string {
@@ -50,7 +50,7 @@ func status(server catalog.Server) string {
 	return clean(server.Status, maxLabel)
 }
 
-// labels are texts without those that show nothing, each once.
+// labels removes duplicates and texts without visible characters.
 func labels(texts []string) []string {
 	var out []string
 	for _, t := range texts {
@@ -63,7 +63,7 @@ func labels(texts []string) []string {
 	return out
 }
 
-// kinds are the ways in which a server can be had, in the words of thv run.
+// kinds are the ways to run a server, named as in thv run.
 func kinds(e *registry.Entry) []string {
 	var out []string
 	for i := range e.Packages {

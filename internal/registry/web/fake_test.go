@@ -141,10 +141,10 @@ func newHarness(t *testing.T, opt Options, shelves ...*shelf) *harness {
 // get sends a GET request for a path, with cookies.
 func (h *harness) get(target string, cookies ...*http.Cookie) *http.Response {
 	h.Helper()
-	return h.ask(http.MethodGet, target, cookies)
+	return h.send(http.MethodGet, target, cookies)
 }
 
-func (h *harness) ask(method, target string, cookies []*http.Cookie, headers ...string) *http.Response {
+func (h *harness) send(method, target string, cookies []*http.Cookie, headers ...string) *http.Response {
 	h.Helper()
 	r := httptest.NewRequest(method, target, nil)
 	for _, c := range cookies {
@@ -175,8 +175,8 @@ func body(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// says fails unless the page has each of the texts.
-func says(t *testing.T, resp *http.Response, status int, texts ...string) {
+// shows fails unless the page has each of the texts.
+func shows(t *testing.T, resp *http.Response, status int, texts ...string) {
 	t.Helper()
 	if resp.StatusCode != status {
 		t.Errorf("status %d, want %d", resp.StatusCode, status)
@@ -184,7 +184,7 @@ func says(t *testing.T, resp *http.Response, status int, texts ...string) {
 	got := text(t, resp)
 	for _, want := range texts {
 		if !strings.Contains(got, want) {
-			t.Errorf("the page does not say %q:\n%s", want, got)
+			t.Errorf("the page does not contain %q:\n%s", want, got)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func withLogin(base string) Options {
 type offline struct{}
 
 func (offline) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, fmt.Errorf("nobody answers at %s", r.URL.Host)
+	return nil, fmt.Errorf("no connection to %s", r.URL.Host)
 }
 
 func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }

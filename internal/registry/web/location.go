@@ -26,9 +26,9 @@ func newLocation(base string) (location, error) {
 		return location{}, fmt.Errorf("web: %q is not the http(s) URL of a server", base)
 	}
 	l := location{prefix: strings.TrimRight(u.EscapedPath(), "/")}
-	// It becomes part of links and of cookies' paths.
+	// The path is part of links and of the paths of cookies.
 	if strings.ContainsAny(l.prefix, ";,\"\\ ") || strings.HasPrefix(l.prefix, "//") {
-		return location{}, fmt.Errorf("web: the path of %q cannot be that of a page", base)
+		return location{}, fmt.Errorf("web: the path of %q cannot be the path of a page", base)
 	}
 	l.base = u.Scheme + "://" + u.Host + l.prefix
 	return l, nil
@@ -39,9 +39,8 @@ func (l location) origin() string { return strings.TrimSuffix(l.base, l.prefix) 
 
 func (l location) https() bool { return strings.HasPrefix(l.base, "https://") }
 
-// trustworthy reports what a browser considers a safe connection (W3C Secure
-// Contexts, section 3.1). To others it does not apply an opener policy, and
-// complains of one.
+// trustworthy reports whether browsers consider the origin trustworthy (W3C Secure
+// Contexts, section 3.1). On others they ignore an opener policy with a warning.
 func (l location) trustworthy(r *http.Request) bool {
 	if l.https() || secureRequest(r) {
 		return true
@@ -74,7 +73,7 @@ func (l location) list(reg catalog.Registry, search, cursor string) string {
 	return l.catalog(reg) + "?" + q.Encode()
 }
 
-// serverURL: of a server's name, each part is a segment.
+// server is the URL of a server's page. Each part of the name is a path segment.
 func (l location) server(reg catalog.Registry, name string) string {
 	parts := strings.Split(name, "/")
 	for i := range parts {

@@ -22,7 +22,7 @@ type attempt struct {
 	Expires  int64  `json:"e"`
 }
 
-// failure is the reason for a failed sign-in, for the page that shows it.
+// failure is the reason for a failed sign-in, in a cookie for the page that shows it.
 type failure struct {
 	Message string `json:"m"`
 	Next    string `json:"n"`
@@ -69,7 +69,7 @@ func newSignIn(opt *Options, at location, pages *renderer) (*signIn, error) {
 	case at.base == "" || opt.ResourceURL == "":
 		return nil, errors.New("web: a login needs the URL of the server and of the resource")
 	case opt.Validate == nil || opt.MayRead == nil || opt.Key == nil:
-		return nil, errors.New("web: a login needs what validates tokens, what decides on reading, and a key")
+		return nil, errors.New("web: a login needs Validate, MayRead and Key")
 	}
 	s := &signIn{opt: opt, at: at, pages: pages, origin: http.NewCrossOriginProtection()}
 	s.cookies = cookies{at, &sealer{key: opt.Key, context: opt.ResourceURL}}

@@ -145,7 +145,7 @@ func TestLogin(t *testing.T) {
 	if kept == nil || kept.MaxAge > 3600 || kept.MaxAge < 3500 || named(resp.Cookies(), "__Host-thv-login") != nil {
 		t.Fatalf("%v", resp.Cookies())
 	}
-	says(t, h.get("/", kept), 200, "Weather", "jo")
+	shows(t, h.get("/", kept), 200, "Weather", "jo")
 
 	// Signing out is a POST of our own page.
 	for name, c := range map[string]struct {
@@ -158,7 +158,7 @@ func TestLogin(t *testing.T) {
 		"a neighbour":             {[]string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.tools.example"}, 403},
 		"an old browser":          {[]string{"Origin", "https://evil.example"}, 403},
 	} {
-		resp := h.ask(http.MethodPost, "/logout", []*http.Cookie{kept}, c.headers...)
+		resp := h.send(http.MethodPost, "/logout", []*http.Cookie{kept}, c.headers...)
 		cleared := len(resp.Cookies()) == 1 && resp.Cookies()[0].MaxAge < 0 && resp.Cookies()[0].Name == "__Host-thv-session"
 		if resp.StatusCode != c.status || cleared != (c.status == 303) {
 			t.Errorf("%s: %d %v", name, resp.StatusCode, resp.Header)
@@ -280,7 +280,7 @@ func TestLogin_Failures(t *testing.T) {
 				t.Error("a session was made")
 			}
 			page := h.get("/login/callback", named(resp.Cookies(), "__Host-thv-login-failure"))
-			says(t, page, 400, "Signing in did not work", c.want, "Try again")
+			shows(t, page, 400, "Signing in did not work", c.want, "Try again")
 			if strings.Contains(body(t, page), theCode) || named(page.Cookies(), "__Host-thv-login-failure") != nil {
 				t.Error(body(t, page))
 			}
@@ -301,7 +301,7 @@ func altered(c *http.Cookie) []*http.Cookie {
 
 func TestLogin_FailureWithoutCookies(t *testing.T) {
 	h := newHarness(t, withLogin("https://tools.example"), &shelf{name: "default"})
-	says(t, h.get("/login/callback"), 400, "keeps no cookies", "Try again")
+	shows(t, h.get("/login/callback"), 400, "keeps no cookies", "Try again")
 }
 
 func TestLogin_ResponseWithoutIssuer(t *testing.T) {
@@ -380,7 +380,7 @@ func TestLogin_UnusableProvider(t *testing.T) {
 			h := newHarness(t, p.options(), &shelf{name: "default"})
 			for range 3 {
 				page := h.get("/login")
-				says(t, page, 502, "Signing in is not possible now")
+				shows(t, page, 502, "Signing in is not possible now")
 				if len(page.Cookies()) != 0 {
 					t.Error(page.Cookies())
 				}
@@ -400,9 +400,9 @@ func TestLogin_ProviderRecovers(t *testing.T) {
 	metadata := p.metadata
 	p.metadata = nil
 	h := newHarness(t, p.options(), &shelf{name: "default"})
-	says(t, h.get("/login"), 502)
+	shows(t, h.get("/login"), 502)
 	p.metadata = metadata
-	says(t, h.get("/login"), 502)
+	shows(t, h.get("/login"), 502)
 	h.advance(5 * time.Second)
 	h.begin("/login")
 	h.advance(9 * time.Minute)

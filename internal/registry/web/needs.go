@@ -9,19 +9,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
-// way is one way to have a server: a package that runs here, or a remote.
+// way is one way to run a server: a package or a remote.
 type way struct {
 	Kind, Identifier string
 	Version          string
 	Transport        string
-	Chosen           bool // what thv takes without flags
+	Chosen           bool // thv run without flags uses it
 	Needs            []need
 	MoreNeeds        int
 	Permissions      []string
 }
 
-// need is a value that a server takes: a variable, a header, an argument, or a
-// part of its address.
+// need is a setting of a server: a variable, a header, an argument, or a part of its
+// address.
 type need struct {
 	What        string
 	Name        string
@@ -33,7 +33,7 @@ type need struct {
 	Choices     []string
 }
 
-// maxWays bounds what is shown of packages and remotes.
+// maxWays bounds the shown packages and remotes.
 const maxWays = 20
 
 func ways(e *registry.Entry) []way {
@@ -98,10 +98,10 @@ func (w *way) add(what, name string, in registry.Input) {
 			n.Description = clean(v.Description, maxProse)
 		}
 	}
-	if n.Fixed == n.Name { // a plain argument is its own name
+	if n.Fixed == n.Name { // a positional argument without a name
 		n.Fixed = ""
 	}
-	if n.Secret { // a value in a document is no secret, and still not for a page
+	if n.Secret { // a value in a document is public, and still hidden here
 		n.Default = hide(n.Default)
 		if !strings.Contains(n.Fixed, "{") {
 			n.Fixed = hide(n.Fixed)

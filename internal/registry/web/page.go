@@ -35,8 +35,7 @@ func parseTemplates() (templates, error) {
 	return all, nil
 }
 
-// commandLine is a command on a page, to be copied: what is between its blanks,
-// so that lines end there.
+// commandLine is a command on a page. Lines break between its words.
 type commandLine struct {
 	ID, Label string
 	Words     []string
@@ -46,7 +45,7 @@ func newCommandLine(id, label, text string) commandLine {
 	return commandLine{id, label, strings.Split(text, " ")}
 }
 
-// frame is what every page is made with.
+// frame is the data of the layout of every page.
 type frame struct {
 	Title               string
 	Home, Logout        string // URLs; Logout is "" for visitors who are not signed in
@@ -63,7 +62,7 @@ type renderer struct {
 	templates templates
 }
 
-// show responds with a page. It is made whole before the first byte is sent.
+// show responds with a page, which is rendered before the first byte is sent.
 func (p *renderer) show(w http.ResponseWriter, r *http.Request, status int, name string, v visitor, title string, page any) {
 	f := frame{
 		Title: title, Home: p.at.prefix + "/", Page: page,
@@ -74,17 +73,17 @@ func (p *renderer) show(w http.ResponseWriter, r *http.Request, status int, name
 	}
 	var b bytes.Buffer
 	if err := p.templates[name].Execute(&b, f); err != nil {
-		p.opt.Log.Error("a page cannot be made", "page", name, "path", r.URL.Path, "error", err)
-		http.Error(w, "the registry failed; its log says why", http.StatusInternalServerError)
+		p.opt.Log.Error("a page cannot be rendered", "page", name, "path", r.URL.Path, "error", err)
+		http.Error(w, "the registry failed; see its log", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the caller went away
+	_, _ = w.Write(b.Bytes()) // fails when the client has disconnected
 }
 
-// problem is a page that names a fault, with a link to continue at.
+// problem is a page with a fault and a link to continue.
 type problem struct{ Message, Link, LinkText string }
 
 func (p *renderer) fail(w http.ResponseWriter, r *http.Request, status int, title, message string) {
@@ -95,16 +94,16 @@ func (p *renderer) failFor(w http.ResponseWriter, r *http.Request, v visitor, st
 	p.show(w, r, status, "problem", v, title, fault)
 }
 
-// refuse answers a visitor who may see nothing (RFC 9110 section 15.5.2).
+// refuse responds with 401 (RFC 9110 section 15.5.2).
 func (p *renderer) refuse(w http.ResponseWriter, r *http.Request, page string, data any) {
 	w.Header().Set("WWW-Authenticate", p.opt.Challenge)
 	p.show(w, r, http.StatusUnauthorized, page, visitor{}, "Sign in", data)
 }
 
-// unavailable answers while something that is needed does not work.
+// unavailable responds with 503 while the store or the key fails.
 func (p *renderer) unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		p.opt.Log.Debug("a visitor did not wait", "path", r.URL.Path)
+		p.opt.Log.Debug("a browser disconnected before its page was complete", "path", r.URL.Path)
 	} else {
 		p.opt.Log.Error("a page cannot be shown", "path", r.URL.Path, "error", err)
 	}

@@ -27,44 +27,44 @@ const weather = `"title": "Weather", "description": "Forecasts of everywhere",
  "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"tags": ["sky", "travel"], "tools": ["forecast"],
   "permissions": {"network": {"outbound": {"allow_host": ["api.weather.example"], "allow_port": [443]}}}}}}`
 
-func TestTheOnlyRegistryIsShownAtTheRoot(t *testing.T) {
+func TestHome_OneRegistry(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	old := s.put("io.example/old", `"description": "Of another time", "remotes": [{"type": "sse", "url": "https://old.example/sse"}]`)
 	old.Status = registry.Deprecated
 	h := newHarness(t, Options{}, s)
 	page := h.get("/")
-	says(t, page, 200, "Weather", "io.example/weather", "Forecasts of everywhere", "npx", "sky", "travel", "1.0.0", "remote", "deprecated")
+	shows(t, page, 200, "Weather", "io.example/weather", "Forecasts of everywhere", "npx", "sky", "travel", "1.0.0", "remote", "deprecated")
 	if !strings.Contains(body(t, page), `href="/server/default/io.example/weather"`) {
 		t.Error("no link to the server")
 	}
 }
 
-func TestSeveralRegistriesAreListed(t *testing.T) {
+func TestHome_SeveralRegistries(t *testing.T) {
 	a, b := &shelf{name: "alpha"}, &shelf{name: "beta"}
 	b.put("io.example/weather", weather)
 	h := newHarness(t, Options{}, a, b)
 	page := h.get("/")
-	says(t, page, 200, "alpha", "beta")
+	shows(t, page, 200, "alpha", "beta")
 	if !strings.Contains(body(t, page), `href="/catalog/beta"`) || strings.Contains(body(t, page), "weather") {
 		t.Error(body(t, page))
 	}
-	says(t, h.get("/catalog/alpha"), 200, "no server in this registry yet")
-	says(t, h.get("/catalog/beta"), 200, "Weather", "Registries")
-	says(t, h.get("/catalog/gamma"), 404, "no such registry")
+	shows(t, h.get("/catalog/alpha"), 200, "no server in this registry yet")
+	shows(t, h.get("/catalog/beta"), 200, "Weather", "Registries")
+	shows(t, h.get("/catalog/gamma"), 404, "no such registry")
 }
 
-func TestSearchAndPages(t *testing.T) {
+func TestCatalog_SearchAndPages(t *testing.T) {
 	s := &shelf{name: "default"}
 	for i := range 70 {
 		s.put(fmt.Sprintf("io.example/server-%02d", i), `"description": "number `+fmt.Sprint(i)+`"`)
 	}
 	h := newHarness(t, Options{BaseURL: "https://tools.example/reg/"}, s)
-	says(t, h.get("/?q=number+42"), 200, "server-42", "Servers that match “number 42”")
-	says(t, h.get("/catalog/default?q=absent"), 200, "Nothing matches “absent”")
-	says(t, h.get("/catalog/default?cursor=other"), 400, "not that of a page")
-	says(t, h.get("/catalog/default?q="+strings.Repeat("a+", 17)), 400, "too much to search for")
-	says(t, h.get("/catalog/default?q="+strings.Repeat("a", 257)), 400, "too much to search for")
+	shows(t, h.get("/?q=number+42"), 200, "server-42", "Servers that match “number 42”")
+	shows(t, h.get("/catalog/default?q=absent"), 200, "Nothing matches “absent”")
+	shows(t, h.get("/catalog/default?cursor=other"), 400, "not that of a page")
+	shows(t, h.get("/catalog/default?q="+strings.Repeat("a+", 17)), 400, "too much to search for")
+	shows(t, h.get("/catalog/default?q="+strings.Repeat("a", 257)), 400, "too much to search for")
 
 	seen, target := map[string]bool{}, "/catalog/default"
 	for range 4 {
@@ -84,7 +84,7 @@ func TestSearchAndPages(t *testing.T) {
 	}
 }
 
-func TestAServersPageHasWhatOneNeeds(t *testing.T) {
+func TestServerPage(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	before := *s.put("io.example/weather", weather)
@@ -92,7 +92,7 @@ func TestAServersPageHasWhatOneNeeds(t *testing.T) {
 	s.servers[1] = before
 	h := newHarness(t, Options{BaseURL: "https://tools.example/reg"}, s)
 	page := h.get("/server/default/io.example/weather")
-	says(t, page, 200, "Weather", "Forecasts of everywhere", "1.0.0 latest", "0.9.0", "deprecated", "4 Mar 2026",
+	shows(t, page, 200, "Weather", "Forecasts of everywhere", "1.0.0 latest", "0.9.0", "deprecated", "4 Mar 2026",
 		"npx @example/weather", "version 1.0.0 · speaks stdio · thv runs this one",
 		"Variable REGION required Where you are One of: eu us", "Variable API_KEY required secret Your key", "Variable UNITS Default: metric",
 		"connections to api.weather.example, port 443", "forecast", "weather.example/about", "git.example/weather",
@@ -104,16 +104,16 @@ func TestAServersPageHasWhatOneNeeds(t *testing.T) {
 	if !strings.Contains(body(t, page), `<a href="https://git.example/weather" rel="noreferrer nofollow noopener">`) {
 		t.Error("the repository is not linked as it should be")
 	}
-	says(t, h.get("/server/default/io.example/weather?version=0.9.0"), 200,
+	shows(t, h.get("/server/default/io.example/weather?version=0.9.0"), 200,
 		"This version is deprecated. It guesses.", "not the latest version", "thv run io.example/weather@0.9.0 -e")
-	says(t, h.get("/server/default/io.example/weather?version=7"), 404, "no such version")
-	says(t, h.get("/server/default/io.example/absent"), 404, "no such server")
-	says(t, h.get("/server/other/io.example/weather"), 404, "no such registry")
-	says(t, h.get("/server/default/..%2f..%2fetc"), 404, "no such server")
-	says(t, h.get("/server/default/"), 404, "no such server")
+	shows(t, h.get("/server/default/io.example/weather?version=7"), 404, "no such version")
+	shows(t, h.get("/server/default/io.example/absent"), 404, "no such server")
+	shows(t, h.get("/server/other/io.example/weather"), 404, "no such registry")
+	shows(t, h.get("/server/default/..%2f..%2fetc"), 404, "no such server")
+	shows(t, h.get("/server/default/"), 404, "no such server")
 }
 
-func TestCommandsShowTheServersAddressAndNeverTheRequestsHost(t *testing.T) {
+func TestCommands_Host(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	address := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
@@ -133,14 +133,14 @@ func TestCommandsShowTheServersAddressAndNeverTheRequestsHost(t *testing.T) {
 		w := newRecorder()
 		h.site.ServeHTTP(w, r)
 		page := w.Result()
-		says(t, page, 200, "thv config set-registry "+c.want)
+		shows(t, page, 200, "thv config set-registry "+c.want)
 		if strings.Contains(w.Body.String(), "evil.example") {
 			t.Error("the page shows the request's Host")
 		}
 	}
 }
 
-func TestStrangersTextStaysText(t *testing.T) {
+func TestPages_HostileText(t *testing.T) {
 	s := &shelf{name: "default"}
 	evil := `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
 	q := func(v any) string { b, _ := json.Marshal(v); return string(b) }
@@ -171,29 +171,29 @@ func TestStrangersTextStaysText(t *testing.T) {
 	}
 }
 
-func TestADocumentThatCannotBeReadIsNoFailure(t *testing.T) {
+func TestPages_UnreadableDocument(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/odd", `"packages": "none"`)
 	s.put("io.example/worse", "").Document = json.RawMessage(`{`)
 	h := newHarness(t, Options{}, s)
-	says(t, h.get("/"), 200, "io.example/odd", "cannot be read")
-	says(t, h.get("/server/default/io.example/odd"), 200, "cannot be read", "Versions 1.0.0")
-	says(t, h.get("/server/default/io.example/worse"), 200, "cannot be read")
+	shows(t, h.get("/"), 200, "io.example/odd", "cannot be read")
+	shows(t, h.get("/server/default/io.example/odd"), 200, "cannot be read", "Versions 1.0.0")
+	shows(t, h.get("/server/default/io.example/worse"), 200, "cannot be read")
 }
 
-func TestADatabaseThatIsAwayIsSaid(t *testing.T) {
+func TestPages_DatabaseUnavailable(t *testing.T) {
 	s := &shelf{name: "default", err: fmt.Errorf("read: %w: password=hunter2", store.ErrUnavailable)}
 	h := newHarness(t, Options{}, s)
 	for _, target := range []string{"/", "/server/default/io.example/weather"} {
 		page := h.get(target)
-		says(t, page, 503, "Not available now")
+		shows(t, page, 503, "Not available now")
 		if strings.Contains(body(t, page), "hunter2") {
 			t.Error("the page repeats the error")
 		}
 	}
 }
 
-func TestEveryAnswerHasTheHeaders(t *testing.T) {
+func TestPages_Headers(t *testing.T) {
 	s := &shelf{name: "default"}
 	s.put("io.example/weather", weather)
 	anonymous, protected := newHarness(t, Options{BaseURL: "https://tools.example"}, s), newHarness(t, withLogin("https://tools.example"), s)
@@ -231,7 +231,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 
 // To what came over plain HTTP a browser applies no opener policy, and complains
 // of one on its console.
-func TestTheOpenerPolicyIsForConnectionsThatABrowserTrusts(t *testing.T) {
+func TestOpenerPolicy_TrustworthyOrigins(t *testing.T) {
 	h := newHarness(t, Options{}, &shelf{name: "default"})
 	for _, c := range []struct{ host, proto, want string }{
 		{"tools.example", "", ""},
@@ -255,7 +255,7 @@ func TestTheOpenerPolicyIsForConnectionsThatABrowserTrusts(t *testing.T) {
 	}
 }
 
-func TestAssetsComeUnderNamesOfTheirContent(t *testing.T) {
+func TestAssets_NamesContainHash(t *testing.T) {
 	h := newHarness(t, Options{BaseURL: "https://tools.example/reg"}, &shelf{name: "default"})
 	page := body(t, h.get("/"))
 	for name, media := range map[string]string{"style.css": "text/css; charset=utf-8", "copy.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml; charset=utf-8"} {
@@ -274,7 +274,7 @@ func TestAssetsComeUnderNamesOfTheirContent(t *testing.T) {
 	}
 }
 
-func TestOtherPathsAreNotThePages(t *testing.T) {
+func TestRoutes_OtherPaths(t *testing.T) {
 	for name, opt := range map[string]Options{"anonymous": {}, "oauth": withLogin("https://tools.example")} {
 		h := newHarness(t, opt, &shelf{name: "default"})
 		mux := http.NewServeMux()
@@ -296,7 +296,7 @@ func TestOtherPathsAreNotThePages(t *testing.T) {
 	}
 }
 
-func TestBadOptionsAreRefused(t *testing.T) {
+func TestNew_InvalidOptions(t *testing.T) {
 	registries := newHarness(t, Options{}, &shelf{name: "default"}).site.opt.Registries
 	for name, opt := range map[string]Options{
 		"no registries":            {},
@@ -318,7 +318,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestLinksLeadToWebPagesOnly(t *testing.T) {
+func TestLinkTo(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://a.example/b/": "https://a.example/b/", "http://a.example": "http://a.example", "javascript:alert(1)": "", "JAVASCRIPT:alert(1)": "",
 		"data:text/html,x": "", "//a.example": "", "/a": "", "https:a": "", "https://": "", "https://jo:pw@a.example": "", "file:///etc/passwd": "",

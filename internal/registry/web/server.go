@@ -38,7 +38,7 @@ type namedLink struct {
 	*link
 }
 
-// stamp is a moment, for people and for machines.
+// stamp is a time as text and as RFC 3339.
 type stamp struct{ Text, Machine string }
 
 func newStamp(t time.Time) stamp {
@@ -55,10 +55,10 @@ type versionItem struct {
 	Published            stamp
 }
 
-// maxVersions are listed; the API has them all.
+// maxVersions bounds the listed versions; the API lists all.
 const maxVersions = 100
 
-// server shows a server, in its latest version or the requested one.
+// server shows the latest or the requested version of a server.
 func (b *browser) server(w http.ResponseWriter, r *http.Request, v visitor) {
 	reg, name := b.find(v, r.PathValue("registry")), r.PathValue("name")
 	if reg == nil {
@@ -160,7 +160,7 @@ func (b *browser) api(r *http.Request, reg catalog.Registry) string {
 	return base + "/registry/" + url.PathEscape(reg.Name())
 }
 
-// host is what commands show as the server's host.
+// host is the server's host in commands.
 func (b *browser) host(r *http.Request) string {
 	if b.opt.Host != "" {
 		return b.opt.Host

@@ -7,10 +7,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/runline"
 )
 
-// How much text of an entry is shown, in characters.
+// Bounds on the shown text of an entry, in characters.
 const (
 	maxLabel  = 200
-	maxTitle  = 100 // as server.json has it
+	maxTitle  = 100 // the bound of server.json
 	maxLink   = 80
 	maxShown  = 300
 	maxProse  = 2000
@@ -19,12 +19,11 @@ const (
 
 func clean(text string, most int) string { return runline.Clean(text, most) }
 
-// link is a URL that may be followed from a page.
+// link is a URL that a page may link to.
 type link struct{ URL, Text string }
 
-// linkTo makes a link of an entry's URL, if it leads to a web page: anything
-// but http and https could run something (javascript:, data:) or open another
-// program.
+// linkTo returns a link for an http or https URL of an entry, or nil. Other schemes can
+// run code (javascript:, data:) or open another program.
 func linkTo(raw string) *link {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" || strings.ContainsFunc(raw, runline.Steers) {

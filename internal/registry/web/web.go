@@ -1,17 +1,16 @@
-// Package web is the registry server's page for people: they browse and search
-// the catalog, look at what a server is and needs, and copy the line that runs
-// it. Pages are made here, whole, from templates; the one script only adds copy
-// buttons, and nothing is loaded from anywhere else.
+// Package web serves the registry's pages for browsers: visitors browse and search the
+// catalog, read the description and the settings of a server, and copy the command
+// that runs it. Pages are rendered on the server from templates. The one script only
+// adds copy buttons, and nothing is loaded from other sites.
 //
-// In oauth mode a visitor signs in at an identity provider (authorization code
-// with PKCE) and is then known by a sealed cookie, which holds who they are and
-// never a token. There is no session on the server: any replica opens the
-// cookies of any other, since they share the key.
+// In oauth mode a visitor signs in at an identity provider (authorization code with
+// PKCE). A sealed cookie then holds the visitor's identity and never a token. The
+// server keeps no sessions: all replicas share the key that opens the cookies.
 //
-// What a page shows was written by others. It reaches HTML through
-// html/template alone, without characters that steer (control, bidirectional);
-// links lead to http and https only; a command is quoted for a shell, and is not
-// shown at all where that would not make it safe to paste.
+// The texts on a page come from publishers. They reach HTML only through
+// html/template, without control and bidirectional characters. Links lead to http and
+// https only. A command is quoted for a shell, and is not shown if quoting cannot make
+// it safe to paste.
 package web
 
 import (
@@ -26,32 +25,32 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 )
 
-// Options are what a Site works with.
+// Options configure a Site.
 type Options struct {
 	// Registries are those of the server, in order.
 	Registries func() []catalog.Registry
 	// BaseURL is the URL of the registry server as browsers reach it; it may have
 	// a path. When it is "", pages are at the root, and commands show Host.
 	BaseURL string
-	// Host is the server's host, with a port where that is not the scheme's. When
-	// it is "", commands show the address that the connection came to: the Host of
-	// a request is never shown.
+	// Host is the server's host, with a port unless it is the scheme's. When it is
+	// "", commands show the local address of the connection, never the Host header of
+	// the request.
 	Host string
-	// ResourceURL is what access tokens must be for (RFC 8707); needed with Login.
+	// ResourceURL is the audience of access tokens (RFC 8707); needed with Login.
 	ResourceURL string
-	// Login is how a visitor signs in; nil shows everything to every visitor, unless
+	// Login configures the sign-in. Without it every visitor sees everything, unless
 	// LoginMissing.
 	Login *Login
-	// LoginMissing is oauth mode without a login for browsers: no page shows
-	// anything of the catalog.
+	// LoginMissing is oauth mode without a login for browsers: no page shows the
+	// catalog.
 	LoginMissing bool
-	// Challenge is the WWW-Authenticate of 401 answers; "Bearer" if "".
+	// Challenge is the WWW-Authenticate of 401 responses; "Bearer" if "".
 	Challenge string
-	// Validate judges the access token of a sign-in, as the API judges tokens.
+	// Validate validates the access token of a sign-in, as the API validates tokens.
 	Validate func(ctx context.Context, token string) (*auth.Identity, error)
 	// MayRead reports whether an identity may read a registry.
 	MayRead func(id *auth.Identity, registry string) bool
-	// KeepClaims are the claims that MayRead looks at.
+	// KeepClaims are the claims that MayRead uses.
 	KeepClaims []string
 	// Key is the secret that seals cookies: 32 bytes, the same in all replicas.
 	Key func(ctx context.Context) ([]byte, error)
@@ -59,13 +58,13 @@ type Options struct {
 	Now func() time.Time // time.Now if nil
 }
 
-// Route is a pattern of http.ServeMux with what answers it.
+// Route is a pattern of http.ServeMux with its handler.
 type Route struct {
 	Pattern string
 	Handler http.Handler
 }
 
-// Site is the page.
+// Site serves the pages.
 type Site struct {
 	opt    Options
 	at     location
@@ -76,7 +75,7 @@ type Site struct {
 	mux    *http.ServeMux
 }
 
-// New makes the page. Its errors are of the configuration.
+// New returns the site. Its errors are faults of the configuration.
 func New(opt Options) (*Site, error) {
 	s := &Site{opt: opt, mux: http.NewServeMux()}
 	if s.opt.Now == nil {
@@ -113,7 +112,7 @@ func New(opt Options) (*Site, error) {
 	return s, nil
 }
 
-// Routes are all that the page answers; every other path belongs to other handlers.
+// Routes are the routes of the pages. Other handlers have all other paths.
 func (s *Site) Routes() []Route {
 	routes := []Route{
 		{"GET /{$}", s.private(s.browse.home)},
@@ -140,16 +139,15 @@ func (s *Site) Register(mux *http.ServeMux) {
 	}
 }
 
-// ServeHTTP answers the page's own routes, and 404 for the rest.
+// ServeHTTP serves the routes of the pages, and 404 for other paths.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// visitor is who looks at a page.
+// visitor is the user of a browser.
 type visitor struct {
 	id *auth.Identity // nil in anonymous mode
 }
 
-// private shows a page to visitors who may see pages, in oauth mode to those who
-// have signed in.
+// private shows a page to visitors who have signed in; in anonymous mode, to all.
 func (s *Site) private(page func(http.ResponseWriter, *http.Request, visitor)) http.Handler {
 	return s.guarded(func(w http.ResponseWriter, r *http.Request) {
 		if s.opt.LoginMissing {
@@ -172,11 +170,11 @@ func (s *Site) private(page func(http.ResponseWriter, *http.Request, visitor)) h
 	})
 }
 
-// policy is the content security policy of every answer: nothing from elsewhere,
+// policy is the content security policy of every response: nothing from other sites,
 // nothing inline, in no frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guarded puts the headers on that every page has.
+// guarded sets the headers of every page.
 func (s *Site) guarded(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -199,8 +197,8 @@ func (s *Site) secure(h http.Header, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// secureRequest reports whether a request came by HTTPS, to us or to what is in
-// front of us.
+// secureRequest reports whether a request was received over HTTPS, by this server or by
+// a proxy in front of it.
 func secureRequest(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
