@@ -24,7 +24,7 @@ const (
 	maxPage       = 16 << 20
 	maxWalk       = 512 << 20 // bytes of all pages
 	maxPages      = 20_000
-	maxEmptyPages = 10 // in a row, each naming another
+	maxEmptyPages = 10 // in a row, each with a cursor of the next
 	pageTime      = time.Minute
 	walkTime      = 30 * time.Minute
 )
@@ -37,7 +37,7 @@ type apiSource struct {
 	bounds bounds
 }
 
-// bounds are fields so that tests reach them.
+// bounds are fields so that tests can lower them.
 type bounds struct {
 	pages, page, walk  int64
 	pageTime, walkTime time.Duration
@@ -51,7 +51,7 @@ func newAPI(cfg config.API, access Access) (*apiSource, error) {
 	return &apiSource{API: cfg, base: base, access: access, bounds: bounds{maxPages, maxPage, maxWalk, pageTime, walkTime}}, nil
 }
 
-// Fetch reads all pages: every version of every server, deleted ones too where the
+// Fetch reads all pages: every version of every server, with deleted ones if the
 // other server lists them.
 func (s *apiSource) Fetch(ctx context.Context, previous string) (Fetched, error) {
 	fetched, secret, err := s.fetch(ctx, previous)
@@ -169,7 +169,7 @@ func (w *walk) add(entries []Entry, leftOut registry.LeftOut) error {
 	w.leftOut.Malformed += leftOut.Malformed - len(leftOut.Reasons)
 	fmt.Fprintf(w.sum, "%d:%s", leftOut.Malformed, leftOut.Why())
 	for _, e := range entries {
-		// What the store compares; lengths keep the parts apart.
+		// The digest covers what the store compares. Lengths separate the parts.
 		for _, part := range []string{string(e.Raw), e.Status, e.StatusMessage} {
 			fmt.Fprintf(w.sum, "%d:%s", len(part), part)
 		}

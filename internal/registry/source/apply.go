@@ -10,8 +10,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// previous is what the source called the content that the store holds, if that
-// was fetched and filtered as it would be now.
+// previous is the digest of the stored content; "" if it was fetched or filtered under
+// another configuration.
 func (w *worker) previous(state store.Sync) string {
 	made, digest, ok := strings.Cut(state.Digest, " ")
 	if !ok || made != w.fingerprint {
@@ -20,8 +20,8 @@ func (w *worker) previous(state store.Sync) string {
 	return digest
 }
 
-// attempt fetches and applies. state is that of the attempt; what is returned is
-// the one after its success, as it was recorded.
+// attempt fetches and applies. state is the state during the attempt. On success the
+// returned state is recorded.
 func (w *worker) attempt(ctx context.Context, state store.Sync) (store.Sync, string, error) {
 	if err := w.store.SetSync(ctx, w.Owner, state); err != nil {
 		return state, Failed, fmt.Errorf("record that it is synchronized: %w", err)
@@ -82,8 +82,8 @@ func (w *worker) fetch(ctx context.Context, previous string) (_ Fetched, err err
 	return w.source.Fetch(ctx, previous)
 }
 
-// versions are the entries that the filter lets through, as they are stored, and
-// how many servers they are versions of.
+// versions returns the entries that the filter selects, as they are stored, and the
+// number of their servers.
 func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int) {
 	var out []store.Version
 	names := map[string]bool{}
@@ -102,8 +102,8 @@ func (w *worker) versions(entries []Entry, now time.Time) ([]store.Version, int)
 	return out, len(names)
 }
 
-// timeOf is a time as the store keeps it, which fills in missing ones; a time in
-// the future becomes now.
+// timeOf is a time as the store keeps it. A time in the future becomes now; the store
+// fills in missing times.
 func timeOf(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -115,18 +115,17 @@ func timeOf(t, now time.Time) time.Time {
 	return t
 }
 
-// A list that has all but vanished is more often a fault (an empty database
-// behind the other server, a generator that broke) than meant, and applying it
-// would take every server away from those who use it.
+// A list that lost nearly all of its servers is more often a fault (an empty database
+// of the other server, a broken generator) than intended. Applying it would remove
+// the servers for all users.
 const (
-	shrinkFrom  = 10 // servers; smaller lists may shrink as they like
-	shrinkShare = 10 // of so many servers, one must be left
+	shrinkFrom  = 10 // servers; smaller lists may shrink without limit
+	shrinkShare = 10 // one of so many servers must remain
 )
 
-// shrunk refuses a list that has all but vanished since the last success under
-// the same configuration: it keeps less than a tenth of ten servers or more. A
-// registry server never forgets what it published, so one that lists nothing is
-// refused even where there was a single server.
+// shrunk refuses a list with less than a tenth of the servers of the last success under
+// the same configuration, if those were ten or more. A registry server keeps all
+// published servers, so an empty list of one is refused after a single server too.
 func (w *worker) shrunk(state store.Sync, previous string, servers int) error {
 	switch {
 	case previous == "": // the first fetch of this configuration

@@ -13,8 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-// fileSource is a registry file of this machine, in either format. Reading one
-// while it is written to is a failure; the next event or attempt reads it again.
+// fileSource is a registry file of this machine, in either format. A file that is
+// written to while it is read is an error; the next event or attempt reads it again.
 type fileSource struct{ path string }
 
 // Fetch reads the file.
@@ -50,7 +50,7 @@ func (s *fileSource) read() ([]byte, error) {
 	return content, nil
 }
 
-// openRegular opens a regular file only: opening a pipe would block.
+// openRegular opens only regular files: opening a pipe would block.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -72,7 +72,7 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// reason drops the path from an error whose text has it already.
+// reason removes the path from an error of package os: the caller adds it.
 func reason(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

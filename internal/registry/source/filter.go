@@ -9,8 +9,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-// match reports whether text fits a pattern, in which * stands for any text,
-// slashes included.
+// match reports whether text matches a pattern, in which * stands for any text,
+// including slashes.
 func match(pattern, text string) bool {
 	first, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -20,8 +20,8 @@ func match(pattern, text string) bool {
 		return false
 	}
 	text = text[len(first):]
-	// Each part between two stars is matched at its first place, which leaves the
-	// most for the parts that follow.
+	// Each part between two stars is matched at its first occurrence, which leaves
+	// the most text for the following parts.
 	for {
 		part, more, star := strings.Cut(rest, "*")
 		if !star {
@@ -35,8 +35,8 @@ func match(pattern, text string) bool {
 	}
 }
 
-// selects reports whether a filter lets an entry through: no exclusion fits, and
-// an inclusion fits where there are any. A server without tags fails every
+// selects reports whether a filter selects an entry: no exclusion matches, and if
+// there are inclusions, one of them matches. A server without tags matches no
 // inclusion by tags.
 func selects(f config.Filter, e *Entry) bool {
 	name := func(pattern string) bool { return match(pattern, e.Name) }
@@ -55,7 +55,7 @@ func selects(f config.Filter, e *Entry) bool {
 	return true
 }
 
-// unique removes entries that repeat a version of a server: the first counts.
+// unique removes repeated entries of a version of a server and keeps the first.
 func unique(entries []Entry, leftOut *registry.LeftOut) ([]Entry, error) {
 	if len(entries) > maxVersions {
 		return nil, fmt.Errorf("it lists %d versions; the most is %d", len(entries), maxVersions)

@@ -25,9 +25,9 @@ const (
 	gitTime = 2 * time.Minute
 )
 
-// gitSource is a registry file in a git repository. The repository's references
-// are asked for first; only a commit that was not applied yet is fetched, and of
-// it only the one commit where the other side can do that.
+// gitSource is a registry file in a git repository. The repository's references are
+// listed first. A commit is fetched only if it is not applied yet, and without its
+// history if the server supports that.
 type gitSource struct {
 	config.Git
 	access Access
@@ -58,7 +58,7 @@ type repository struct {
 	password string
 }
 
-// secrets are what must not be shown, also joined as HTTP sends them (RFC 7617).
+// secrets must not be in errors. HTTP sends them joined (RFC 7617).
 func (r *repository) secrets() []string {
 	if r.password == "" {
 		return nil
@@ -71,7 +71,7 @@ func (r *repository) fetch(ctx context.Context, previous string) (Fetched, error
 		if !plumbing.IsHash(r.Commit) || len(r.Commit) != 40 {
 			return Fetched{}, fmt.Errorf("the commit %.70q is not a whole SHA-1 commit id; those of SHA-256 repositories are not supported", r.Commit)
 		}
-		if r.Commit == previous { // it can be no other than it was
+		if r.Commit == previous { // a commit does not change
 			return Fetched{Digest: previous, Unchanged: true}, nil
 		}
 	}
@@ -93,7 +93,7 @@ func (r *repository) fetch(ctx context.Context, previous string) (Fetched, error
 	return Fetched{}, fmt.Errorf("its scheme %q is none of https, ssh and file", r.url.Scheme)
 }
 
-// local reads a repository of this machine where it lies.
+// local reads a repository of this machine in place.
 func (r *repository) local(previous string) (Fetched, error) {
 	repo, err := git.PlainOpen(filepath.FromSlash(r.url.Path))
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *repository) local(previous string) (Fetched, error) {
 	})
 }
 
-// remote asks another machine.
+// remote fetches from another machine.
 func (r *repository) remote(ctx context.Context, previous string) (Fetched, error) {
 	session, err := r.open(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *repository) remote(ctx context.Context, previous string) (Fetched, erro
 	return r.read(previous, want, get)
 }
 
-// read reads the file in the commit that want stands for.
+// read reads the file in the commit of the hash, which may be that of a tag.
 func (r *repository) read(previous string, want plumbing.Hash, get objects) (Fetched, error) {
 	if want.String() == previous {
 		return Fetched{Digest: previous, Unchanged: true}, nil
@@ -173,7 +173,7 @@ func (r *repository) read(previous string, want plumbing.Hash, get objects) (Fet
 	return fetched, nil
 }
 
-// reference is the configured one, in full.
+// reference is the full name of the configured reference.
 func (r *repository) reference() plumbing.ReferenceName {
 	switch {
 	case r.Branch != "":
@@ -210,14 +210,14 @@ func inWords(err error) error {
 		}
 	}
 	err = innermost(err)
-	// Unexpected errors say so twice.
+	// The library repeats the prefix of unexpected errors.
 	if text := strings.TrimPrefix(err.Error(), "unexpected client error: "); text != err.Error() {
 		return fmt.Errorf("%s%w", text, hidden{err})
 	}
 	return err
 }
 
-// hidden is an error that can be asked for and says nothing.
+// hidden wraps an error for errors.Is and has no text.
 type hidden struct{ err error }
 
 func (h hidden) Error() string { return "" }

@@ -19,9 +19,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// gitSession is a conversation with git-upload-pack (gitprotocol-pack(5)). The
-// library's own way to fetch takes its HTTP client from a table that all of a
-// program shares; a session made here has one of its own.
+// gitSession is a session with git-upload-pack (gitprotocol-pack(5)). The library's
+// fetch uses an HTTP client from a table that the whole program shares; this session
+// has its own.
 type gitSession interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
@@ -42,11 +42,11 @@ func (r *repository) open(ctx context.Context) (gitSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Redirects are followed for the first request alone, as git does, and by
-	// the guarded client's rule, on the same host.
+	// Redirects are followed only for the first request, as git does, and only on
+	// the same host, by the rule of the guarded client.
 	bounded := &boundedAnswers{next: client.Transport, budget: budget{maxRefs, errTooManyRefs}}
 	carrier := githttp.NewClient(&http.Client{Transport: bounded, CheckRedirect: client.CheckRedirect, Timeout: client.Timeout})
-	// The URL's user would be part of errors.
+	// Errors would contain the user of the URL.
 	plain := *r.url
 	plain.User = nil
 	endpoint, err := transport.NewEndpoint(plain.String())
@@ -64,7 +64,7 @@ func (r *repository) open(ctx context.Context) (gitSession, error) {
 	return &httpSession{session, client, bounded}, nil
 }
 
-// username is the configured one, or the URL's.
+// username is the configured one, or that of the URL.
 func (r *repository) username() string {
 	if r.Username != "" {
 		return r.Username
@@ -89,7 +89,7 @@ func (s *httpSession) Close() error {
 	return err
 }
 
-// budget is how many bytes may still come, and what it means when more do.
+// budget is the number of bytes that may still be read, and the error beyond it.
 type budget struct {
 	left    int64
 	exceeds error
@@ -98,7 +98,7 @@ type budget struct {
 var (
 	errTooLarge    = fmt.Errorf("it sends more than %d MiB for one commit; keep the registry in a repository of its own", maxPack>>20)
 	errTooManyRefs = fmt.Errorf("its list of branches and tags is larger than %d MiB", maxRefs>>20)
-	// The frames that the pack comes in are not counted as its own.
+	// The frames around the pack are not part of its size.
 	packBudget = budget{maxPack + maxPack/100, errTooLarge}
 )
 
@@ -109,8 +109,8 @@ func (b *budget) take(n int, err error) (int, error) {
 	return n, err
 }
 
-// boundedAnswers bounds what the answers of a session hold, and what an error's
-// says, which the library reads whole.
+// boundedAnswers bounds the bodies of a session's responses, including those of error
+// responses, which the library reads whole.
 type boundedAnswers struct {
 	next http.RoundTripper
 	budget
@@ -141,7 +141,7 @@ type countedBody struct {
 
 func (c *countedBody) Read(p []byte) (int, error) { return c.of.take(c.ReadCloser.Read(p)) }
 
-// choose picks what to fetch of what the other side offers.
+// choose selects what to fetch from the references of the server.
 func (r *repository) choose(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	if r.Commit != "" {
 		return plumbing.NewHash(r.Commit), nil
@@ -174,8 +174,8 @@ func download(ctx context.Context, session gitSession, refs *packp.AdvRefs, want
 			}
 		}
 	} else {
-		// A commit that may not be asked for by its name has to be looked for
-		// in the history of what may.
+		// A commit that cannot be requested by its hash is looked up in the history
+		// of the branches and tags.
 		req.Wants = tips(refs)
 	}
 	resp, err := session.UploadPack(ctx, req)
@@ -202,7 +202,7 @@ func download(ctx context.Context, session gitSession, refs *packp.AdvRefs, want
 	return nil
 }
 
-// offered reports whether want may be asked for by itself.
+// offered reports whether want can be requested by its hash.
 func offered(refs *packp.AdvRefs, want plumbing.Hash) bool {
 	for _, c := range []capability.Capability{capability.AllowReachableSHA1InWant, "allow-any-sha1-in-want"} {
 		if refs.Capabilities.Supports(c) {

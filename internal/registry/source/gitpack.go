@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// Bounds on what a pack unfolds to. A few bytes of it may stand for gigabytes.
+// Bounds on the unpacked size of a pack: a few bytes may expand to gigabytes.
 const (
 	maxObject    = 100 << 20 // bytes of one
 	maxUnpacked  = 1 << 30   // bytes of all
@@ -31,8 +31,7 @@ const (
 // objects finds an object of a repository by its hash.
 type objects func(plumbing.Hash) (plumbing.EncodedObject, error)
 
-// openPack makes the objects of a pack accessible, after it was held to the
-// bounds.
+// openPack checks the bounds of a pack and makes its objects accessible.
 func openPack(ctx context.Context, file *os.File) (objects, error) {
 	if err := checkPack(ctx, file); err != nil {
 		return nil, err
@@ -55,14 +54,14 @@ func openPack(ctx context.Context, file *os.File) (objects, error) {
 	return packfile.NewPackfileWithCache(made, nil, lockless{file}, cache.NewObjectLRU(objectCache), 0).Get, nil
 }
 
-// lockless is a file in the library's terms; no other process knows of it.
+// lockless is a file for the library. It needs no lock: only this process uses it.
 type lockless struct{ *os.File }
 
 func (lockless) Lock() error   { return nil }
 func (lockless) Unlock() error { return nil }
 
-// checkPack reads a pack once, keeping nothing of it, for what its objects say
-// of their sizes; the library takes them by their word.
+// checkPack reads a pack once and adds up the sizes that its objects declare. The
+// library allocates what they declare.
 func checkPack(ctx context.Context, file *os.File) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -101,7 +100,7 @@ func checkPack(ctx context.Context, file *os.File) error {
 	return nil
 }
 
-// firstBytes keeps the start of what is written to it.
+// firstBytes keeps the first bytes that are written to it.
 type firstBytes struct {
 	kept []byte
 }
@@ -113,9 +112,8 @@ func (f *firstBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// target is the size of what a delta makes, which stands after that of what it
-// is applied to (gitformat-pack(5), "Deltified representation"). What cannot be
-// read is too large.
+// target is the size of the result of a delta. It follows the size of the base
+// (gitformat-pack(5), "Deltified representation"). A malformed size is too large.
 func (f *firstBytes) target() int64 {
 	_, n := binary.Uvarint(f.kept)
 	if n <= 0 {
@@ -128,7 +126,7 @@ func (f *firstBytes) target() int64 {
 	return int64(size)
 }
 
-// file reads a file of the tree that a commit, or a tag of one, holds.
+// file reads a file in the tree of a commit, or of the commit of a tag.
 func (get objects) file(commit plumbing.Hash, path string) ([]byte, error) {
 	tree, err := get.tree(commit)
 	if err != nil {
@@ -159,7 +157,7 @@ func (get objects) file(commit plumbing.Hash, path string) ([]byte, error) {
 	return nil, errors.New("there is no path")
 }
 
-// tree finds the tree of a commit, or of what a tag stands for.
+// tree finds the tree of a commit, or of the commit of a tag.
 func (get objects) tree(hash plumbing.Hash) (plumbing.Hash, error) {
 	for range maxTagLevels {
 		o, err := get(hash)

@@ -17,12 +17,12 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// sshSession speaks with git-upload-pack over SSH. The library's own transport
-// dials where nothing can check the address; this one is given the connection.
+// sshSession runs git-upload-pack over SSH. The library's transport connects without
+// a check of the address; this one receives a checked connection.
 //
 // The host must be in known_hosts (SSH_KNOWN_HOSTS, ~/.ssh/known_hosts or
 // /etc/ssh/ssh_known_hosts). passwordFile holds a private key in PEM or a
-// password; without it the SSH agent is asked.
+// password; without it the SSH agent is used.
 type sshSession struct {
 	client *ssh.Client
 	agent  net.Conn // or nil
@@ -59,7 +59,7 @@ func (r *repository) openSSH(ctx context.Context) (_ gitSession, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// What follows knows no context: its end is the connection's.
+	// The handshake has no context: closing the connection ends it.
 	context.AfterFunc(ctx, func() { conn.Close() })
 	secured, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
 		User: user, Auth: []ssh.AuthMethod{method},
@@ -91,7 +91,7 @@ func (r *repository) openSSH(ctx context.Context) (_ gitSession, err error) {
 func (r *repository) sshAuth(ctx context.Context, s *sshSession) (ssh.AuthMethod, error) {
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(r.password), "-----BEGIN"):
-		// The end of its last line belongs to the format.
+		// The final line break is part of the format.
 		key, err := ssh.ParsePrivateKey([]byte(r.password + "\n"))
 		if err != nil {
 			return nil, errors.New("passwordFile: the private key in it cannot be read (one with a passphrase cannot be used)")
@@ -121,7 +121,7 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	err := refs.Decode(s.out)
 	switch {
 	case errors.Is(err, packp.ErrEmptyInput):
-		return nil, transport.ErrRepositoryNotFound // the words are on stderr, in no known form
+		return nil, transport.ErrRepositoryNotFound // the message on stderr has no fixed form
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository
 	case err != nil:
@@ -166,7 +166,7 @@ func (s *sshSession) Close() error {
 		return nil
 	}
 	if s.in != nil && !s.said {
-		// So that the other side ends in peace.
+		// A flush ends the session on the server without an error.
 		_, _ = s.in.Write(pktline.FlushPkt)
 	}
 	return s.client.Close()

@@ -12,8 +12,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-// officialMeta is the key of a registry's own data about a version, which is beside
-// the document, not in it.
+// officialMeta is the key of the registry's data about a version, which is not part of
+// the document.
 const officialMeta = "io.modelcontextprotocol.registry/official"
 
 // official is that data.
@@ -40,7 +40,7 @@ func parsePage(body []byte) (entries []Entry, leftOut registry.LeftOut, next str
 	if page.Servers == nil {
 		return nil, leftOut, "", errors.New(`it has no "servers", so it is not a response of the registry API v0.1`)
 	}
-	var items []json.RawMessage // null is an empty list: Go encodes one so by default
+	var items []json.RawMessage // null is an empty list: Go encodes nil slices so
 	if err := decode(page.Servers, &items); err != nil {
 		return nil, leftOut, "", err
 	}

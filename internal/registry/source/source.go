@@ -1,12 +1,12 @@
-// Package source is where a registry's servers come from: registry files of this
+// Package source fetches the servers of a registry from registry files of this
 // machine, files in git repositories, and other registry servers. A [Source]
-// fetches; a [Syncer] keeps what the store has in step with it.
+// fetches; a [Syncer] applies the result to the store.
 //
-// Four rules hold for every kind. A fetch is whole or it is a failure: half a
-// file, or a list that ends at its fifth page, changes nothing. An entry that
-// cannot be used is left out, counted and reported, and the rest is applied. After
-// a failure the list that was applied last is still served, and the store has the
-// reason. All input is bounded, in bytes, in number and in time.
+// Four rules hold for every kind of source. A partial fetch is a failure: half a file,
+// or a list that breaks off at its fifth page, changes nothing. An entry that cannot be
+// used is left out, counted and reported, and the rest is applied. After a failure the
+// last applied list is still served, and the store has the reason. All input is
+// bounded, in bytes, in number and in time.
 package source
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-// Bounds on what one source may hold.
+// Bounds on one source.
 const (
 	maxFile     = 64 << 20 // bytes of a registry file
 	maxVersions = 500_000
@@ -30,16 +30,16 @@ const (
 
 // Source is a place that lists servers.
 type Source interface {
-	// Fetch returns all that the source lists. previous is the Digest of the
-	// fetch that was applied last, or "": where it still holds, the result is
-	// Unchanged and has no entries. An error names the source's location and never holds
-	// a credential.
+	// Fetch returns the entries of the source. previous is the Digest of the last
+	// applied fetch, or "": if the content is the same, the result is Unchanged and
+	// has no entries. An error names the source's location and never contains a
+	// credential.
 	Fetch(ctx context.Context, previous string) (Fetched, error)
 }
 
-// Fetched is what a source lists.
+// Fetched is the content of a source.
 type Fetched struct {
-	// Digest identifies the content; it is for the source alone to understand.
+	// Digest identifies the content. Only the source interprets it.
 	Digest string
 	// Unchanged: the content is that of the previous digest. There are no entries.
 	Unchanged bool
@@ -54,17 +54,17 @@ type Entry struct {
 	// Status is active, deprecated or deleted.
 	Status        string
 	StatusMessage string
-	// The times are zero where the source has none. The time of an update is not
-	// taken over: for copies of this registry it is the time of its own change.
+	// The times are zero if the source has none. The time of an update is not
+	// copied: clients that copy this registry need the time of its change here.
 	PublishedAt, StatusChangedAt time.Time
 }
 
-// Access is how sources reach the network. The zero value is the guarded way.
+// Access is how sources connect to the network. The zero value guards addresses.
 type Access struct {
 	// Client makes HTTP clients; nil is [netguard.Client].
 	Client func(netguard.Options) (*http.Client, error)
-	// Dial makes the connections that are not HTTP (git over SSH), refusing
-	// private addresses unless allowPrivate; nil is [netguard.Dialer].
+	// Dial makes connections that are not HTTP (git over SSH). It refuses private
+	// addresses unless allowPrivate; nil is [netguard.Dialer].
 	Dial func(ctx context.Context, allowPrivate bool, network, address string) (net.Conn, error)
 	// TempDir is where repositories are fetched to; "" is the system's.
 	TempDir string
@@ -84,7 +84,7 @@ func (a Access) dial(ctx context.Context, allowPrivate bool, network, address st
 	return netguard.Dialer(netguard.Options{AllowPrivate: allowPrivate, AllowLoopback: allowPrivate}).DialContext(ctx, network, address)
 }
 
-// Open makes the source that a configuration describes; a managed one has none.
+// Open returns the source of a configuration. A managed registry has no source.
 func Open(cfg config.Source, access Access) (Source, error) {
 	switch {
 	case cfg.File != nil:

@@ -16,24 +16,24 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// How an attempt to synchronize a source ends.
+// Outcomes of an attempt to synchronize a source.
 const (
-	Changed   = "changed"   // the store was altered
-	Unchanged = "unchanged" // it was in step already
-	Failed    = "failed"    // nothing was altered
+	Changed   = "changed"   // the store was changed
+	Unchanged = "unchanged" // the store had the same content
+	Failed    = "failed"    // the store was not changed
 )
 
 // Options of a [Syncer]. The zero value works.
 type Options struct {
 	Access
 	Log *slog.Logger
-	// Now is the clock of what is recorded.
+	// Now is the clock of the recorded times.
 	Now func() time.Time
-	// Owner names this process to the others on the database; "" makes a name up.
+	// Owner identifies this process among those on the database; "" is a random name.
 	Owner string
-	// Lease is how long a process that died keeps a source; 0 is a minute.
+	// Lease is how long a source stays with a process that died; 0 is a minute.
 	Lease time.Duration
-	// Retry is how soon a failure is tried again, at first; 0 is 5 s. It doubles
+	// Retry is the time until the first retry after a failure; 0 is 5 s. It doubles
 	// with each failure, up to the source's interval.
 	Retry time.Duration
 	// Observe is called for every attempt that was not interrupted, for metrics.
@@ -48,16 +48,16 @@ const (
 	defaultRetry = 5 * time.Second
 )
 
-// Syncer keeps the store in step with the sources. Of the processes that share a
-// database, each source belongs to one at a time, which holds its lease for as
-// long as it lives; the others stand by.
+// Syncer synchronizes the store with the sources. Of the processes that share a
+// database, one at a time holds the lease of a source and synchronizes it; the others
+// stand by.
 type Syncer struct {
 	store   store.Store
 	opt     Options
 	workers []*worker
 }
 
-// New makes a Syncer of the sources that are synchronized: managed ones are not.
+// New returns a Syncer of the sources. Managed registries are skipped.
 func New(st store.Store, sources []config.Source, opt Options) (*Syncer, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -108,8 +108,8 @@ func New(st store.Store, sources []config.Source, opt Options) (*Syncer, error) 
 
 const defaultInterval = 10 * time.Minute
 
-// Run synchronizes until ctx ends, and returns when all has been put down: no
-// lease is held any more, nothing runs on.
+// Run synchronizes until ctx ends. When it returns, all leases are released and all
+// goroutines have ended.
 func (s *Syncer) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, w := range s.workers {
@@ -129,9 +129,9 @@ func (s *Syncer) Refresh() {
 	}
 }
 
-// fingerprint changes with what a configuration makes of the same content: where
-// it comes from, and the filter. Its first member stands for how documents are
-// read: a change there has them read again.
+// fingerprint identifies the parts of a configuration that determine the result for
+// the same content: its location and the filter. The first member is the version of
+// the parser: changing it makes all sources be read again.
 func fingerprint(cfg config.Source) string {
 	type place struct {
 		Reading                         int
@@ -152,7 +152,7 @@ func fingerprint(cfg config.Source) string {
 	case cfg.API != nil:
 		p.Location = cfg.API.Endpoint
 	}
-	text, _ := json.Marshal(p) // it is made of strings, which cannot fail
+	text, _ := json.Marshal(p) // strings cannot fail to encode
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How long a file must be left alone before it is looked at, and how long that
-// may take in all when it never is.
+// How long a file must be unchanged before it is read, and how long that may be
+// delayed in all.
 const (
 	settle    = 150 * time.Millisecond
 	settleMax = 2 * time.Second
 )
 
 // watch calls changed whenever the file at path may have another content, until
-// ctx ends. The directories are watched, not the file, so that a file that is
-// replaced by renaming is followed, and so is a link that is: Kubernetes swaps
-// ..data, which the file leads through. ready is called once the watch is set.
+// ctx ends. The directories are watched, not the file, so that files and links may be
+// replaced by renaming: Kubernetes replaces the link ..data on the path of the file.
+// ready is called once the watch is set.
 func watch(ctx context.Context, path string, ready, changed func()) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -35,7 +35,7 @@ func watch(ctx context.Context, path string, ready, changed func()) error {
 	quiet := time.NewTimer(0)
 	<-quiet.C
 	defer quiet.Stop()
-	var first time.Time // of the events not acted on yet
+	var first time.Time // time of the first pending event
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,7 +62,7 @@ func watch(ctx context.Context, path string, ready, changed func()) error {
 			if err != nil {
 				return fmt.Errorf("watch %s: %w", path, err)
 			}
-			// Much else may happen in these directories.
+			// Events of other files in these directories are ignored.
 			if !now.same(last) {
 				last = now
 				changed()
@@ -71,9 +71,9 @@ func watch(ctx context.Context, path string, ready, changed func()) error {
 	}
 }
 
-// trace is what a file looks like from outside.
+// trace identifies the state of a file without its content.
 type trace struct {
-	info os.FileInfo // nil where there is none
+	info os.FileInfo // nil when there is no file
 }
 
 func (t trace) same(u trace) bool {
@@ -83,11 +83,11 @@ func (t trace) same(u trace) bool {
 	return os.SameFile(t.info, u.info) && t.info.Size() == u.info.Size() && t.info.ModTime().Equal(u.info.ModTime())
 }
 
-// maxLinks bounds how many links lead to a file, as the kernel does.
+// maxLinks bounds the links on the path of a file, as the kernel does.
 const maxLinks = 40
 
 // follow watches the directory of path and of every link on the way to the file,
-// and returns the file's present state.
+// and returns the file's current state.
 func follow(w *fsnotify.Watcher, path string) (trace, error) {
 	for at, n := path, 0; n < maxLinks; n++ {
 		if err := w.Add(filepath.Dir(at)); err != nil && n == 0 {

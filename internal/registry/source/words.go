@@ -24,8 +24,8 @@ func readSecret(what, path string) (string, error) {
 	return secret, nil
 }
 
-// redacted is an error whose text holds none of the secrets, in any of their
-// encodings. It wraps the error that it was made from.
+// redacted is an error whose text contains none of the secrets, in any encoding. It
+// wraps the original error.
 type redacted struct {
 	text string
 	err  error
@@ -34,7 +34,7 @@ type redacted struct {
 func (r *redacted) Error() string { return r.text }
 func (r *redacted) Unwrap() error { return r.err }
 
-// redact takes secrets out of an error: a response may repeat what was sent.
+// redact removes secrets from an error: a response may repeat the request.
 func redact(err error, secrets ...string) error {
 	if err == nil {
 		return nil
@@ -42,7 +42,7 @@ func redact(err error, secrets ...string) error {
 	return &redacted{withoutSecrets(err.Error(), secrets...), err}
 }
 
-// withoutSecrets takes secrets out of a text.
+// withoutSecrets removes secrets from a text.
 func withoutSecrets(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if s == "" {
@@ -59,7 +59,7 @@ func withoutSecrets(text string, secrets ...string) string {
 	return text
 }
 
-// redactReasons takes secrets out of the reasons why entries were left out.
+// redactReasons removes secrets from the reasons why entries were left out.
 func redactReasons(l *registry.LeftOut, secrets ...string) {
 	for i, reason := range l.Reasons {
 		l.Reasons[i] = withoutSecrets(reason, secrets...)
@@ -69,8 +69,8 @@ func redactReasons(l *registry.LeftOut, secrets ...string) {
 // maxWords bounds an error's text in the store, in bytes.
 const maxWords = 500
 
-// words is an error's text for people: one line, without control characters and
-// of bounded length, since part of it may come from another server.
+// words is the text of an error in one line of bounded length, without control
+// characters, since part of it may come from another server.
 func words(err error) string {
 	text := strings.ToValidUTF8(err.Error(), "?")
 	text = strings.Map(func(r rune) rune {
@@ -103,7 +103,7 @@ func innermost(err error) error {
 	return err
 }
 
-// location is a URL without what may be secret in it.
+// location is a URL without its parts that may be secret.
 func location(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -113,8 +113,8 @@ func location(raw string) string {
 	return u.String()
 }
 
-// onThisMachine reports whether a URL was configured to be one of this machine,
-// which permits it.
+// onThisMachine reports whether a configured URL is one of this machine, which permits
+// loopback addresses.
 func onThisMachine(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()

@@ -25,7 +25,7 @@ const (
 // parting bounds the last calls to the store when a lease is released.
 const parting = 5 * time.Second
 
-// worker keeps one source in step.
+// worker synchronizes one source.
 type worker struct {
 	Options
 	store       store.Store
@@ -34,11 +34,11 @@ type worker struct {
 	source      Source
 	fingerprint string
 	interval    time.Duration
-	due         chan struct{} // holds one: synchronize now
-	applying    atomic.Bool   // the store is at work, which may keep the lease locked
+	due         chan struct{} // capacity 1: synchronize now
+	applying    atomic.Bool   // the store applies a list, which may lock the lease
 }
 
-// hurry makes the source due.
+// hurry makes the source due now.
 func (w *worker) hurry() {
 	select {
 	case w.due <- struct{}{}:
@@ -72,8 +72,8 @@ func (w *worker) acquire(ctx context.Context) (bool, error) {
 	return w.store.Acquire(ctx, w.name, w.Owner, w.Lease)
 }
 
-// lead synchronizes for as long as the lease is held; asked is when it was asked
-// for.
+// lead synchronizes while the lease is held. asked is the time at which the lease was
+// requested.
 func (w *worker) lead(ctx context.Context, asked time.Time) {
 	leading, stop := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
@@ -92,7 +92,7 @@ func (w *worker) lead(ctx context.Context, asked time.Time) {
 	}()
 	states, err := w.store.Syncs(leading, []string{w.name})
 	if err != nil || len(states) != 1 {
-		return // it is tried again with the next lease
+		return // the next lease tries again
 	}
 	state := states[0]
 	state.Source = w.name
@@ -118,7 +118,7 @@ func (w *worker) lead(ctx context.Context, asked time.Time) {
 	}
 }
 
-// renew keeps the lease, until ctx ends or it is lost, which is its error.
+// renew prolongs the lease until ctx ends. The error is why the lease was lost.
 func (w *worker) renew(ctx context.Context, held time.Time) error {
 	for {
 		pause(ctx, w.Lease/3)
@@ -138,8 +138,8 @@ func (w *worker) renew(ctx context.Context, held time.Time) error {
 	}
 }
 
-// watch makes a file due when it changes. Where it cannot be watched, its
-// interval is left.
+// watch makes a file due when it changes. A file that cannot be watched is read at its
+// interval.
 func (w *worker) watch(ctx context.Context) {
 	trouble := ""
 	for ctx.Err() == nil {
@@ -156,8 +156,8 @@ func (w *worker) watch(ctx context.Context) {
 	}
 }
 
-// firstWait follows the recorded state. A file is read, which costs little; a
-// failed source is tried; a source with a changed configuration is due now.
+// firstWait is the time until the first attempt, by the recorded state. A file, a
+// failed source and a source with a changed configuration are due now.
 func (w *worker) firstWait(state store.Sync) time.Duration {
 	if w.cfg.File != nil || state.Phase != phaseComplete || w.previous(state) == "" {
 		return 0
@@ -181,7 +181,7 @@ func (w *worker) backoff(failures int) time.Duration {
 	return jitter(min(b.NextBackOff(), w.interval))
 }
 
-// jitter spreads those that would all come at once: between 80 and 100 %.
+// jitter is between 80 and 100 % of d, so that processes do not fetch all at once.
 func jitter(d time.Duration) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/5+1))
 }
@@ -209,7 +209,7 @@ func (w *worker) synchronize(ctx context.Context, before store.Sync) (after stor
 	case errors.Is(err, store.ErrLeaseLost):
 		return before, true
 	case ctx.Err() != nil:
-		// Interrupted is not failed. The next to come finds things as they were.
+		// An interrupted attempt is not a failure: the state stays as it was.
 		w.record(ctx, settled(before))
 		return before, true
 	}
@@ -221,7 +221,7 @@ func (w *worker) synchronize(ctx context.Context, before store.Sync) (after stor
 	return state, false
 }
 
-// settled is a state in which nothing is under way.
+// settled is the state between attempts.
 func settled(s store.Sync) store.Sync {
 	if s.Phase == phaseSyncing {
 		switch {
@@ -236,7 +236,7 @@ func settled(s store.Sync) store.Sync {
 	return s
 }
 
-// record notes a state, also when ctx has just ended.
+// record stores a state, also when ctx has ended.
 func (w *worker) record(ctx context.Context, state store.Sync) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer cancel()
@@ -245,7 +245,7 @@ func (w *worker) record(ctx context.Context, state store.Sync) {
 	}
 }
 
-// guard turns a panic of what reads hostile bytes into an error.
+// guard turns a panic of a parser of hostile bytes into an error.
 func guard(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("reading it failed inside: %v", p)
