@@ -1,25 +1,23 @@
 // Package store is the registry server's interface to a database. Two packages
 // implement it, sqlite and postgres; one suite, storetest, tests both.
 //
-// The unit is a version of a server, kept under the source that it comes from: a
-// managed registry's own entries are a source like any other. A source has a
-// revision, which grows with every change; each version remembers the revision
-// that changed it last. So a reader that remembers a revision learns what is new
-// by asking for [Store.Changes] since then, which is how package catalog keeps
-// its index, in this process and in every other that shares the database.
+// It holds versions of servers, each in the source that it comes from; the entries
+// of a managed registry are a source too. A source has a revision, which grows with
+// every change, and a version has the revision that last changed it. A reader that
+// has a revision reads the later changes with [Store.Changes]: package catalog updates
+// its index this way in each process that shares the database.
 //
-// A change has a time as well, which the store gives it: later than that of every
-// change before it, of whatever source and by whichever process, and given so
-// that no reader sees a change before all those of earlier times.
+// The store sets the time of a change. It is later than the times of all earlier
+// changes, of all sources and processes, and changes become visible in the order of
+// their times.
 //
-// Nothing is ever taken out: what a publisher deletes, and what a source no
-// longer lists, stays with the status deleted, so that those who copy the
-// registry learn of it.
+// Versions are never removed: deleted versions, and versions that a source no longer
+// lists, stay with the status deleted, so that copies of the registry can follow.
 //
-// Texts are UTF-8 without NUL, source, name and version of 1 to 800 bytes; what
-// else is given is refused. Documents are bytes, kept as they are.
+// Texts are UTF-8 without NUL; source, name and version have 1 to 800 bytes. Other
+// texts are refused. Documents are stored byte for byte.
 //
-// A store has no rules of the registry: which version is the latest, which source
+// The rules of the registry are not here: which version is the latest, which source
 // shows a name, what a document may contain.
 package store
 
@@ -31,14 +29,14 @@ import (
 	"time"
 )
 
-// Errors that callers decide on.
+// Errors that callers distinguish.
 var (
 	ErrExists   = errors.New("the version exists")
 	ErrNotFound = errors.New("there is no such version")
 	// ErrLeaseLost: another process synchronizes the source now.
 	ErrLeaseLost = errors.New("the lease on the source is lost")
-	// ErrUnavailable: the database cannot be used now; nothing was changed, or,
-	// when the response to a commit was lost, it is not known whether.
+	// ErrUnavailable: the database cannot be used now. Nothing was changed, unless
+	// the response to a commit was lost; then the change may have been made.
 	ErrUnavailable = errors.New("the database cannot be reached")
 	// ErrFull, an ErrUnavailable: the disk of the database is full. Nothing was
 	// changed.
@@ -50,7 +48,7 @@ var (
 // Head is a version of a server without its document. Times are UTC in whole
 // microseconds.
 type Head struct {
-	// ID is the store's own, above 0 and never used again.
+	// ID is assigned by the store, above 0 and never reused.
 	ID      int64
 	Source  string
 	Name    string
@@ -58,14 +56,14 @@ type Head struct {
 	// Status is active, deprecated or deleted (registry API v0.1).
 	Status        string
 	StatusMessage string
-	// UpdatedAt is the time of the change that this is from. The store gives it:
-	// what a caller puts there counts for nothing.
+	// UpdatedAt is the time of the last change. The store sets it and ignores the
+	// caller's value.
 	UpdatedAt time.Time
-	// StatusChangedAt and PublishedAt are the caller's; where they are zero in
-	// what is written, they become the time of the change.
+	// PublishedAt and StatusChangedAt are set by the caller. Zero values become the
+	// time of the change when written.
 	PublishedAt     time.Time
 	StatusChangedAt time.Time
-	// Search is the text that a search looks at (registry.SearchText).
+	// Search is the text that a search matches (registry.SearchText).
 	Search string
 }
 
@@ -76,13 +74,13 @@ type Version struct {
 	Document json.RawMessage
 }
 
-// Revision is how far a source has come.
+// Revision is a state of a source.
 type Revision struct {
 	Source string
-	// Epoch is a random word made with the source: revisions compare only where
-	// it is the same.
+	// Epoch is a random word created with the source. Revisions of different epochs
+	// cannot be compared.
 	Epoch string
-	// Number is 0 for a source without any change yet.
+	// Number is 0 for a source without changes.
 	Number int64
 	// At is the time of its last change; zero when there was none.
 	At time.Time
@@ -106,93 +104,91 @@ type Sync struct {
 	Malformed, Others int
 	// LeftOut has the reasons of the first of the malformed entries.
 	LeftOut string
-	// Digest identifies what the last success fetched, and how it was filtered,
-	// so that the same need not be applied again. Opaque here.
+	// Digest identifies the content and the filter of the last success, so that the
+	// same content is not applied again. The store does not interpret it.
 	Digest string
 }
 
-// Outcome is what became of a version that was to be added.
+// Outcome is the result for one version of [Store.Add].
 type Outcome int
 
 // Outcomes of [Store.Add].
 const (
 	Added Outcome = iota
-	// Same: it was there, with the same document.
+	// Same: it existed with the same document.
 	Same
-	// Differs: it was there with another document, and was left as it is.
+	// Differs: it exists with another document, which was kept.
 	Differs
-	// Replaced: it was there with another document, and has this one now.
+	// Replaced: it existed with another document, which was replaced.
 	Replaced
 )
 
-// Stats is what a [Store.Replace] changed.
+// Stats counts the versions that a [Store.Replace] changed.
 type Stats struct{ Added, Changed, Deleted, Unchanged int }
 
-// Store keeps versions. Its methods may be called concurrently, and from several
-// processes on one database. A change is made whole or not at all. A context
-// that ends, ends the call with its error. A function given to a method must not
-// call the store.
+// Store keeps versions. Its methods may be called concurrently, by several processes on
+// one database. A change is atomic. When a context ends, the call returns its error. A
+// function passed to a method must not call the store.
 type Store interface {
-	// Revisions returns the revision of each source, in the order given, all of one
-	// moment: every change up to the latest At of the result is in these
-	// revisions. A source not known yet is made.
+	// Revisions returns the revision of each source, in the order given, in one
+	// snapshot: every change up to the latest At of the result is in these
+	// revisions. A source that does not exist is created.
 	Revisions(ctx context.Context, sources []string) ([]Revision, error)
 
 	// Changes calls each for every version of the source whose last change is
-	// later than since, in no order, all in one snapshot of the database, and
-	// returns the revision of that snapshot. An error of each ends it.
+	// later than since, in no order, in one snapshot of the database, and returns
+	// the revision of that snapshot. An error of each ends it and is returned.
 	Changes(ctx context.Context, source string, since int64, each func(Head) error) (Revision, error)
 
-	// Documents returns the documents of versions by their ID; an ID that is not
-	// there is not in the answer.
+	// Documents returns the documents of versions by ID. IDs that do not exist are
+	// not in the result.
 	Documents(ctx context.Context, ids []int64) (map[int64]json.RawMessage, error)
 
-	// Insert adds a version, or fails with ErrExists, also where it is deleted.
-	// The ID is the store's to give.
+	// Insert adds a version, or fails with ErrExists, also if it exists with the
+	// status deleted. The store assigns the ID.
 	Insert(ctx context.Context, v Version) (Version, error)
 
-	// Add adds versions to a source, all together or none, and returns the outcome
-	// of each. One that is there, deleted or not, stays as it is, unless
-	// replace is set and its document is another: then it takes the document and
-	// the search text that are given, and nothing else. A version that is given
-	// twice is an error.
+	// Add adds versions to a source, all or none, and returns the outcome of each. A
+	// version that exists, deleted or not, is kept, unless replace is set and its
+	// document differs: then its document and search text are replaced, and nothing
+	// else. A version that is given twice is an error.
 	Add(ctx context.Context, source string, versions []Version, replace bool) ([]Outcome, error)
 
-	// Update lets change alter a version: its document, status, times and search
-	// text. It is called with what is stored, perhaps again after a conflict; its
-	// error is returned as it is and nothing changes. ErrNotFound when there is
-	// no such version. A change that leaves everything as it was is none.
+	// Update calls change with the stored version, and again after a conflict.
+	// change may set its document, status, times and search text; its error is
+	// returned unchanged and nothing is written. The error is ErrNotFound when there
+	// is no such version. A version that is not altered gets no new revision.
 	Update(ctx context.Context, source, name, version string, change func(*Version) error) (Version, error)
 
-	// UpdateAll is Update for every version of a server, together or not at all,
-	// in no order.
+	// UpdateAll is Update for every version of a server, all or none, in no order.
 	UpdateAll(ctx context.Context, source, name string, change func(*Version) error) ([]Version, error)
 
-	// Replace makes versions what the source lists. A version that is the same
-	// (document, status, message, search text) is left alone and keeps its times;
-	// one that differs takes the times given; one no longer listed becomes
-	// deleted, without a message. owner must hold the lease, else ErrLeaseLost.
-	// The state is kept with it. A zero PublishedAt keeps the stored one, a zero
-	// StatusChangedAt too while the status is the same. A version that is listed
-	// twice is an error.
+	// Replace replaces the versions of a source. A version with the same document,
+	// status, message and search text is not changed and keeps its times. A changed
+	// version gets the times given: a zero PublishedAt keeps the stored one, and so
+	// does a zero StatusChangedAt if the status is the same. A version that is not
+	// listed becomes deleted, without a message. The state is stored in the same
+	// transaction. owner must hold the lease, else the error is ErrLeaseLost. A
+	// version that is listed twice is an error.
 	Replace(ctx context.Context, source, owner string, versions []Version, state Sync) (Stats, error)
 
-	// Acquire takes, or prolongs, the lease on the synchronization of a source
-	// for the owner; false when another holds it. The database's clock counts.
+	// Acquire takes or prolongs the lease on the synchronization of a source for the
+	// owner. It returns false when another owner holds it. The clock is the
+	// database's.
 	Acquire(ctx context.Context, source, owner string, lasts time.Duration) (bool, error)
-	// Release gives a lease up; one not held is no error.
+	// Release releases a lease. A lease that is not held is no error.
 	Release(ctx context.Context, source, owner string) error
 
 	// Syncs returns the state of synchronization of each source, in the order given.
 	Syncs(ctx context.Context, sources []string) ([]Sync, error)
-	// SetSync records it. owner must hold the lease, else ErrLeaseLost.
+	// SetSync stores it. owner must hold the lease, else the error is ErrLeaseLost.
 	SetSync(ctx context.Context, owner string, state Sync) error
 
-	// Secret returns the value kept under name, which create makes if there is
-	// none; all processes on one database get the same one.
+	// Secret returns the value of a name, which create makes if there is none. All
+	// processes on one database receive the same value.
 	Secret(ctx context.Context, name string, create func() ([]byte, error)) ([]byte, error)
 
-	// Ping checks that the database answers, and after ErrFull, that it can be
+	// Ping checks that the database responds, and after ErrFull that it can be
 	// written to again.
 	Ping(ctx context.Context) error
 	Close() error

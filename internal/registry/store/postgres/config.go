@@ -13,12 +13,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
-// connectTimeout bounds the making of a connection, unless the URL says
-// connect_timeout.
+// connectTimeout bounds the time to connect, unless the URL has connect_timeout.
 const connectTimeout = 5 * time.Second
 
-// parse makes a configuration of the options. Its errors never show the URL, nor
-// what the parser says of it: either may hold a password.
+// parse parses the options. Its errors contain neither the URL nor the error of the
+// parser: both may contain a password.
 func parse(options Options) (*pgx.ConnConfig, error) {
 	if options.URL == "" {
 		return nil, errors.New("there is no URL of a PostgreSQL database")
@@ -38,8 +37,8 @@ func parse(options Options) (*pgx.ConnConfig, error) {
 		config.ConnectTimeout = connectTimeout
 		config.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}
-	// The server's own bounds, for when this process cannot ask it to stop. A
-	// value in the URL is preferred.
+	// Bounds of the server, for statements that this process cannot cancel. Values in
+	// the URL take precedence.
 	for name, value := range map[string]string{
 		"application_name":                    "thv-registry",
 		"statement_timeout":                   "60s",
@@ -53,7 +52,7 @@ func parse(options Options) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// address names where the database is, for people.
+// address names the host and the database in errors.
 func address(config *pgx.ConnConfig) string {
 	if strings.HasPrefix(config.Host, "/") {
 		return config.Host
@@ -74,7 +73,7 @@ func setPassword(c *pgx.ConnConfig, file string) error {
 	return nil
 }
 
-// passwordError is that the password cannot be read now.
+// passwordError: the password cannot be read.
 type passwordError struct{ error }
 
 func (e passwordError) Error() string { return "read the password of the database: " + e.error.Error() }

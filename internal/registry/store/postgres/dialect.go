@@ -17,7 +17,7 @@ func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Placeholder: func(n int) string { return "$" + strconv.Itoa(n) },
 		ForUpdate:   " FOR UPDATE",
-		// Not now(), which is when the transaction began: it may have waited since.
+		// Not now(), the time at which the transaction began: it may have waited since.
 		Now:      "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
 		Greatest: "greatest",
 		Fault:    fault,
@@ -61,8 +61,8 @@ func faultOf(code string) sqlstore.Fault {
 	return sqlstore.Other
 }
 
-// permanent reports whether there is no point in waiting for the database: it has
-// answered, and refuses.
+// permanent reports whether waiting for the database cannot help: it responded with a
+// refusal.
 func permanent(err error) bool {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {

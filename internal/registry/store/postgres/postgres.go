@@ -1,10 +1,10 @@
 // Package postgres keeps a registry in a PostgreSQL database, which any number
 // of servers may share.
 //
-// A connection that breaks is replaced, and what was asked over it is asked again
-// when that cannot do it twice. While none can be made, every call fails at once
-// with store.ErrUnavailable, and the first one that finds the database back
-// succeeds: nothing needs to be restarted.
+// A broken connection is replaced, and its call is retried if it cannot have taken
+// effect. While no connection can be made, every call fails at once with
+// store.ErrUnavailable. Calls succeed again when the database is back, without a
+// restart.
 package postgres
 
 import (
@@ -47,21 +47,21 @@ var _ store.Store = (*Store)(nil)
 
 const (
 	defaultConnections = 10
-	// startWait is how long Open waits for a database that is not there yet,
-	// unless its context ends earlier.
+	// startWait is how long Open waits for a database that cannot be reached, unless
+	// its context ends earlier.
 	startWait = 30 * time.Second
-	// A connection is made anew now and then, so that a changed password, DNS
-	// entry or primary server is noticed.
+	// Connections are replaced after this time, so that a changed password, DNS entry
+	// or primary server takes effect.
 	maxLifetime, maxIdle = 30 * time.Minute, 5 * time.Minute
 	// migrationLock is the advisory lock under which one of several servers that
 	// start at the same moment migrates: "thvregis".
 	migrationLock = 0x7468767265676973
 )
 
-// Open opens the database and migrates it. It waits for one that cannot be
-// reached until ctx ends, 30 s at most, and fails then with
-// store.ErrUnavailable. What waiting does not mend, such as a wrong password or
-// a database that does not exist, fails at once, with ErrUnavailable too.
+// Open opens the database and migrates it. It waits up to 30 s for a database that
+// cannot be reached, and then fails with store.ErrUnavailable. A permanent fault, such
+// as a wrong password or a database that does not exist, fails at once, with
+// ErrUnavailable too.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	config, err := parse(options)
 	if err != nil {
@@ -133,7 +133,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	// Asked for each second, as long as another server migrates.
+	// The lock is tried each second while another server migrates.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, 60), lock.WithUnlockTimeout(1, 3))
 	if err != nil {
 		return err

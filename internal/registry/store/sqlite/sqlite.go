@@ -1,10 +1,9 @@
-// Package sqlite keeps a registry in one SQLite file, for a server that runs
-// once. Several processes may share the file on one machine, not over a network
-// file system.
+// Package sqlite keeps a registry in one SQLite file. Several processes on one machine
+// may share the file, not over a network file system.
 //
-// The file is in WAL mode with synchronous=FULL: readers and the writer do not
-// wait for each other, and what was acknowledged survives a power failure. One
-// connection writes, a few read.
+// The file is in WAL mode with synchronous=FULL: readers and the writer do not wait for
+// each other, and acknowledged changes survive a power failure. One connection writes,
+// a few read.
 package sqlite
 
 import (
@@ -38,8 +37,8 @@ type Store struct{ *sqlstore.Store }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the file, which it makes, readable by this user alone, if it is not
-// there, and its directory too.
+// Open opens the file. It creates the file, readable only by this user, and its
+// directory if they do not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
 	s, err := open(ctx, path)
 	if err != nil {
@@ -77,8 +76,8 @@ func open(ctx context.Context, path string) (_ *Store, err error) {
 	return &Store{sqlstore.New(reader, writer, d, sqlstore.DefaultLimits())}, nil
 }
 
-// prepare makes the file and sees to its mode; SQLite gives its other files the
-// same one.
+// prepare creates the file and sets its mode, which SQLite copies to its other
+// files.
 func prepare(path string) (string, error) {
 	if path == "" || strings.IndexByte(path, 0) >= 0 {
 		return "", errors.New("that is not the path of a file")
@@ -111,9 +110,9 @@ func prepare(path string) (string, error) {
 	return path, nil
 }
 
-// sameFile reports whether the file at path is still the one it is now. SQLite goes
-// on with a file that was deleted or replaced: what is written to it then would
-// be acknowledged, and gone with the process.
+// sameFile returns a function that fails once the file at path is not the present one.
+// SQLite continues with a file that was deleted or replaced: writes to it would be
+// acknowledged and lost when the process ends.
 func sameFile(path string) (func() error, error) {
 	opened, err := os.Stat(path)
 	if err != nil {
@@ -131,8 +130,8 @@ func sameFile(path string) (func() error, error) {
 	}, nil
 }
 
-// lockWait is how long SQLite itself waits for another process before it returns
-// SQLITE_BUSY. It does not observe contexts; sqlstore does, and tries again.
+// lockWait is how long SQLite waits for another process before it returns SQLITE_BUSY.
+// SQLite does not observe contexts; sqlstore does, and retries.
 const lockWait = 200 * time.Millisecond
 
 // busyWait bounds how long Open waits for other processes that write.
@@ -144,7 +143,7 @@ func connect(path, begin string, n int, pragmas ...string) (*sql.DB, error) {
 		fmt.Sprintf("busy_timeout(%d)", lockWait.Milliseconds()),
 		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 		"cache_size(-16000)",           // KiB
-		"journal_size_limit(67108864)", // what a large Replace leaves behind
+		"journal_size_limit(67108864)", // after a large Replace
 	}, pragmas...)}
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -160,8 +159,8 @@ func connect(path, begin string, n int, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// migrate brings the file up to date. A lock beside it keeps two processes that
-// start at the same moment from doing that both.
+// migrate migrates the file. A lock file keeps two processes that start at the same
+// time from migrating both.
 func migrate(ctx context.Context, path string, db *sql.DB) error {
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
@@ -174,7 +173,7 @@ func migrate(ctx context.Context, path string, db *sql.DB) error {
 	}
 	for deadline := time.Now().Add(busyWait); ; {
 		err := sqlstore.Migrate(ctx, goose.DialectSQLite3, db, files)
-		// A process that has it open already may be writing.
+		// A process that has the file open may be writing.
 		if err == nil || fault(err) != sqlstore.Busy || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
 		}
@@ -183,7 +182,7 @@ func migrate(ctx context.Context, path string, db *sql.DB) error {
 
 func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
-		// Named ones are looked up one by one, which takes long in long statements.
+		// Named placeholders are looked up one by one, which is slow in long statements.
 		Placeholder: func(int) string { return "?" },
 		Now:         "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 		Greatest:    "max",
