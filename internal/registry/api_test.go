@@ -83,7 +83,7 @@ func openAPI(t *testing.T, url string, client *http.Client) *apiCatalog {
 	return api
 }
 
-func TestARegistryServerIsAsked(t *testing.T) {
+func TestAPI_Lookup(t *testing.T) {
 	server := registryServer(t, named("io.one/a", "1.0.0"), named("io.one/b", "1.0.0+x"), named("io.one/c", "2.0.0"), named("io.two/c", "1.0.0"), named("io.two/cc", "1.0.0"))
 	c := openAPI(t, server.URL+"/base/", server.Client())
 	all, err := c.List(t.Context())
@@ -110,7 +110,7 @@ func TestARegistryServerIsAsked(t *testing.T) {
 	}
 }
 
-func TestTheRegistrysWordOnAServerCounts(t *testing.T) {
+func TestAPI_Status(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte(`{"server": ` + minimal + `, "_meta": {"io.modelcontextprotocol.registry/official": {"status": "deprecated", "statusMessage": "use b"}}}`))
 	}))
@@ -121,7 +121,7 @@ func TestTheRegistrysWordOnAServerCounts(t *testing.T) {
 	}
 }
 
-func TestARegistryServerThatMisbehavesIsNamedWithItsFault(t *testing.T) {
+func TestAPI_Hostile(t *testing.T) {
 	const page = "text/html; charset=utf-8"
 	for name, c := range map[string]struct {
 		status  int
@@ -172,7 +172,7 @@ func TestARegistryServerThatMisbehavesIsNamedWithItsFault(t *testing.T) {
 	}
 }
 
-func TestAListWithoutEndIsGivenUp(t *testing.T) {
+func TestAPI_EndlessList(t *testing.T) {
 	var pages atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"servers": [], "metadata": {"nextCursor": "%d"}}`, pages.Add(1))
@@ -184,7 +184,7 @@ func TestAListWithoutEndIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsTooLargeIsNotRead(t *testing.T) {
+func TestAPI_LargeResponse(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		chunk := []byte(strings.Repeat(" ", 1<<20))
 		for range maxPage>>20 + 1 {
@@ -199,7 +199,7 @@ func TestAnAnswerThatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestAPI_ConnectionRefused(t *testing.T) {
 	port, err := local.FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestNobodyAnswers(t *testing.T) {
 }
 
 // However far an answer has come when the client's patience ends, that is what is said.
-func TestAnAnswerThatStopsHalfwayIsGivenUp(t *testing.T) {
+func TestAPI_StalledResponse(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
@@ -229,7 +229,7 @@ func TestAnAnswerThatStopsHalfwayIsGivenUp(t *testing.T) {
 
 // A host that swallows packets must not keep a person waiting for long, however
 // patient the client.
-func TestAConnectionThatDoesNotComeIsGivenUpSoon(t *testing.T) {
+func TestAPI_ConnectTimeout(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -245,7 +245,7 @@ func TestAConnectionThatDoesNotComeIsGivenUpSoon(t *testing.T) {
 	}
 }
 
-func TestAServerThatHangsIsGivenUp(t *testing.T) {
+func TestAPI_ResponseTimeout(t *testing.T) {
 	done := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
 	defer server.Close()

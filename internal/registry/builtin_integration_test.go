@@ -13,7 +13,7 @@ import (
 )
 
 // Every npm and PyPI package of the built-in catalog exists in its version.
-func TestEveryBuiltInPackageExists(t *testing.T) {
+func TestBuiltIn_PackagesExist(t *testing.T) {
 	list, err := open(t, "").List(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ const several = `{"data": {"servers": [
   {"name": "org.two/gone", "version": "1", "status": "deleted", "description": "rain"}
 ]}}`
 
-func TestNamesAreLookedUpAsPeopleWriteThem(t *testing.T) {
+func TestLookup_Names(t *testing.T) {
 	c := open(t, writeFile(t, several))
 	for _, tc := range []struct {
 		name, found, version string
@@ -79,14 +79,14 @@ func TestNamesAreLookedUpAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestAnExactNameWinsOverTheEndOfAnother(t *testing.T) {
+func TestLookup_ExactName(t *testing.T) {
 	c := open(t, writeFile(t, `{"servers": {"org.x/time": {"image": "i/a"}, "time": {"image": "i/b"}}}`))
 	if e, err := c.Get(context.Background(), "time"); err != nil || e.Name != "time" {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
 
-func TestSearchFindsAllWordsAnywhereAndHidesWhatIsDeleted(t *testing.T) {
+func TestSearch(t *testing.T) {
 	c := open(t, writeFile(t, several))
 	for query, want := range map[string][]string{
 		"":           {"org.one/time", "org.two/time", "org.two/weather"},
@@ -110,7 +110,7 @@ func TestSearchFindsAllWordsAnywhereAndHidesWhatIsDeleted(t *testing.T) {
 	}
 }
 
-func TestASettingThatIsNoRegistryIsRefused(t *testing.T) {
+func TestOpen_InvalidSetting(t *testing.T) {
 	for _, location := range []string{"ftp://r.example/x.json", "https://", "https://me:secret@r.example", "docker://x", "http://%zz"} {
 		_, err := Open(location, http.DefaultClient, nil)
 		if err == nil {
@@ -121,7 +121,7 @@ func TestASettingThatIsNoRegistryIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadOrIsMalformedIsNamed(t *testing.T) {
+func TestOpen_UnreadableFile(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.json")
 	if _, err := open(t, missing).List(context.Background()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("missing: %v", err)
@@ -134,7 +134,7 @@ func TestAFileThatCannotBeReadOrIsMalformedIsNamed(t *testing.T) {
 
 // The built-in catalog is read by the same rules as anybody's, and pins a version
 // of everything that is fetched.
-func TestTheBuiltInCatalogIsCompleteAndPinned(t *testing.T) {
+func TestBuiltIn_CompleteAndPinned(t *testing.T) {
 	c := open(t, "")
 	list, err := c.List(context.Background())
 	if err != nil || list.LeftOut.Malformed > 0 {
@@ -167,7 +167,7 @@ func TestTheBuiltInCatalogIsCompleteAndPinned(t *testing.T) {
 }
 
 // Semantic Versioning 2.0.0, section 11, and its own example.
-func TestVersionsAreOrderedByAge(t *testing.T) {
+func TestVersions_Order(t *testing.T) {
 	order := []string{"nightly", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "v1.9.0", "1.10.0"}
 	for i, a := range order {
 		for j, b := range order {

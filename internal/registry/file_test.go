@@ -30,7 +30,7 @@ func openFile(t *testing.T, content string) Catalog {
 
 // Versions that do not follow Semantic Versioning have no order of their own: the
 // later in the file counts as newer.
-func TestOfVersionsWithoutOrderTheLastCounts(t *testing.T) {
+func TestFile_UnorderedVersions(t *testing.T) {
 	c := openFile(t, wrap(named("io.one/a", "beta"), named("io.one/a", "alpha"), named("io.one/b", "1.0.0"), named("io.one/b", "nightly")))
 	for name, want := range map[string]string{"a": "alpha", "a@beta": "beta", "io.one/a@latest": "alpha", "b": "1.0.0"} {
 		if e, err := c.Get(t.Context(), name); err != nil || e.Version != want {
@@ -51,7 +51,7 @@ func names(entries []*Entry) string {
 	return strings.Join(out, " ")
 }
 
-func TestAVersionThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
+func TestFile_UnknownVersion(t *testing.T) {
 	for content, says := range map[string]string{
 		wrap(named("io.one/a", "1.0.0"), named("io.one/a", "1.1.0")): "it has 1.0.0, 1.1.0",
 		`{"servers": {"a": {"image": "i"}}}`:                         "tells no versions",
@@ -62,7 +62,7 @@ func TestAVersionThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
+func TestFile_TooLarge(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.json")
 	f, err := os.Create(big)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAFileBehindAURLIsFetchedOnce(t *testing.T) {
+func TestFile_URLFetchedOnce(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
@@ -112,7 +112,7 @@ func TestAFileBehindAURLIsFetchedOnce(t *testing.T) {
 
 // Registry files as users have them. They are not part of the project: set
 // THV_TEST_REGISTRY_DATA to a directory that holds them.
-func TestRealFilesAreReadWhole(t *testing.T) {
+func TestFile_RealFiles(t *testing.T) {
 	dir := os.Getenv("THV_TEST_REGISTRY_DATA")
 	if dir == "" {
 		t.Skip("SKIPPED: THV_TEST_REGISTRY_DATA does not name a directory of real registry files")

@@ -24,7 +24,7 @@ func parse(content []byte) ([]*Entry, error) {
 
 const minimal = `{"name": "io.example/a", "description": "d", "version": "1.0.0"}`
 
-func TestAServerJSONBecomesAnEntry(t *testing.T) {
+func TestParseServer(t *testing.T) {
 	got, err := parse([]byte(wrap(`{
 		"$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
 		"name": "io.example/a", "title": "A", "description": "An example", "version": "1.2.3",
@@ -74,7 +74,7 @@ func TestAServerJSONBecomesAnEntry(t *testing.T) {
 	}
 }
 
-func TestOurBlockNamesAGoPackage(t *testing.T) {
+func TestParseServer_GoPackage(t *testing.T) {
 	got, err := parse([]byte(wrap(`{"name": "io.example/a", "version": "1.0.0", "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"dev.toolhaven": {"package": "go://example.com/m/cmd@v1.2.3", "tags": ["t"]}}}}`)))
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestOurBlockNamesAGoPackage(t *testing.T) {
 	}
 }
 
-func TestAnEntryOfTheOlderFormatBecomesAnEntry(t *testing.T) {
+func TestParse_OlderFormat(t *testing.T) {
 	got, err := parse([]byte(`{
 		"$schema": "s", "version": "1.0.0", "last_updated": "2026-02-18T00:00:00Z",
 		"servers": {"a": {
@@ -134,7 +134,7 @@ func TestAnEntryOfTheOlderFormatBecomesAnEntry(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsWrongIsRefusedWithItsLine(t *testing.T) {
+func TestParse_FaultLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		want    []string
@@ -185,7 +185,7 @@ func TestAFileThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestWhatIsAllowedIsRead(t *testing.T) {
+func TestParse_Allowed(t *testing.T) {
 	for name, content := range map[string]string{
 		"a byte order mark":                "\xef\xbb\xbf" + wrap(minimal),
 		"two versions of a server":         wrap(minimal, strings.Replace(minimal, "1.0.0", "1.0.1", 1)),

@@ -14,7 +14,7 @@ import (
 // Versions that the official registry accepts, and that no path can hold.
 var unusableVersions = []string{"1 0", "1/0", ".."}
 
-func TestMalformedEntriesAreLeftOut(t *testing.T) {
+func TestParse_MalformedEntries(t *testing.T) {
 	good, malformed := named("io.one/good", "1.0.0"), []string{`{"name": 7}`, `"text"`, `{"description": "no name"}`}
 	for i, v := range unusableVersions {
 		malformed = append(malformed, named(fmt.Sprintf("io.one/bad-%d", i), v))
@@ -55,7 +55,7 @@ func TestMalformedEntriesAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestListWithoutUsableEntryIsAnError(t *testing.T) {
+func TestParse_NoUsableEntry(t *testing.T) {
 	for _, v := range unusableVersions {
 		_, err := openFile(t, wrap(named("a/b", v))).List(t.Context())
 		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "none of its 1 entries") || !strings.Contains(err.Error(), v) {
@@ -64,7 +64,7 @@ func TestListWithoutUsableEntryIsAnError(t *testing.T) {
 	}
 }
 
-func TestFileWithoutServersIsAnError(t *testing.T) {
+func TestParse_NoServers(t *testing.T) {
 	for _, content := range []string{`{"data": {}}`, `{"data": {"skills": [{"name": "s"}]}}`, `{"data": {"groups": null}}`} {
 		if _, _, err := Parse([]byte(content)); err == nil || !strings.Contains(err.Error(), `data has no "servers"`) {
 			t.Errorf("%s: %v", content, err)
@@ -109,7 +109,7 @@ func TestSearchOrder(t *testing.T) {
 	}
 }
 
-func TestScoreFindsWholeWords(t *testing.T) {
+func TestScore_WholeWords(t *testing.T) {
 	for text, want := range map[string]bool{
 		"git": true, "a git b": true, "github": false, "github git": true, "digit": false, "digit-git": true, "é-git": true, "égit": false, "": false,
 	} {

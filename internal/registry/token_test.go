@@ -45,7 +45,7 @@ func only(t *testing.T, token string, asked *atomic.Int32) *httptest.Server {
 	return server
 }
 
-func TestARegistryIsShownATokenAndAnotherWhenItRefuses(t *testing.T) {
+func TestToken_Renewed(t *testing.T) {
 	for name, c := range map[string]struct {
 		source  TokenSource
 		says    string // "" is an answer
@@ -84,7 +84,7 @@ func TestARegistryIsShownATokenAndAnotherWhenItRefuses(t *testing.T) {
 	}
 }
 
-func TestARegistryFileIsShownAToken(t *testing.T) {
+func TestToken_File(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer good" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -104,7 +104,7 @@ func TestARegistryFileIsShownAToken(t *testing.T) {
 	}
 }
 
-func TestATokenGoesToItsRegistryOnly(t *testing.T) {
+func TestToken_OtherOrigin(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
@@ -130,7 +130,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 }
 
-func TestATokenIsNotSentOverPlainHTTPExceptOnThisMachine(t *testing.T) {
+func TestToken_PlainHTTP(t *testing.T) {
 	for location, sent := range map[string]bool{
 		"http://registry.example": false, "http://10.0.0.1": false, "http://127.0.0.1.evil.example": false, "http://localhost.evil.example/x.json": false,
 		"https://registry.example": true, "http://localhost:8080": true, "http://127.0.0.1": true, "http://[::1]:1/x.json": true,
@@ -150,7 +150,7 @@ func TestATokenIsNotSentOverPlainHTTPExceptOnThisMachine(t *testing.T) {
 	}
 }
 
-func TestWhatASignInIsFor(t *testing.T) {
+func TestToken_SignInTarget(t *testing.T) {
 	for location, want := range map[string][2]string{
 		"": {}, "/etc/servers.json": {},
 		"https://r.example/registry/default/?x#y": {"https://r.example/registry/default", "https://r.example/registry/default/v0.1/servers?limit=1"},
@@ -168,7 +168,7 @@ func TestWhatASignInIsFor(t *testing.T) {
 	}
 }
 
-func TestAPersonDoesNotWaitLong(t *testing.T) {
+func TestRetry_Bound(t *testing.T) {
 	if connectTimeout > 3*time.Second || answerTimeout > 5*time.Second {
 		t.Errorf("a person waits %s and %s", connectTimeout, answerTimeout)
 	}

@@ -40,11 +40,11 @@ func list(t *testing.T, s *instance, query string) serverList {
 	return l
 }
 
-func TestAServerIsPublishedAndLivesItsLife(t *testing.T) {
-	onEachDatabase(t, testAServerIsPublishedAndLivesItsLife)
+func TestPublish_Lifecycle(t *testing.T) {
+	onEachDatabase(t, testPublishLifecycle)
 }
 
-func testAServerIsPublishedAndLivesItsLife(t *testing.T, s *instance) {
+func testPublishLifecycle(t *testing.T, s *instance) {
 	if l := list(t, s, ""); len(l.Servers) != 0 {
 		t.Fatalf("a new registry lists %v", names(l))
 	}
@@ -145,11 +145,11 @@ func testAServerIsPublishedAndLivesItsLife(t *testing.T, s *instance) {
 	})
 }
 
-func TestADocumentComesBackAsItWasPublished(t *testing.T) {
-	onEachDatabase(t, testADocumentComesBackAsItWasPublished)
+func TestPublish_DocumentUnchanged(t *testing.T) {
+	onEachDatabase(t, testPublishDocumentUnchanged)
 }
 
-func testADocumentComesBackAsItWasPublished(t *testing.T, s *instance) {
+func testPublishDocumentUnchanged(t *testing.T, s *instance) {
 	// Order of members, numbers, escapes and what nobody knows: all stay.
 	document := `{"name":"io.github.example/exact","version":"1.0.0","description":"<b>&\"ü\" 😀</b>","title":"T","_meta":{"io.modelcontextprotocol.registry/publisher-provided":{"z":1.0,"a":12345678901234567890,"nested":{"x":[1e3,null,true]}}},"websiteUrl":"https://example.com/?a=b&c=d"}`
 	mustDo(t, s.do("POST", publish, document), http.StatusOK)
@@ -160,9 +160,9 @@ func testADocumentComesBackAsItWasPublished(t *testing.T, s *instance) {
 	}
 }
 
-func TestPagesCoverAllServersOnce(t *testing.T) { onEachDatabase(t, testPagesCoverAllServersOnce) }
+func TestList_Pages(t *testing.T) { onEachDatabase(t, testListPages) }
 
-func testPagesCoverAllServersOnce(t *testing.T, s *instance) {
+func testListPages(t *testing.T, s *instance) {
 	var want []string
 	for i := range 25 {
 		name := fmt.Sprintf("io.github.example/s%02d", i)
@@ -188,7 +188,7 @@ func testPagesCoverAllServersOnce(t *testing.T, s *instance) {
 	}
 }
 
-func TestAnUnchangedAnswerIsNotSentAgain(t *testing.T) {
+func TestConditional_NotModified(t *testing.T) {
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), http.StatusOK)
 	for _, path := range []string{servers, servers + "?limit=5", at("a.b/x", "/versions"), at("a.b/x", "/versions/latest")} {
@@ -208,7 +208,7 @@ func TestAnUnchangedAnswerIsNotSentAgain(t *testing.T) {
 }
 
 // RFC 9110 sections 13.1.1, 13.1.2 and 13.2.
-func TestConditionsOfARequestAreEvaluated(t *testing.T) {
+func TestConditional_Preconditions(t *testing.T) {
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), http.StatusOK)
 	one, all := at("a.b/x", "/versions/1.0.0"), at("a.b/x", "/versions")
@@ -273,11 +273,11 @@ func TestConditionsOfARequestAreEvaluated(t *testing.T) {
 	status("POST", publish, server("a.b/x", "2.0.0"), 200, "If-None-Match", "*")
 }
 
-func TestSearchFindsByNameTitleDescriptionAndTags(t *testing.T) {
-	onEachDatabase(t, testSearchFindsByNameTitleDescriptionAndTags)
+func TestSearch_Fields(t *testing.T) {
+	onEachDatabase(t, testSearchFields)
 }
 
-func testSearchFindsByNameTitleDescriptionAndTags(t *testing.T, s *instance) {
+func testSearchFields(t *testing.T, s *instance) {
 	doc := server("io.github.example/forecast", "1.0.0")
 	doc["title"] = "Wetter Bericht"
 	doc["_meta"] = map[string]any{"io.modelcontextprotocol.registry/publisher-provided": map[string]any{"dev.toolhaven": map[string]any{"tags": []string{"Meteorology"}}}}
@@ -366,7 +366,7 @@ func testBadInput(t *testing.T, s *instance) {
 	}
 }
 
-func TestTheInternalServer(t *testing.T) {
+func TestInternalServer(t *testing.T) {
 	s := serve(t, anonymous)
 	get := func(path string) answer {
 		resp, err := http.Get(s.internal + path)

@@ -33,7 +33,7 @@ func withIntrospection(t *testing.T, config string, p *idp.Provider) string {
 	return config + fmt.Sprintf("        introspectionUrl: %s\n        clientId: %s\n        clientSecretFile: %s\n", p.IntrospectionURL(), idp.IntrospectionClient, secretFile(t, idp.IntrospectionSecret))
 }
 
-func TestAProtectedRegistry(t *testing.T) {
+func TestAuth_ProtectedRegistry(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	opaque := idp.Start(t, idp.Options{Opaque: []string{resource}})
 	s := serve(t, withIntrospection(t, oauthConfig(t, "    publicPaths: [/registry/open, /nothing]\n", p, opaque), opaque)+`
@@ -206,7 +206,7 @@ registries:
 	})
 }
 
-func TestTheServerStartsWithItsProviderDownAndRecovers(t *testing.T) {
+func TestAuth_ProviderDownAtStart(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	token := p.Token(t, resource, "mcp-registry:read")
 	p.Stop()
@@ -225,7 +225,7 @@ func TestTheServerStartsWithItsProviderDownAndRecovers(t *testing.T) {
 	})
 }
 
-func TestRulesSayWhoMayDoWhat(t *testing.T) {
+func TestAuth_Rules(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "", p)+`
 authz:

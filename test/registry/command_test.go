@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-func TestTheCommandLine(t *testing.T) {
+func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"XDG_STATE_HOME=" + dir}
 	file := func(name, text string) string {
@@ -63,7 +63,7 @@ func TestTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsAClearError(t *testing.T) {
+func TestServe_PortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAPortThatIsTakenIsAClearError(t *testing.T) {
 }
 
 // Both example files of real registries go in, and every server is there.
-func TestRegistryFilesAreImported(t *testing.T) {
+func TestImport_RegistryFiles(t *testing.T) {
 	data := os.Getenv("THV_TEST_REGISTRY_DATA")
 	if data == "" {
 		t.Skip("THV_TEST_REGISTRY_DATA does not name the folder of real registry files")
@@ -124,7 +124,7 @@ func TestRegistryFilesAreImported(t *testing.T) {
 	}
 }
 
-func TestAnImportSaysWhatItLeavesAlone(t *testing.T) {
+func TestImport_ReportsKeptVersions(t *testing.T) {
 	s := serve(t, anonymous)
 	env := []string{"XDG_STATE_HOME=" + filepath.Dir(s.config)}
 	one := `{"name":"a.b/x","version":"1.0.0","description":"one"}`
@@ -149,7 +149,7 @@ func TestAnImportSaysWhatItLeavesAlone(t *testing.T) {
 }
 
 // Stopping answers what is under way before it ends.
-func TestStoppingDrainsRequests(t *testing.T) {
+func TestServe_ShutdownDrainsRequests(t *testing.T) {
 	s := serve(t, anonymous)
 	// A request whose body is on its way.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
@@ -185,7 +185,7 @@ func TestStoppingDrainsRequests(t *testing.T) {
 	}
 }
 
-func TestSIGHUPReopensTheAuditFileAndFetchesSources(t *testing.T) {
+func TestServe_SIGHUP(t *testing.T) {
 	dir := t.TempDir()
 	file, log := filepath.Join(dir, "servers.json"), filepath.Join(dir, "audit.log")
 	list := func(servers string) string { return `{"data":{"servers":[` + servers + `]}}` }

@@ -35,7 +35,7 @@ func whole(t *testing.T, path string) {
 	}
 }
 
-func TestAFullDiskStopsWritingAlone(t *testing.T) {
+func TestDatabase_FullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("this user may not mount: %v", err)
@@ -97,7 +97,7 @@ func TestAFullDiskStopsWritingAlone(t *testing.T) {
 
 // SQLite would go on with a file that nobody will find again: what is
 // acknowledged then would be lost.
-func TestADatabaseFileThatGoesAwayIsNotWrittenTo(t *testing.T) {
+func TestDatabase_FileDeleted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	s := serve(t, onSQLite(path))
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
@@ -129,7 +129,7 @@ func TestADatabaseFileThatGoesAwayIsNotWrittenTo(t *testing.T) {
 	whole(t, path)
 }
 
-func TestADatabaseThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
+func TestDatabase_UnusableAtStart(t *testing.T) {
 	dir := t.TempDir()
 	newer := filepath.Join(dir, "newer.db")
 	s := serve(t, onSQLite(newer))
@@ -162,7 +162,7 @@ func TestADatabaseThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
 	}
 }
 
-func TestPortsThatAreTaken(t *testing.T) {
+func TestServe_PortsInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestPortsThatAreTaken(t *testing.T) {
 
 // An import that is ended in its middle leaves whole versions alone, and running
 // it again goes on.
-func TestAnImportThatIsEndedCanGoOn(t *testing.T) {
+func TestImport_ResumeAfterKill(t *testing.T) {
 	const count = 3_000
 	var file strings.Builder
 	file.WriteString("[")
@@ -257,7 +257,7 @@ func rows(path string) int {
 	return n
 }
 
-func TestTwoServersOnOneFile(t *testing.T) {
+func TestDatabase_TwoServersOneFile(t *testing.T) {
 	config := onSQLite(filepath.Join(t.TempDir(), "registry.db"))
 	a, b := serve(t, config), serve(t, config)
 	oneWins(t, a, b)

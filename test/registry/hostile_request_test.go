@@ -46,7 +46,7 @@ func (s *instance) line(t *testing.T, method, target string, headers ...string) 
 
 // RFC 9112 section 3.2: the four forms of a request's target, and every method,
 // on a registry that asks for a token and has a public part.
-func TestTargetsAndMethodsOpenNothing(t *testing.T) {
+func TestRequest_TargetsAndMethods(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "    publicPaths: [/registry/open]\n", p)+`
 sources:
@@ -132,7 +132,7 @@ registries:
 
 // A registry that a caller may not read and one that is not there are the same
 // to them.
-func TestNamesOfRegistriesAreNotGivenAway(t *testing.T) {
+func TestRequest_RegistryNamesHidden(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "", p)+`
 authz:
@@ -152,7 +152,7 @@ registries: [{name: team, sources: [team]}, {name: secret, sources: [secret]}]
 	}
 }
 
-func TestHostileQueriesAndHeaders(t *testing.T) {
+func TestRequest_HostileQueriesAndHeaders(t *testing.T) {
 	s := serve(t, anonymous)
 	for _, name := range []string{"a.b/one", "a.b/two", "a.b/three"} {
 		mustDo(t, s.do("POST", publish, server(name, "1.0.0")), 200)
@@ -222,7 +222,7 @@ func TestHostileQueriesAndHeaders(t *testing.T) {
 	})
 }
 
-func TestHostileBodies(t *testing.T) {
+func TestRequest_HostileBodies(t *testing.T) {
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
 	good := `{"name":"a.b/z","version":"1.0.0","description":"d"}`
@@ -301,7 +301,7 @@ func TestHostileBodies(t *testing.T) {
 
 // Connections that send next to nothing are ended, and many at once keep nobody
 // from an answer.
-func TestSlowAndManyConnections(t *testing.T) {
+func TestRequest_SlowAndManyConnections(t *testing.T) {
 	s := serve(t, anonymous)
 	address := strings.TrimPrefix(s.base, "http://")
 	var slow []net.Conn
@@ -338,7 +338,7 @@ func TestSlowAndManyConnections(t *testing.T) {
 
 // DNS rebinding: a page of evil.example, whose name was made to resolve to this
 // machine, is of the same origin as the registry for its browser.
-func TestRequestsForOtherHostsAreRefused(t *testing.T) {
+func TestRequest_OtherHosts(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	for name, config := range map[string]string{"anonymous": anonymous, "oauth": oauthConfig(t, "", p)} {
 		t.Run(name, func(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 	"github.com/toolhaven/toolhaven/test/postgres"
 )
 
-func TestNamesAndVersionsAtTheirBounds(t *testing.T) {
-	onEachDatabase(t, testNamesAndVersionsAtTheirBounds)
+func TestPublish_BoundsOfNamesAndVersions(t *testing.T) {
+	onEachDatabase(t, testPublishBoundsOfNamesAndVersions)
 }
 
-func testNamesAndVersionsAtTheirBounds(t *testing.T, s *instance) {
+func testPublishBoundsOfNamesAndVersions(t *testing.T, s *instance) {
 	long := "a." + strings.Repeat("b", 97) + "/" + strings.Repeat("c", 100)
 	for _, test := range []struct {
 		name, version string
@@ -51,9 +51,9 @@ func testNamesAndVersionsAtTheirBounds(t *testing.T, s *instance) {
 	}
 }
 
-func TestDeletedVersionsLiveOn(t *testing.T) { onEachDatabase(t, testDeletedVersionsLiveOn) }
+func TestPublish_DeletedVersionsKept(t *testing.T) { onEachDatabase(t, testPublishDeletedVersionsKept) }
 
-func testDeletedVersionsLiveOn(t *testing.T, s *instance) {
+func testPublishDeletedVersionsKept(t *testing.T, s *instance) {
 	const name = "a.b/x"
 	mustDo(t, s.do("POST", publish, server(name, "1.0.0")), 200)
 	mustDo(t, s.do("DELETE", at(name, "/versions/1.0.0"), nil), 200)
@@ -80,7 +80,7 @@ func testDeletedVersionsLiveOn(t *testing.T, s *instance) {
 	}
 }
 
-func TestOneOfManyPublicationsWins(t *testing.T) {
+func TestPublish_Concurrent(t *testing.T) {
 	config := anonymous + fmt.Sprintf("database:\n  postgres: {url: %q}\n", postgres.Start(t).Database(t))
 	t.Run("PostgreSQL, two replicas", func(t *testing.T) { oneWins(t, serve(t, config), serve(t, config)) })
 	t.Run("SQLite", func(t *testing.T) { s := serve(t, anonymous); oneWins(t, s, s) })
@@ -113,7 +113,7 @@ func oneWins(t *testing.T, replicas ...*instance) {
 
 // What comes while the pages of a list of changes are read is left for the next
 // list, whatever time was asked for.
-func TestAListOfChangesEndsWhereItBegan(t *testing.T) {
+func TestList_ChangesDuringWalk(t *testing.T) {
 	s := serve(t, anonymous)
 	for _, name := range []string{"a.b/one", "a.b/two"} {
 		mustDo(t, s.do("POST", publish, server(name, "1.0.0")), http.StatusOK)
@@ -130,7 +130,7 @@ func TestAListOfChangesEndsWhereItBegan(t *testing.T) {
 
 // Who asks for what was updated since the last thing they saw misses nothing,
 // however many write at the same moment, through whichever replica.
-func TestUpdatedSinceMissesNothing(t *testing.T) {
+func TestList_UpdatedSinceComplete(t *testing.T) {
 	config := anonymous + fmt.Sprintf("database:\n  postgres: {url: %q}\n", postgres.Start(t).Database(t))
 	t.Run("PostgreSQL, two replicas", func(t *testing.T) { missesNothing(t, serve(t, config), serve(t, config)) })
 	t.Run("SQLite", func(t *testing.T) { s := serve(t, anonymous); missesNothing(t, s, s) })

@@ -20,7 +20,7 @@ func dexConfig(p *dex.Provider, more string) string {
 	return fmt.Sprintf("auth:\n  oauth:\n    resourceUrl: %s\n    providers:\n      - name: dex\n        issuerUrl: %s\n        audience: %s\n%s", resource, p.Issuer, resource, more)
 }
 
-func TestDexTokensAreAccepted(t *testing.T) {
+func TestDex_Tokens(t *testing.T) {
 	p := dex.Start(t, dex.Options{Audience: resource})
 	tokens, own := p.Login(t, "offline_access"), p.LoginForAgent(t)
 	parts := strings.Split(tokens.AccessToken, ".")
@@ -61,7 +61,7 @@ func TestDexTokensAreAccepted(t *testing.T) {
 
 // Where the audience is the client, Dex vouches for refresh tokens too: active, of
 // our issuer, for our audience. They are for Dex alone all the same.
-func TestDexRefreshTokensAreNoAccessTokens(t *testing.T) {
+func TestDex_RefreshTokenRefused(t *testing.T) {
 	p := dex.Start(t, dex.Options{Audience: resource})
 	config := strings.Replace(dexConfig(p, "        introspectionUrl: "+p.IntrospectionURL()+"\n"), "audience: "+resource, "audience: "+dex.Agent, 1)
 	c := calls(t, serve(t, config))
@@ -73,7 +73,7 @@ func TestDexRefreshTokensAreNoAccessTokens(t *testing.T) {
 }
 
 // Dex rotates its own keys while everything runs: no token is refused for it.
-func TestDexRotatesItsKeysAndNobodyNotices(t *testing.T) {
+func TestDex_KeyRotation(t *testing.T) {
 	t.Parallel()
 	p := dex.Start(t, dex.Options{Audience: resource, KeyLifetime: 5 * time.Second, TokenLifetime: 2 * time.Minute})
 	c := calls(t, serve(t, dexConfig(p, "")))

@@ -156,7 +156,7 @@ const oauthHead = "auth:\n  oauth:\n    resourceUrl: " + resource + "\n    provi
 // mounted is a mounted token that a log would be easily searched for.
 func mounted(n int) string { return fmt.Sprintf("mounted-service-account-token-%d", n) }
 
-func TestServiceAccountsOfAClusterAreAccepted(t *testing.T) {
+func TestKubernetes_ServiceAccounts(t *testing.T) {
 	authority := idp.NewAuthority(t)
 	first, second, third := newKey(t, "k1"), newKey(t, "k2"), newKey(t, "k3")
 	k := newCluster(t, mounted(1), first)
@@ -233,7 +233,7 @@ func TestServiceAccountsOfAClusterAreAccepted(t *testing.T) {
 
 // A cluster whose issuer is its own address: discovery wants the token too, and
 // what discovery names may be anywhere.
-func TestTheMountedTokenStaysAtTheConfiguredOrigins(t *testing.T) {
+func TestKubernetes_MountedTokenOrigins(t *testing.T) {
 	authority := idp.NewAuthority(t)
 	key := newKey(t, "k1")
 	k, elsewhere := newCluster(t, mounted(1), key), newCluster(t, "nobody's", key)

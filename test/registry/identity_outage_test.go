@@ -87,7 +87,7 @@ func (b *bystander) stop(t *testing.T) {
 
 // A provider whose process is stopped accepts connections and says nothing. Many
 // of its tokens come at once.
-func TestAFloodForAHangingProviderDelaysNobodyElse(t *testing.T) {
+func TestProvider_HangingProviderFlood(t *testing.T) {
 	hung := idp.Start(t, idp.Options{Opaque: []string{resource}})
 	healthy := idp.Start(t, idp.Options{Opaque: []string{resource}})
 	config := oauthConfig(t, "", hung, healthy)
@@ -150,7 +150,7 @@ func TestAFloodForAHangingProviderDelaysNobodyElse(t *testing.T) {
 
 // Keys are rotated and withdrawn, the provider goes and returns, while everything
 // runs.
-func TestKeysFollowTheirProviderThroughRotationAndOutage(t *testing.T) {
+func TestProvider_KeyRotationAndOutage(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	c := calls(t, serve(t, oauthConfig(t, "", p)))
 	token := func() string { return p.Token(t, resource, "mcp-registry:read") }
@@ -198,7 +198,7 @@ func TestKeysFollowTheirProviderThroughRotationAndOutage(t *testing.T) {
 }
 
 // The keys are found without any request: the first caller does not wait.
-func TestAProviderThatIsDownAtStartIsFoundWithoutARequest(t *testing.T) {
+func TestProvider_DownAtStart(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	p.Stop()
 	c := calls(t, serve(t, oauthConfig(t, "", p)))

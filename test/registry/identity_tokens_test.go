@@ -73,7 +73,7 @@ func openIntrospection(t *testing.T, p *idp.Provider) string {
 	return open.URL + "/token/introspection"
 }
 
-func TestEachProvidersTokensAreAccepted(t *testing.T) {
+func TestTokens_Accepted(t *testing.T) {
 	f := newFamily(t)
 	for _, c := range []struct{ rule, name, token string }{
 		{"spec 5.5", "a JWT of the first provider", f.a.Token(t, resource)},
@@ -117,7 +117,7 @@ func (f *family) refuses(t *testing.T, rows []badToken) {
 
 const invalid = "invalid_token"
 
-func TestTokensOfTheWrongProviderAreRefused(t *testing.T) {
+func TestTokens_WrongProvider(t *testing.T) {
 	f := newFamily(t)
 	a, b, c := f.a.SigningKey(), f.b.SigningKey(), f.c.SigningKey()
 	named := func(key jose.JSONWebKey, id string) jose.JSONWebKey { key.KeyID = id; return key }
@@ -149,7 +149,7 @@ func TestTokensOfTheWrongProviderAreRefused(t *testing.T) {
 
 // Samples of internal/auth's TestHostileTokens, and what only the program as a whole
 // shows: nothing that a token names is fetched.
-func TestForgedTokensAreRefused(t *testing.T) {
+func TestTokens_Forged(t *testing.T) {
 	f := newFamily(t)
 	key := f.a.SigningKey()
 	mallory := newKey(t, "shared")
@@ -197,7 +197,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 }
 
 // Samples of internal/auth's tables of claims, and claims that these do not have.
-func TestClaimsThatDoNotHoldAreRefused(t *testing.T) {
+func TestTokens_InvalidClaims(t *testing.T) {
 	f := newFamily(t)
 	key := f.a.SigningKey()
 	with := func(name string, value any) string {
@@ -226,7 +226,7 @@ func TestClaimsThatDoNotHoldAreRefused(t *testing.T) {
 }
 
 // How the credential comes is judged before what it says.
-func TestCredentialsInTheWrongPlaceOrShapeAreRefused(t *testing.T) {
+func TestTokens_MalformedCredentials(t *testing.T) {
 	f := newFamily(t)
 	good := f.a.Token(t, resource, "mcp-registry:read", "mcp-registry:write")
 	other := f.a.Token(t, resource, "mcp-registry:read")

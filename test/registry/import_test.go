@@ -100,7 +100,7 @@ func (s importing) records(t *testing.T) (out []importRecord) {
 	return out
 }
 
-func TestALargeImportGoesInBatches(t *testing.T) {
+func TestImport_Batches(t *testing.T) {
 	const n = 1201
 	eachImporting(t, n, func(t *testing.T, s importing) {
 		other := server("a.b/s00700", "1.0.0")
@@ -142,7 +142,7 @@ func TestALargeImportGoesInBatches(t *testing.T) {
 
 // An import that is interrupted has done whole batches, says how many versions
 // that is, and goes on when it is run again.
-func TestAnImportIsInterruptedAndGoesOn(t *testing.T) {
+func TestImport_ResumeAfterInterrupt(t *testing.T) {
 	const n = 20_000
 	eachImporting(t, n, func(t *testing.T, s importing) {
 		cmd := exec.Command(program, s.args()...)
@@ -191,7 +191,7 @@ func TestAnImportIsInterruptedAndGoesOn(t *testing.T) {
 
 // Without audit.file the record goes to standard error: standard output is for
 // the result.
-func TestAnImportIsRecordedOnStandardError(t *testing.T) {
+func TestImport_AuditOnStandardError(t *testing.T) {
 	s := serve(t, anonymous)
 	env := []string{"XDG_STATE_HOME=" + filepath.Dir(s.config)}
 	out, errOut, code := run(t, `{"name":"a.b/x","version":"1.0.0","description":"one"}`, env, "import", "-", "--config", s.config)

@@ -79,7 +79,7 @@ func fails(t *testing.T, s *instance, source string) {
 	})
 }
 
-func TestAFileIsWatchedAndItsLastGoodStateKept(t *testing.T) {
+func TestSource_FileWatched(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "servers.json")
 	write(t, path, registryFile("a.b/one", "a.b/two"))
@@ -101,7 +101,7 @@ func TestAFileIsWatchedAndItsLastGoodStateKept(t *testing.T) {
 	lists(t, s, "a.b/four 1.0.0")
 }
 
-func TestAGitRepositoryIsFollowed(t *testing.T) {
+func TestSource_Git(t *testing.T) {
 	repo := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestAGitRepositoryIsFollowed(t *testing.T) {
 
 // A registry of ours is the source of another of ours, through its front door:
 // with a token from a file, that is read again when it changes.
-func TestOneInstanceIsTheSourceOfAnother(t *testing.T) {
+func TestSource_OtherInstance(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	first := serve(t, oauthConfig(t, "", p))
 	writer := first.as(t, p.Token(t, resource, "mcp-registry:write"))
@@ -175,7 +175,7 @@ registries:
 
 // Two replicas share a database: what one writes the other shows at once, and
 // one source is synchronized by one of them, by the other when it dies.
-func TestTwoReplicasOnOneDatabase(t *testing.T) {
+func TestSource_TwoReplicas(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "servers.json")
 	write(t, path, registryFile("a.b/one"))
 	config := anonymous + fmt.Sprintf(`

@@ -88,7 +88,7 @@ func (b *tab) harmless() {
 	}
 }
 
-func TestHostileDocumentsAreTextAndNothingElse(t *testing.T) {
+func TestPage_HostileDocuments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.json")
 	var docs []any
 	var names []string

@@ -117,7 +117,7 @@ func (b *tab) signIn(p *idp.Provider, who string) {
 // ofTheProvider expects complaints about the provider's own pages.
 func ofTheProvider(b *tab) { expecting("fonts.googleapis.com", "/interaction/", "/favicon.ico")(b) }
 
-func TestPeopleSignInOnThePage(t *testing.T) {
+func TestPage_SignIn(t *testing.T) {
 	s := protect(t, "", "", idp.Options{})
 	stock(t, s.as(t, s.writer))
 	const asked = "/server/default/io.example/weather?version=0.8.0"
@@ -178,7 +178,7 @@ func TestPeopleSignInOnThePage(t *testing.T) {
 	}
 }
 
-func TestASessionThatEndsIsNoDeadEnd(t *testing.T) {
+func TestPage_SessionExpires(t *testing.T) {
 	s := protect(t, "", "", idp.Options{TokenLifetime: 20 * time.Second})
 	b := openTab(t, chromium(t), ofTheProvider, expecting("status of 401"))
 	const asked = "/catalog/default?q=weather"
@@ -199,7 +199,7 @@ func TestASessionThatEndsIsNoDeadEnd(t *testing.T) {
 	b.reads("Nothing matches “weather”", "jane")
 }
 
-func TestALoginThatIsCancelledIsSaidAndCanBeTriedAgain(t *testing.T) {
+func TestPage_LoginCancelled(t *testing.T) {
 	s := protect(t, "", "", idp.Options{})
 	b := openTab(t, chromium(t), phone, ofTheProvider, expecting("status of 401", "status of 400"))
 	const asked = "/catalog/default?q=weather"
@@ -219,7 +219,7 @@ func TestALoginThatIsCancelledIsSaidAndCanBeTriedAgain(t *testing.T) {
 	b.at(s.home + asked)
 }
 
-func TestAProviderThatIsDownIsSaid(t *testing.T) {
+func TestPage_ProviderDown(t *testing.T) {
 	s := protect(t, "", "", idp.Options{})
 	api := s.as(t, s.writer)
 	mustDo(t, api.do("GET", servers, nil), http.StatusOK)
@@ -265,7 +265,7 @@ func (s *protected) again() {
 	s.start(address, "127.0.0.1:0")
 }
 
-func TestThePageBehindAPathAndWithTwoRegistries(t *testing.T) {
+func TestPage_PathAndTwoRegistries(t *testing.T) {
 	s := protect(t, "/tools/mcp", `
 sources:
   - {name: default, managed: {}}
@@ -305,7 +305,7 @@ authz:
 	b.reads("Sign in")
 }
 
-func TestAPageWithoutALoginShowsNothingAndSaysWhatToDo(t *testing.T) {
+func TestPage_LoginMissing(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, strings.ReplaceAll(oauthConfig(t, "", p), resource, "https://registry.example.com"))
 	b := openTab(t, chromium(t), phone, expecting("status of 401"))

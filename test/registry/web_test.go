@@ -86,7 +86,7 @@ func looks() map[string][]option {
 	}
 }
 
-func TestPeopleBrowseTheCatalog(t *testing.T) {
+func TestPage_Browse(t *testing.T) {
 	s := serve(t, anonymous)
 	window := chromium(t)
 	t.Run("an empty registry says so", func(t *testing.T) {
@@ -192,7 +192,7 @@ func browse(b *tab, base, look string) {
 	}
 }
 
-func TestWhatIsNotThereIsSaidSo(t *testing.T) {
+func TestPage_NotFound(t *testing.T) {
 	s := serve(t, anonymous)
 	stock(t, s)
 	b := openTab(t, chromium(t), phone, expecting("404", "400"))
@@ -237,7 +237,7 @@ func (b *tab) clipboard(origin string) string {
 	return text
 }
 
-func TestTheButtonCopiesTheLine(t *testing.T) {
+func TestPage_CopyButton(t *testing.T) {
 	s := serve(t, anonymous+"allowedHosts: ["+insecureHost+"]\n")
 	stock(t, s)
 	window := chromium(t)
@@ -259,7 +259,7 @@ func TestTheButtonCopiesTheLine(t *testing.T) {
 	}
 }
 
-func TestThePageWorksByKeyboard(t *testing.T) {
+func TestPage_Keyboard(t *testing.T) {
 	s := serve(t, anonymous)
 	stock(t, s)
 	b := openTab(t, chromium(t))

@@ -25,7 +25,7 @@ func record(t testing.TB, file string) *audit.Log {
 	return l
 }
 
-func TestAWriteWhoseRecordCannotBeStoredIsRejected(t *testing.T) {
+func TestLog_WriteWithoutRecordRejected(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("SKIPPED: there is no /dev/full")
 	}

@@ -51,7 +51,7 @@ func recorded(t *testing.T, path string, torn ...string) string {
 	return strings.Join(out, " ")
 }
 
-func TestRecordsOfTwoLogsAreWholeLines(t *testing.T) {
+func TestLog_TwoWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	a, b := open(t, Options{File: path}), open(t, Options{File: path})
 	for i, l := range []*Log{a, b, a} {
@@ -68,7 +68,7 @@ func TestRecordsOfTwoLogsAreWholeLines(t *testing.T) {
 	}
 }
 
-func TestATornLineIsNotAppendedTo(t *testing.T) {
+func TestLog_TornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(path, []byte(`{"n":1}`+"\n"+`{"n":2,"se`), 0o600); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestATornLineIsNotAppendedTo(t *testing.T) {
 	}
 }
 
-func TestAfterReopenARenamedFileIsLeftAlone(t *testing.T) {
+func TestLog_Reopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, Options{File: path})
 	l.Record(slog.Int("n", 1))
@@ -121,7 +121,7 @@ func (b *broken) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-func TestWritesAreRejectedWhileRecordsCannotBeStored(t *testing.T) {
+func TestLog_WritesRejectedWhileFailing(t *testing.T) {
 	for accept, want := range map[bool]error{false: ErrNotStored, true: nil} {
 		var out broken
 		var log bytes.Buffer
@@ -149,7 +149,7 @@ func TestWritesAreRejectedWhileRecordsCannotBeStored(t *testing.T) {
 	}
 }
 
-func TestPendingRecordsAreBounded(t *testing.T) {
+func TestLog_PendingRecordsBounded(t *testing.T) {
 	l := open(t, Options{Out: &broken{full: true}})
 	large := strings.Repeat("x", maxPending/3)
 	for range 10 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAFullDeviceRejectsWrites(t *testing.T) {
+func TestLog_FullDevice(t *testing.T) {
 	l := open(t, Options{File: "/dev/full"})
 	l.Record(slog.Int("n", 1))
 	if err := l.Begin(); !errors.Is(err, ErrNotStored) {
@@ -21,7 +21,7 @@ func TestAFullDeviceRejectsWrites(t *testing.T) {
 
 // On a real file system that becomes full, every write that Begin lets through is
 // recorded, whole.
-func TestOnAFullDiskEveryAcceptedWriteIsRecorded(t *testing.T) {
+func TestLog_FullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("SKIPPED: a small file system cannot be mounted: %v", err)

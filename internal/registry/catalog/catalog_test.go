@@ -68,7 +68,7 @@ func all(t *testing.T, v view, q Query) []string {
 	return nil
 }
 
-func TestTheLatestVersionIsTheNewestBySemanticVersioning(t *testing.T) {
+func TestLatest_SemanticVersioning(t *testing.T) {
 	tests := []struct {
 		name string
 		have []string
@@ -97,7 +97,7 @@ func TestTheLatestVersionIsTheNewestBySemanticVersioning(t *testing.T) {
 	}
 }
 
-func TestTheFirstSourceThatHasAServerShowsIt(t *testing.T) {
+func TestRegistry_SourceOrder(t *testing.T) {
 	tests := []struct {
 		name          string
 		first, second []string
@@ -123,7 +123,7 @@ func TestTheFirstSourceThatHasAServerShowsIt(t *testing.T) {
 	}
 }
 
-func TestConditionsMustAllHold(t *testing.T) {
+func TestList_Conditions(t *testing.T) {
 	v := view{heads("s", "a/git-x 1.0.0", "a/git-x 2.0.0", "b/files 1.0.0", "b/git-y 1.0.0 deleted")}
 	tests := []struct {
 		name string
@@ -149,14 +149,14 @@ func TestConditionsMustAllHold(t *testing.T) {
 	}
 }
 
-func TestThereIsNoCursorToAnEmptyPage(t *testing.T) {
+func TestList_NoCursorToEmptyPage(t *testing.T) {
 	v := view{heads("s", "a/x 1.0.0", "a/y 1.0.0")}
 	if page, next, _ := v.list(Query{Limit: 2}); len(page) != 2 || next != "" {
 		t.Errorf("%d servers, cursor %q", len(page), next)
 	}
 }
 
-func TestCursorsOfOthersAreRefused(t *testing.T) {
+func TestList_ForeignCursor(t *testing.T) {
 	for _, cursor := range []string{"x", "!!!!", "YQ", "YS94CjEuMC4wCg", "Cg", strings.Repeat("A", 2000), position{name: "a"}.cursor(), position{name: "../x", version: "1"}.cursor(),
 		position{name: "a/x", version: "1\nsoon"}.cursor(), position{name: "a/x", version: "1\n2\n3"}.cursor()} {
 		if _, err := parseCursor(cursor); err == nil {
@@ -173,7 +173,7 @@ func TestCursorsOfOthersAreRefused(t *testing.T) {
 // What changes while the pages are read is left for the next time, or the reader
 // would take its time for the last one seen and miss what came before it in a page
 // that was read already.
-func TestAllPagesOfAListLookAsFarAsTheFirst(t *testing.T) {
+func TestList_PagesShareBound(t *testing.T) {
 	v := view{heads("s", "a/a 1.0.0", "a/b 1.0.0", "a/c 1.0.0")}
 	q := Query{Limit: 1, UpdatedSince: day.Add(-1), until: day.AddDate(0, 0, 1)}
 	_, next, err := v.list(q)
@@ -193,7 +193,7 @@ func TestAllPagesOfAListLookAsFarAsTheFirst(t *testing.T) {
 
 // Bringing a snapshot up to date in any number of steps gives what reading it at
 // once would.
-func TestChangesInStepsGiveTheSameAsAllAtOnce(t *testing.T) {
+func TestIndex_Incremental(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		final := map[string]*entry{}
@@ -280,7 +280,7 @@ func BenchmarkPageInTheMiddle(b *testing.B) {
 
 // A search is a filter and an order: its pages together are all matches, best
 // first, whatever the size of a page.
-func TestPagesOfASearchAreAllMatchesInOrderOfScore(t *testing.T) {
+func TestSearch_Pages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	texts := []string{"a/github\n\nx", "io.github.b/x\n\nnotes", "c/x\ngithub\nx", "d/x\nnotes for github\nx", "e/x\n\nx\ngithub", "f/x\n\nuses github", "g/x\n\nx", ""}
 	queries := [][]string{{"GitHub"}, {"github", "x"}, {"absent"}, {"x"}}
@@ -323,7 +323,7 @@ func TestPagesOfASearchAreAllMatchesInOrderOfScore(t *testing.T) {
 	}
 }
 
-func TestACursorOfASearchIsNotOneOfAList(t *testing.T) {
+func TestSearch_CursorOfList(t *testing.T) {
 	v := view{heads("s", "a/b 1.0.0", "a/b 2.0.0")}
 	search, list := Query{Limit: 1, Words: []string{"a"}}, Query{Limit: 1}
 	_, ofSearch, err := v.list(search)

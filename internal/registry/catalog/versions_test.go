@@ -10,7 +10,7 @@ import (
 )
 
 // A fix of an old line that is published last is first, and is not the latest.
-func TestVersionsAreListedByPublicationTheNewestFirst(t *testing.T) {
+func TestVersions_Order(t *testing.T) {
 	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"))
 	if err != nil {
 		t.Fatal(err)

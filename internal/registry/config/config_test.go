@@ -24,7 +24,7 @@ func parse(t *testing.T, text string) (*Config, error) {
 	return Parse([]byte(text), "/etc/thv", "/var/lib/thv")
 }
 
-func TestAConfigurationOfAuthAloneIsComplete(t *testing.T) {
+func TestLoad_AuthOnly(t *testing.T) {
 	c, err := parse(t, complete)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestAConfigurationOfAuthAloneIsComplete(t *testing.T) {
 	}
 }
 
-func TestPathsAreRelativeToTheFile(t *testing.T) {
+func TestLoad_RelativePaths(t *testing.T) {
 	c, err := parse(t, complete+"        caCertPath: ca.pem\n        authTokenFile: /run/token\n")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 	}
 }
 
-func TestAnonymousIsChosenExplicitly(t *testing.T) {
+func TestLoad_AnonymousExplicit(t *testing.T) {
 	if _, err := parse(t, "auth:\n  mode: anonymous\n"); err != nil {
 		t.Error(err)
 	}
@@ -71,7 +71,7 @@ func TestAnonymousIsChosenExplicitly(t *testing.T) {
 }
 
 // Each faulty configuration is refused with words that lead to the fault.
-func TestFaultsAreNamed(t *testing.T) {
+func TestValidate_Faults(t *testing.T) {
 	with := func(extra string) string { return complete + extra }
 	tests := []struct {
 		name, text string
@@ -131,7 +131,7 @@ func TestFaultsAreNamed(t *testing.T) {
 	}
 }
 
-func TestLoadNamesTheFileAndAllItsFaults(t *testing.T) {
+func TestLoad_AllFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.yaml")
 	if err := os.WriteFile(path, []byte("auth:\n  oauth: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestPlainHTTPOnAPublicNameIsAWarning(t *testing.T) {
+func TestLoad_PlainHTTPWarning(t *testing.T) {
 	for target, want := range map[string]bool{
 		"http://registry.example.com": true, "http://192.0.2.1": true, "https://registry.example.com": false, "http://localhost:8080": false,
 		"http://127.0.0.1:8080": false, "http://10.0.0.1": false, "http://registry": false, "http://registry.ns.svc": false, "http://a.svc.cluster.local": false,

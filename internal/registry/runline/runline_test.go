@@ -10,7 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
-func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
+func TestFor(t *testing.T) {
 	npm := func(more string) string {
 		return `"packages": [{"registryType": "npm", "identifier": "a", "transport": {"type": "stdio"}` + more + `}]`
 	}
@@ -69,7 +69,7 @@ func TestTheRunLineIsWhatThvNeeds(t *testing.T) {
 	}
 }
 
-func TestAVersionThatIsAShellsWordIsQuoted(t *testing.T) {
+func TestFor_QuotedVersion(t *testing.T) {
 	entry, err := registry.ParseServer([]byte(`{"name": "io.example/x", "remotes": [{"type": "sse", "url": "https://a.example"}]}`))
 	if err != nil {
 		t.Fatal(err)

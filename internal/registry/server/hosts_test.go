@@ -16,7 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-func TestOnlyTheServersOwnHostsAreAllowed(t *testing.T) {
+func TestHosts_Allowed(t *testing.T) {
 	anonymous := &config.Config{Auth: config.Auth{Mode: config.ModeAnonymous}}
 	oauth := &config.Config{
 		Auth:         config.Auth{Mode: config.ModeOAuth, OAuth: &config.OAuth{ResourceURL: "https://Registry.example.com:8443/reg"}},
@@ -61,7 +61,7 @@ func TestOnlyTheServersOwnHostsAreAllowed(t *testing.T) {
 }
 
 // RFC 9112 section 6.1.
-func TestAConnectionIsClosedAfterARequestOfTwoLengths(t *testing.T) {
+func TestServer_TwoLengths(t *testing.T) {
 	handler := newHosts("127.0.0.1:0", &config.Config{}).guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))

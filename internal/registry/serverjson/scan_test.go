@@ -10,7 +10,7 @@ import (
 )
 
 // What somebody reads who wrote such a document, and where he is told to look.
-func TestAFaultNamesItsLine(t *testing.T) {
+func TestScan_FaultLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "line 1: it is not JSON: it ends too early",
 		"\n{":                              "line 2: it is not JSON: it ends too early",
@@ -56,7 +56,7 @@ func TestAFaultNamesItsLine(t *testing.T) {
 	}
 }
 
-func TestScannedMembersAreCompact(t *testing.T) {
+func TestScan_CompactMembers(t *testing.T) {
 	text := []byte(" {\n \"a\" : [ 1 , \" \\\" \\\\\" ] ,\t\"\\u0062\\\" \" : { \"c\" : { } } , \"\" : null }\r\n")
 	var want bytes.Buffer
 	if err := json.Compact(&want, text); err != nil {

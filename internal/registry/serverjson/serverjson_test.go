@@ -37,7 +37,7 @@ const whole = `{
     "dev.toolhaven": {"tags": ["sky", "air"]}, "io.github.stacklok": {"ghcr.io/example/weather:1.2.3": {"tags": ["air", "rain"]}}, "x": [1]}}
 }`
 
-func TestAWholeDocumentIsReadAndKept(t *testing.T) {
+func TestParse_KeepsDocument(t *testing.T) {
 	for name, read := range map[string]func([]byte) (Document, error){"Parse": Parse, "Validate": Validate} {
 		doc, err := read([]byte(whole))
 		if err != nil {
@@ -68,7 +68,7 @@ func with(old, replacement string) string {
 	return strings.Replace(whole, old, replacement, 1)
 }
 
-func TestWhatNobodyCouldKeepIsRefusedByBoth(t *testing.T) {
+func TestParse_UnstorableText(t *testing.T) {
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
 	tests := map[string]string{
 		"nothing":                     "",
@@ -118,7 +118,7 @@ func TestWhatNobodyCouldKeepIsRefusedByBoth(t *testing.T) {
 	}
 }
 
-func TestFaultsOfAPublication(t *testing.T) {
+func TestValidate_Publication(t *testing.T) {
 	tests := []struct{ name, text, pointer string }{
 		{"another schema", with("2025-12-11", "2025-07-09"), "/$schema"},
 		{"an unknown member", with(`"title"`, `"titel"`), "/titel"},
@@ -180,7 +180,7 @@ func TestFaultsOfAPublication(t *testing.T) {
 	}
 }
 
-func TestFilesInEveryFormat(t *testing.T) {
+func TestReadFile_Formats(t *testing.T) {
 	one := `{"name":"a/b","version":"1.0.0","description":"d"}`
 	two := `{"name":"a/b","version":"2.0.0","description":"d"}`
 	tests := []struct {
@@ -225,7 +225,7 @@ func TestFilesInEveryFormat(t *testing.T) {
 }
 
 // A real file of the older format says, converted, what it says read directly.
-func TestConvertingLosesNothing(t *testing.T) {
+func TestConvert_Lossless(t *testing.T) {
 	for _, file := range []string{"registry-older-format.json", "registry-wrapped-format.json"} {
 		content := realFile(t, file)
 		// Compact, so that what is kept as it was written compares.

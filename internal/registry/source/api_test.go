@@ -82,7 +82,7 @@ func apiAt(endpoint string) config.Source {
 	return config.Source{Name: "up", API: &config.API{Endpoint: endpoint}}
 }
 
-func TestAnotherRegistryIsWalkedToItsEnd(t *testing.T) {
+func TestAPI_AllPages(t *testing.T) {
 	// Members in no usual order, and one that nobody knows: all of it is kept.
 	odd := `{"version":"2.0.0", "x-new":{"b":1,"a":[1.50,1e3]},
 		"description":"odd é <&>", "name":"io.example/odd"}`
@@ -127,7 +127,7 @@ func TestAnotherRegistryIsWalkedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAList(t *testing.T) {
+func TestAPI_EndOfList(t *testing.T) {
 	one := item(server("io.example/a", "1.0.0", "x"), "")
 	for name, body := range map[string]string{
 		"no metadata":        `{"servers":[` + one + `]}`,
@@ -148,7 +148,7 @@ func TestWhatEndsAList(t *testing.T) {
 	}
 }
 
-func TestARegistryThatDoesNotKnowIncludeDeletedIsAskedWithoutIt(t *testing.T) {
+func TestAPI_WithoutIncludeDeleted(t *testing.T) {
 	for _, status := range []int{400, 422} {
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Has("include_deleted") {
@@ -163,7 +163,7 @@ func TestARegistryThatDoesNotKnowIncludeDeletedIsAskedWithoutIt(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoListIsAFailure(t *testing.T) {
+func TestAPI_NotAList(t *testing.T) {
 	good := item(server("io.example/a", "1.0.0", "x"), "")
 	body := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
@@ -220,7 +220,7 @@ func TestAnAnswerThatIsNoListIsAFailure(t *testing.T) {
 	}
 }
 
-func TestARegistryIsHeldToItsBounds(t *testing.T) {
+func TestAPI_Bounds(t *testing.T) {
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 		fmt.Fprint(w, page(strconv.Itoa(n+1), item(server(fmt.Sprintf("io.example/s%d", n), "1.0.0", "x"), "")))
@@ -261,7 +261,7 @@ func TestARegistryIsHeldToItsBounds(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsReadEachTimeAndGoesToTheConfiguredOriginOnly(t *testing.T) {
+func TestAPI_Token(t *testing.T) {
 	var hits atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	defer elsewhere.Close()
@@ -324,7 +324,7 @@ func TestTheTokenIsReadEachTimeAndGoesToTheConfiguredOriginOnly(t *testing.T) {
 	}
 }
 
-func TestAPrivateAddressIsNotAskedUnlessItMayBe(t *testing.T) {
+func TestAPI_PrivateAddress(t *testing.T) {
 	src, err := Open(apiAt("https://10.255.255.1"), Access{})
 	if err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestAPrivateAddressIsNotAskedUnlessItMayBe(t *testing.T) {
 	}
 }
 
-func TestAFailureAtALaterPageChangesNothing(t *testing.T) {
+func TestAPI_FailureAtLaterPage(t *testing.T) {
 	var broken atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
@@ -373,7 +373,7 @@ func TestAFailureAtALaterPageChangesNothing(t *testing.T) {
 	eventually(t, "it recovers", func() bool { return m.sync("up").Phase == "complete" })
 }
 
-func TestTheUpstreamsWordsOnAVersionAreKept(t *testing.T) {
+func TestAPI_StatusMessage(t *testing.T) {
 	up := newUpstream(t, pages(page("",
 		item(server("io.example/a", "1.0.0", "x"), `{"status":"deprecated","statusMessage":"old","publishedAt":"2025-01-01T00:00:00Z","updatedAt":"9999-01-01T00:00:00Z"}`),
 		item(server("io.example/b", "1.0.0", "x"), `{"status":"deleted"}`),
@@ -397,7 +397,7 @@ func TestTheUpstreamsWordsOnAVersionAreKept(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheContextEndsAFetch(t *testing.T) {
+func TestAPI_Cancel(t *testing.T) {
 	asked := make(chan struct{})
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { close(asked); <-r.Context().Done() })
 	src, err := Open(apiAt(up.endpoint()), Access{})
@@ -411,7 +411,7 @@ func TestTheEndOfTheContextEndsAFetch(t *testing.T) {
 	}
 }
 
-func TestAPIItemsThatCannotBeUsedAreLeftOut(t *testing.T) {
+func TestAPI_MalformedItems(t *testing.T) {
 	good := item(server("io.example/good", "1.0.0", "x"), `{}`)
 	for _, row := range []struct{ name, item, want string }{
 		{"a version with a blank", item(server("io.example/a", "1 0", "x"), `{}`), `"1 0"`},

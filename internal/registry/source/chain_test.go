@@ -19,7 +19,7 @@ import (
 
 // One registry server is the source of another: everything it says of its
 // versions arrives, deletions too.
-func TestOneOfOursIsTheSourceOfAnother(t *testing.T) {
+func TestAPI_ChainOfRegistries(t *testing.T) {
 	upstreamStore := openStore(t, filepath.Join(t.TempDir(), "upstream.db"))
 	cat := catalog.New(upstreamStore, []catalog.Definition{{Name: "main", Sources: []string{"own"}, Managed: "own"}})
 	record, err := audit.Open(audit.Options{Out: io.Discard})

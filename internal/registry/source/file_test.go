@@ -12,7 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-func TestTheStatusOfAServerInAFile(t *testing.T) {
+func TestFile_Status(t *testing.T) {
 	meta := func(inner string) string {
 		return `{"name":"a/b","version":"1","packages":[{"registryType":"oci","identifier":"img"}],"_meta":{"io.modelcontextprotocol.registry/publisher-provided":` + inner + `}}`
 	}
@@ -40,7 +40,7 @@ func TestTheStatusOfAServerInAFile(t *testing.T) {
 	}
 }
 
-func TestAFileSourceReadsFilesOnly(t *testing.T) {
+func TestFile_RegularFilesOnly(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -71,7 +71,7 @@ func TestAFileSourceReadsFilesOnly(t *testing.T) {
 	}
 }
 
-func TestAFileIsToldUnchangedWithoutWork(t *testing.T) {
+func TestFile_Unchanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.json")
 	writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "x")))
 	cfg := config.Source{File: &config.File{Path: path}}

@@ -8,7 +8,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 )
 
-func TestAPatternsStarStandsForAnyText(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for _, row := range []struct {
 		pattern, text string
 		fits          bool
@@ -42,7 +42,7 @@ func TestAPatternsStarStandsForAnyText(t *testing.T) {
 	}
 }
 
-func TestWhatAFilterSelects(t *testing.T) {
+func TestFilter(t *testing.T) {
 	names := func(in, out []string) config.Filter {
 		return config.Filter{Names: config.Match{Include: in, Exclude: out}}
 	}
@@ -74,7 +74,7 @@ func TestWhatAFilterSelects(t *testing.T) {
 	}
 }
 
-func TestTheFingerprintChangesWithWhatChangesTheResult(t *testing.T) {
+func TestFingerprint(t *testing.T) {
 	base := func() config.Source {
 		return config.Source{Name: "a", Git: &config.Git{Repository: "https://git.example/r", Branch: "main", Path: "registry.json"}}
 	}

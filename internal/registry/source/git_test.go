@@ -124,7 +124,7 @@ func entryNames(f Fetched) []string {
 	return out
 }
 
-func TestAGitRepositoryIsReadAtABranchATagOrACommit(t *testing.T) {
+func TestGit_References(t *testing.T) {
 	repo := newGitRepo(t)
 	first := repo.commit("registry.json", registryFile(server("io.example/first", "1.0.0", "x")))
 	repo.git("tag", "light")
@@ -206,7 +206,7 @@ func TestAGitRepositoryIsReadAtABranchATagOrACommit(t *testing.T) {
 	})
 }
 
-func TestWhatAGitSourceSaysWhenItFails(t *testing.T) {
+func TestGit_Errors(t *testing.T) {
 	repo := newGitRepo(t)
 	repo.commit("registry.json", registryFile(server("io.example/a", "1.0.0", "x")))
 	repo.commit("dir/broken.json", `{"data":`)
@@ -270,7 +270,7 @@ func TestWhatAGitSourceSaysWhenItFails(t *testing.T) {
 	}
 }
 
-func TestAGitPasswordIsReadEachTimeAndNeverShown(t *testing.T) {
+func TestGit_Password(t *testing.T) {
 	repo := newGitRepo(t)
 	repo.commit("registry.json", registryFile(server("io.example/a", "1.0.0", "x")))
 	var want atomic.Value
@@ -314,7 +314,7 @@ func TestAGitPasswordIsReadEachTimeAndNeverShown(t *testing.T) {
 	}
 }
 
-func TestAGitServerThatRedirectsElsewhereDoesNotGetThePassword(t *testing.T) {
+func TestGit_RedirectWithoutPassword(t *testing.T) {
 	repo := newGitRepo(t)
 	repo.commit("registry.json", registryFile(server("io.example/a", "1.0.0", "x")))
 	var hits atomic.Int32
@@ -334,7 +334,7 @@ func TestAGitServerThatRedirectsElsewhereDoesNotGetThePassword(t *testing.T) {
 	}
 }
 
-func TestAGitServerThatNeverEndsIsLeft(t *testing.T) {
+func TestGit_Timeout(t *testing.T) {
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 		fmt.Fprint(w, "001e# service=git-upload-pack\n0000")
@@ -358,7 +358,7 @@ func TestAGitServerThatNeverEndsIsLeft(t *testing.T) {
 	}
 }
 
-func TestAGitServerThatSendsTooMuchIsLeft(t *testing.T) {
+func TestGit_Bounds(t *testing.T) {
 	ref := []byte("0043" + strings.Repeat("a", 40) + " refs/heads/")
 	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")

@@ -38,7 +38,7 @@ func pack(count uint32, objects ...[]byte) []byte {
 	return append(out, sum[:]...)
 }
 
-func TestAPackIsHeldToItsBoundsBeforeItIsUnfolded(t *testing.T) {
+func TestCheckPack_Bounds(t *testing.T) {
 	const blob, refDelta = 3, 7
 	hello := []byte("hello")
 	base := make([]byte, 20)

@@ -98,7 +98,7 @@ func serveSSH(conn net.Conn, cfg *ssh.ServerConfig) {
 	}
 }
 
-func TestAGitRepositoryOverSSH(t *testing.T) {
+func TestGit_SSH(t *testing.T) {
 	repo := newGitRepo(t)
 	first := repo.commit("registry.json", registryFile(server("io.example/first", "1.0.0", "x")))
 	repo.commit("registry.json", registryFile(server("io.example/second", "1.0.0", "x")))

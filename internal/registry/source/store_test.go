@@ -47,7 +47,7 @@ func syncOf(t *testing.T, st store.Store, source string) store.Sync {
 	return states[0]
 }
 
-func TestASourceInTheDatabase(t *testing.T) {
+func TestSyncer_Database(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.json")
 	writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "Alpha"), server("io.example/b", "1.0.0", "Beta")))
 	st := openStore(t, filepath.Join(t.TempDir(), "registry.db"))
@@ -70,7 +70,7 @@ func TestASourceInTheDatabase(t *testing.T) {
 	}
 }
 
-func TestTwoProcessesOnOneDatabase(t *testing.T) {
+func TestSyncer_TwoProcesses(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "registry.db")
 	one := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
 	two := &scripted{answer: content(server("io.example/b", "1.0.0", "x"))}
@@ -106,7 +106,7 @@ func TestTwoProcessesOnOneDatabase(t *testing.T) {
 }
 
 // A process that dies says nothing; its lease runs out.
-func TestADeadProcessIsSucceeded(t *testing.T) {
+func TestSyncer_TakeoverAfterDeath(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "registry.db")
 	st := openStore(t, db)
 	if ok, err := st.Acquire(t.Context(), "files", "the dead", 5*time.Second); !ok || err != nil {
@@ -124,7 +124,7 @@ func TestADeadProcessIsSucceeded(t *testing.T) {
 
 // What a large list costs: one attempt is one transaction, and the next one that
 // finds nothing new writes nothing.
-func TestALargeListIsApplied(t *testing.T) {
+func TestSyncer_LargeList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes seconds")
 	}

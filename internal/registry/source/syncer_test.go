@@ -117,7 +117,7 @@ func fileAt(path string, interval time.Duration) config.Source {
 	return config.Source{Name: "files", File: &config.File{Path: path}, Interval: config.Duration(interval)}
 }
 
-func TestAFileIsFollowed(t *testing.T) {
+func TestSyncer_FileChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.json")
 	writeFile(t, path, registryFile(server("io.example/a", "1.0.0", "first")))
 	m := newMemory()
@@ -171,7 +171,7 @@ func TestAFileIsFollowed(t *testing.T) {
 
 // Kubernetes puts a volume's files behind ..data, a link to a directory that is
 // named anew for each version; the link is replaced by renaming.
-func TestASwappedLinkIsSeen(t *testing.T) {
+func TestSyncer_SwappedLink(t *testing.T) {
 	dir := t.TempDir()
 	version := func(n int, content string) {
 		t.Helper()
@@ -251,7 +251,7 @@ func withSource(t *testing.T, m *memory, src Source, opt Options, filter config.
 	})
 }
 
-func TestAfterARestartNothingIsFetchedThatIsNotDue(t *testing.T) {
+func TestSyncer_RestartNotDue(t *testing.T) {
 	m := newMemory()
 	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
 	_, stop := withSource(t, m, up, Options{}, config.Filter{}, time.Hour)
@@ -276,7 +276,7 @@ func TestAfterARestartNothingIsFetchedThatIsNotDue(t *testing.T) {
 	}
 }
 
-func TestWhatIsOverdueIsFetchedAfterARestart(t *testing.T) {
+func TestSyncer_RestartOverdue(t *testing.T) {
 	m := newMemory()
 	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
 	_, stop := withSource(t, m, up, Options{}, config.Filter{}, time.Hour)
@@ -287,7 +287,7 @@ func TestWhatIsOverdueIsFetchedAfterARestart(t *testing.T) {
 	eventually(t, "it is fetched", func() bool { return up.count() == 2 })
 }
 
-func TestAChangedFilterIsAppliedThoughTheDataIsTheSame(t *testing.T) {
+func TestSyncer_ChangedFilter(t *testing.T) {
 	m := newMemory()
 	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x", "db"), server("io.example/b", "1.0.0", "x"))}
 	for _, row := range []struct {
@@ -304,7 +304,7 @@ func TestAChangedFilterIsAppliedThoughTheDataIsTheSame(t *testing.T) {
 	}
 }
 
-func TestAFailureKeepsTheDataAndIsTriedAgain(t *testing.T) {
+func TestSyncer_FailureRetried(t *testing.T) {
 	m := newMemory()
 	up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
 	s, _ := withSource(t, m, up, Options{}, config.Filter{}, time.Hour)
@@ -328,7 +328,7 @@ func TestAFailureKeepsTheDataAndIsTriedAgain(t *testing.T) {
 	eventually(t, "it recovers", func() bool { return slices.Equal(listed(m, "up"), []string{"io.example/b@1.0.0"}) })
 }
 
-func TestMalformedEntriesAreLeftOutAndReported(t *testing.T) {
+func TestSyncer_MalformedEntries(t *testing.T) {
 	m := newMemory()
 	good := server("io.example/good", "1.0.0", "x")
 	file := registryFile(good, good, server("io.example/a", "1 0", "x"), server("io.example/b", "1/0", "x"), server("io.example/c", "..", "x"))
@@ -364,7 +364,7 @@ func TestMalformedEntriesAreLeftOutAndReported(t *testing.T) {
 	}
 }
 
-func TestAListThatAllButVanishedIsRefused(t *testing.T) {
+func TestSyncer_ShrunkList(t *testing.T) {
 	for _, row := range []struct {
 		name         string
 		before, then int
@@ -409,7 +409,7 @@ func TestAListThatAllButVanishedIsRefused(t *testing.T) {
 	})
 }
 
-func TestOneProcessSynchronizesAndAnotherTakesOver(t *testing.T) {
+func TestSyncer_Takeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
 		m := newMemory()
 		one := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
@@ -430,7 +430,7 @@ func TestOneProcessSynchronizesAndAnotherTakesOver(t *testing.T) {
 	})
 }
 
-func TestTheLeaseIsKeptThroughALongFetch(t *testing.T) {
+func TestSyncer_LeaseRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
 		m := newMemory()
 		proceed := make(chan struct{})
@@ -457,7 +457,7 @@ func TestTheLeaseIsKeptThroughALongFetch(t *testing.T) {
 	})
 }
 
-func TestALostLeaseEndsTheFetch(t *testing.T) {
+func TestSyncer_LostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
 		m := newMemory()
 		var ended atomic.Bool
@@ -475,7 +475,7 @@ func TestALostLeaseEndsTheFetch(t *testing.T) {
 	})
 }
 
-func TestWhatWasAskedForIsDoneThoughTheLeaseWasLost(t *testing.T) {
+func TestSyncer_RefreshAfterLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
 		m := newMemory()
 		up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}
@@ -495,7 +495,7 @@ func TestWhatWasAskedForIsDoneThoughTheLeaseWasLost(t *testing.T) {
 	})
 }
 
-func TestStoppingInTheMiddleLeavesNoTrace(t *testing.T) {
+func TestSyncer_StopDuringFetch(t *testing.T) {
 	m := newMemory()
 	stuck := &scripted{answer: func(ctx context.Context, _ string) (Fetched, error) {
 		<-ctx.Done()
@@ -512,7 +512,7 @@ func TestStoppingInTheMiddleLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestAStoreThatGoesAwayIsWaitedFor(t *testing.T) {
+func TestSyncer_StoreUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no stall of the machine costs a lease
 		m := newMemory()
 		up := &scripted{answer: content(server("io.example/a", "1.0.0", "x"))}

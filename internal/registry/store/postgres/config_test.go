@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAURLThatIsWrongIsNotRepeated(t *testing.T) {
+func TestParse_ErrorsHideURL(t *testing.T) {
 	for _, options := range []Options{
 		{},
 		{URL: "postgres://u:top-secret@host:port/db"},
@@ -29,7 +29,7 @@ func TestAURLThatIsWrongIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestServersAreBoundUnlessTheURLSaysOtherwise(t *testing.T) {
+func TestParse_ServerBounds(t *testing.T) {
 	config, err := parse(Options{URL: "postgres://u@db.example/registry?statement_timeout=5s&connect_timeout=3"})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func passwordFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestThePasswordIsReadForEachConnection(t *testing.T) {
+func TestOpen_PasswordReread(t *testing.T) {
 	pg := server.StartWith(t, server.Options{Password: password})
 	url := pg.Database(t)
 	file := passwordFile(t, password+"\n")
@@ -84,7 +84,7 @@ func TestThePasswordIsReadForEachConnection(t *testing.T) {
 }
 
 // Errors say which database it is, and never the password.
-func TestADatabaseThatCannotBeUsed(t *testing.T) {
+func TestOpen_Unusable(t *testing.T) {
 	pg := server.StartWith(t, server.Options{Password: password})
 	const wrong = "wrong-secret"
 	url := pg.URL("postgres")
@@ -150,7 +150,7 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestOpenWaitsForADatabaseThatIsStarting(t *testing.T) {
+func TestOpen_WaitsForStart(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	pg.Stop(t)
@@ -174,7 +174,7 @@ func TestOpenWaitsForADatabaseThatIsStarting(t *testing.T) {
 	}
 }
 
-func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
+func TestOpen_NewerDatabase(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	openAt(t, url)
@@ -190,7 +190,7 @@ func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyMayOpenANewDatabaseAtOnce(t *testing.T) {
+func TestOpen_Concurrent(t *testing.T) {
 	url := server.Start(t).Database(t)
 	var wait sync.WaitGroup
 	for range 6 {
@@ -210,7 +210,7 @@ func TestManyMayOpenANewDatabaseAtOnce(t *testing.T) {
 	wait.Wait()
 }
 
-func TestADatabaseThatIsNotOurs(t *testing.T) {
+func TestOpen_ForeignDatabase(t *testing.T) {
 	pg := server.Start(t)
 	pg.Exec(t, "postgres",
 		"CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
@@ -236,13 +236,13 @@ func TestADatabaseThatIsNotOurs(t *testing.T) {
 	openAt(t, pg.URL("taken"))
 }
 
-func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
+func TestMigrate_Clock(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	storetest.Clockless(t, func() store.Store { return openAt(t, url) }, func(statement string) { pg.Exec(t, "test1", statement) })
 }
 
-func TestSearchTextOfEarlierVersionsIsMigrated(t *testing.T) {
+func TestMigrate_SearchText(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	storetest.Untitled(t, func() store.Store { return openAt(t, url) }, func(statement string) { pg.Exec(t, "test1", statement) })

@@ -30,7 +30,7 @@ func version(version string) store.Version {
 // Writers that never stop, and a server that crashes under them again and again:
 // what was acknowledged is there, whoever follows the changes misses nothing,
 // and the stores go on as soon as the server does.
-func TestACrashLosesNothingAcknowledged(t *testing.T) {
+func TestOutage_Crash(t *testing.T) {
 	pg := server.Start(t)
 	url := pg.Database(t)
 	stores := []*Store{openAt(t, url), openAt(t, url)}
@@ -148,7 +148,7 @@ func until(t *testing.T, count *atomic.Int64, n int64) {
 }
 
 // An orderly restart breaks every connection of the pool; callers do not notice.
-func TestCallersDoNotNoticeARestart(t *testing.T) {
+func TestOutage_Restart(t *testing.T) {
 	pg := server.Start(t)
 	s := openAt(t, pg.Database(t))
 	for round := range 3 {
@@ -183,7 +183,7 @@ func TestCallersDoNotNoticeARestart(t *testing.T) {
 }
 
 // A network that swallows everything: the call ends within its bound.
-func TestASilentNetworkEndsACall(t *testing.T) {
+func TestOutage_SilentNetwork(t *testing.T) {
 	pg := server.Start(t)
 	name := pg.Database(t)
 	network := newNetwork(t, fmt.Sprintf("127.0.0.1:%d", pg.Port))
@@ -300,7 +300,7 @@ func (n *network) port() string {
 }
 
 // A server that nobody may write to any more, as one is after a failover.
-func TestAReadOnlyServerIsUnavailable(t *testing.T) {
+func TestOutage_ReadOnly(t *testing.T) {
 	pg := server.Start(t)
 	s := openAt(t, pg.Database(t))
 	if _, err := s.Insert(t.Context(), version("before")); err != nil {

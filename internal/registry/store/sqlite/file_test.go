@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store/storetest"
 )
 
-func TestTheFileIsMadeForThisUserAlone(t *testing.T) {
+func TestOpen_NewFileMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such modes")
 	}
@@ -52,7 +52,7 @@ func TestTheFileIsMadeForThisUserAlone(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersCanReadIsNoLongerSo(t *testing.T) {
+func TestOpen_ExistingFileMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such modes")
 	}
@@ -66,7 +66,7 @@ func TestAFileThatOthersCanReadIsNoLongerSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotADatabaseIsLeftAlone(t *testing.T) {
+func TestOpen_NotADatabase(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
 	content := bytes.Repeat([]byte("this is no database\n"), 100)
@@ -89,7 +89,7 @@ func TestWhatIsNotADatabaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestADatabaseOfALaterProgramIsRefused(t *testing.T) {
+func TestOpen_NewerDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	openAt(t, path).Close()
 	db := raw(t, path)
@@ -117,7 +117,7 @@ func raw(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-func TestManyMayOpenANewFileAtOnce(t *testing.T) {
+func TestOpen_Concurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	var wait sync.WaitGroup
 	for range 8 {
@@ -136,7 +136,7 @@ func TestManyMayOpenANewFileAtOnce(t *testing.T) {
 	wait.Wait()
 }
 
-func TestDataIsThereAfterOpeningAgain(t *testing.T) {
+func TestOpen_Again(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	first := openAt(t, path)
 	want, err := first.Revisions(t.Context(), []string{"a"})
@@ -152,7 +152,7 @@ func TestDataIsThereAfterOpeningAgain(t *testing.T) {
 
 // Another process in a long transaction: readers do not notice, a writer waits,
 // and waits no longer than its context.
-func TestAWriterWaitsForAnotherProcess(t *testing.T) {
+func TestWrite_WaitsForProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	s := openAt(t, path)
 	if _, err := s.Revisions(t.Context(), []string{"a"}); err != nil {
@@ -204,7 +204,7 @@ func TestAWriterWaitsForAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
+func TestMigrate_Clock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	storetest.Clockless(t, func() store.Store { return openAt(t, path) }, func(statement string) {
 		if _, err := raw(t, path).Exec(statement); err != nil {
@@ -213,7 +213,7 @@ func TestADatabaseWithoutAClockGetsOne(t *testing.T) {
 	})
 }
 
-func TestSearchTextOfEarlierVersionsIsMigrated(t *testing.T) {
+func TestMigrate_SearchText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	storetest.Untitled(t, func() store.Store { return openAt(t, path) }, func(statement string) {
 		if _, err := raw(t, path).Exec(statement); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-func TestAFullDiskIsAnErrorOfItsOwnUntilThereIsRoom(t *testing.T) {
+func TestWrite_FullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
 		t.Skipf("SKIPPED: a small file system cannot be mounted: %v", err)

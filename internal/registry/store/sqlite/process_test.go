@@ -96,7 +96,7 @@ func start(t *testing.T, task, path string) (*exec.Cmd, *bufio.Scanner) {
 	return command, bufio.NewScanner(stdout)
 }
 
-func TestProcessesShareASecret(t *testing.T) {
+func TestProcesses_Secret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	var said []string
 	var lines []*bufio.Scanner
@@ -119,7 +119,7 @@ func TestProcessesShareASecret(t *testing.T) {
 	}
 }
 
-func TestProcessesLoseNoUpdate(t *testing.T) {
+func TestProcesses_Updates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	s := openAt(t, path)
 	if _, err := s.Insert(t.Context(), version("1")); err != nil {
@@ -148,7 +148,7 @@ func TestProcessesLoseNoUpdate(t *testing.T) {
 
 // What a process has acknowledged is there after it was killed, in order and
 // without gaps, and the next one opens the file as if nothing had happened.
-func TestAKilledProcessLosesNothingAcknowledged(t *testing.T) {
+func TestProcesses_Killed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "registry.db")
 	command, out := start(t, "insert", path)
 	acknowledged := -1
