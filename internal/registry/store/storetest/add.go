@@ -40,7 +40,7 @@ func testAdd(t *testing.T, first, second store.Store) {
 	a.Source, a.ID, b.ID, a.UpdatedAt, b.UpdatedAt = source, got["a 1"].ID, got["b 1"].ID, after.At, after.At
 	same(t, "what is stored", map[string]store.Version{"a 1": a, "b 1": b}, got)
 
-	// Again, as after an interruption: nothing is there to do.
+	// Again, as after an interruption: nothing changes.
 	c := makeVersion("c", "1")
 	same(t, "what became of them", []store.Outcome{store.Same, store.Added, store.Same}, add(t, second, []store.Version{b, c, a}, true))
 	same(t, "what became of them", []store.Outcome{store.Same, store.Same}, add(t, second, []store.Version{a, b}, true))
@@ -107,7 +107,7 @@ func testAddRace(t *testing.T, first, second store.Store) {
 	outcomes := make([][]store.Outcome, 8)
 	together(first, second, len(outcomes), func(i int, st store.Store) {
 		var err error
-		// Each begins elsewhere, so that they meet in the middle.
+		// Each begins at another version, so that they conflict.
 		if outcomes[i], err = st.Add(t.Context(), source, versions[i:], false); err != nil {
 			t.Error(err)
 		}

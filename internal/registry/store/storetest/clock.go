@@ -18,7 +18,7 @@ func clockTests() map[string]func(*testing.T, store.Store, store.Store) {
 	}
 }
 
-// Whatever changes, of whatever source and through whichever store.
+// Changes of all kinds and sources, through both stores.
 func testLater(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	var last time.Time
@@ -94,10 +94,10 @@ func testTimesLeftOut(t *testing.T, first, second store.Store) {
 	same(t, "the version read", want, all(t, first, source)["a 1"])
 }
 
-// A reader that takes what was changed later than the last thing it saw, of
-// several sources together, ends up with all that was written by many at once.
-// It looks no further than the latest change that Revisions knew of before it
-// read: what is later may have an earlier one beside it that was not there yet.
+// A reader of several sources that reads the changes after the latest time it has read
+// ends up with all versions, while many writers write. It reads only up to the latest
+// change of Revisions before the read: later ones may have earlier changes beside them
+// that are not visible yet.
 func testFollowTimes(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	const writers, rounds = 6, 25
@@ -130,7 +130,7 @@ func testFollowTimes(t *testing.T, first, second store.Store) {
 	for ended := false; !ended; {
 		select {
 		case <-done:
-			ended = true // and once more
+			ended = true // read once more
 		default:
 		}
 		revisions, err := second.Revisions(t.Context(), sources)

@@ -22,7 +22,7 @@ func concurrencyTests() map[string]func(*testing.T, store.Store, store.Store) {
 	}
 }
 
-// together runs f n times at once, on the two stores in turn, and waits.
+// together runs f n times concurrently, on alternating stores, and waits.
 func together(first, second store.Store, n int, f func(i int, st store.Store)) {
 	var wait sync.WaitGroup
 	start := make(chan struct{})
@@ -95,8 +95,8 @@ func testInsertRace(t *testing.T, first, second store.Store) {
 	}
 }
 
-// A reader that only ever asks for what is later than what it knows ends up with
-// what is there, whatever the writers did in which order.
+// A reader that reads only later changes ends up with the stored versions, in whatever
+// order the writers write.
 func testFollow(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	const rounds = 25
@@ -127,7 +127,7 @@ func testFollow(t *testing.T, first, second store.Store) {
 				var err error
 				switch i {
 				case 4:
-					// The lease is the first server's, whichever store it uses.
+					// The first server holds the lease, through either store.
 					listed := []store.Version{makeVersion("a", fmt.Sprint(n)), makeVersion("listed", fmt.Sprint(n%3))}
 					_, err = st.Replace(t.Context(), source, owner, listed, store.Sync{Source: source})
 				case 3:
@@ -152,7 +152,7 @@ func testFollow(t *testing.T, first, second store.Store) {
 		for ended := false; !ended; {
 			select {
 			case <-done:
-				ended = true // and once more
+				ended = true // read once more
 			default:
 			}
 			follow(st, readers[i])

@@ -7,9 +7,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
-// Clockless holds a store to what becomes of a database from before it had a
-// clock: nothing is lost, and the clock begins at the latest time that is there.
-// open opens the same database each time, and exec puts statements to it.
+// Clockless tests the migration of a database without the table clock: no version is
+// lost, and the clock begins at the latest stored time. open opens the same database
+// each time, and exec executes statements in it.
 func Clockless(t *testing.T, open func() store.Store, exec func(statement string)) {
 	st := open()
 	insert(t, st, makeVersion("a", "1"))
@@ -39,9 +39,9 @@ func Clockless(t *testing.T, open func() store.Store, exec func(statement string
 	}
 }
 
-// Untitled checks that the search text of a version without a title gets an empty
-// line for it when a database of an earlier version is opened. open and exec are
-// those of Clockless.
+// Untitled tests that opening a database of an earlier program adds an empty line for
+// the title to the search text of versions without a title. open and exec are as in
+// Clockless.
 func Untitled(t *testing.T, open func() store.Store, exec func(statement string)) {
 	st := open()
 	titled, untitled, bare := makeVersion("A/t", "1"), makeVersion("A/u", "1"), makeVersion("A/b", "1")

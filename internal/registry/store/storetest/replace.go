@@ -122,7 +122,7 @@ func testReplaceDifferences(t *testing.T, first, second store.Store) {
 func testTombstones(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	var versions []store.Version
-	for i := range 1000 { // more than one statement takes
+	for i := range 1000 { // more than fit into one statement
 		versions = append(versions, makeVersion("a", fmt.Sprint(i)))
 	}
 	versions[0].Status, versions[0].StatusMessage = "deprecated", "old"
@@ -131,7 +131,7 @@ func testTombstones(t *testing.T, first, second store.Store) {
 	before := all(t, first, source)
 	stats := replace(t, first, versions[999:])
 	gone := revisionOf(t, second, source).At
-	// The one that is deleted already is left alone.
+	// The deleted one is not changed.
 	same(t, "what changed", store.Stats{Deleted: 998, Unchanged: 1}, stats)
 	want := map[string]store.Version{}
 	for key, v := range before {
@@ -146,7 +146,7 @@ func testTombstones(t *testing.T, first, second store.Store) {
 	stats = replace(t, first, versions[999:])
 	same(t, "what changed at a second time", store.Stats{Unchanged: 1}, stats)
 	same(t, "the revision at a second time", revision, revisionOf(t, second, source))
-	// Back again, with the ID it had.
+	// Listed again: it has the same ID.
 	stats = replace(t, first, versions[998:])
 	same(t, "what changed at the return", store.Stats{Changed: 1, Unchanged: 1}, stats)
 	sameButTime(t, "the version that returned", before["a 998"], all(t, second, source)["a 998"])
@@ -194,7 +194,7 @@ func testReplaceLease(t *testing.T, first, second store.Store) {
 	lease(t, first)
 	refused(second, "second-server")
 	refused(second, "")
-	// The owner counts, not the connection.
+	// The lease depends on the owner, not on the connection.
 	if _, err := second.Replace(t.Context(), source, owner, nil, store.Sync{Source: source}); err != nil {
 		t.Error(err)
 	}

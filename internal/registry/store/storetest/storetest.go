@@ -1,6 +1,5 @@
-// Package storetest is the suite that every store.Store passes: what package
-// store promises, in tests. Each runs with two stores on one database, as two
-// servers have that share it.
+// Package storetest tests that a store.Store does what package store documents. Each
+// test runs with two stores on one database, as of two servers that share it.
 package storetest
 
 import (
@@ -33,10 +32,10 @@ func Run(t *testing.T, open func(t *testing.T) (first, second store.Store)) {
 	}
 }
 
-// source is the one that most tests use.
+// source is the source of most tests.
 const source = "default"
 
-// noon is when most things happen in these tests, in whole microseconds.
+// noon is the time of most changes in these tests, in whole microseconds.
 func noon() time.Time { return time.Date(2026, 7, 28, 12, 0, 0, 123456000, time.UTC) }
 
 func head(name, version string) store.Head {
@@ -66,7 +65,7 @@ func changes(t *testing.T, st store.Store, source string, since int64) (store.Re
 	got := map[int64]store.Head{}
 	revision, err := st.Changes(t.Context(), source, since, func(h store.Head) error {
 		if _, twice := got[h.ID]; twice {
-			t.Errorf("version %d is given twice", h.ID)
+			t.Errorf("version %d is passed twice", h.ID)
 		}
 		got[h.ID] = h
 		return nil
@@ -77,7 +76,7 @@ func changes(t *testing.T, st store.Store, source string, since int64) (store.Re
 	return revision, got
 }
 
-// all reads everything that a source has, by name and version, with documents.
+// all reads all versions of a source with their documents, by name and version.
 func all(t *testing.T, st store.Store, source string) map[string]store.Version {
 	t.Helper()
 	_, heads := changes(t, st, source, 0)
@@ -115,8 +114,8 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// sameButTime compares versions that the test has made with those of the store,
-// whose time of change is the store's.
+// sameButTime compares versions of the test with those of the store, except for the
+// time of change, which the store sets.
 func sameButTime(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Head{}, "UpdatedAt")); diff != "" {
@@ -131,7 +130,7 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// eventually polls until what is awaited is so.
+// eventually polls until a condition holds.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -36,7 +36,7 @@ func testLease(t *testing.T, first, second store.Store) {
 	acquire(first, source, "a", true)
 	acquire(second, source, "b", false)
 	acquire(second, "other", "b", true)
-	release(second, "b") // not its own
+	release(second, "b") // of another owner
 	acquire(second, source, "b", false)
 	release(second, "a")
 	acquire(second, source, "b", true)
@@ -66,7 +66,7 @@ func testLeaseEnds(t *testing.T, first, second store.Store) {
 	if ok, err := first.Acquire(t.Context(), source, "a", lasts); ok || err != nil {
 		t.Errorf("the lease is taken from its holder: %v, %v", ok, err)
 	}
-	// Prolonged, it does not end: who holds it asks again well before.
+	// A lease that is prolonged in time does not expire.
 	if ok, err := first.Acquire(t.Context(), "other", "a", time.Millisecond); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -93,7 +93,7 @@ func testSync(t *testing.T, first, second store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state.Error = "cannot fetch: \uFFFD \uFFFD ü" // what no database holds
+	state.Error = "cannot fetch: \uFFFD \uFFFD ü" // which no database can store
 	state.LeftOut = "version \"1/0\" \uFFFD"
 	same(t, "states", []store.Sync{{Source: "never"}, state, {Source: "never"}}, got)
 	state = store.Sync{Source: source, Phase: "complete", LastAttempt: noon(), LastSuccess: noon().Add(time.Second)}
@@ -127,7 +127,7 @@ func testSecret(t *testing.T, first, second store.Store) {
 	if _, err = first.Secret(t.Context(), "other", func() ([]byte, error) { return nil, nil }); err == nil {
 		t.Error("an empty secret is kept")
 	}
-	// Two that make it at the same moment agree.
+	// Two stores that create it at the same time receive one value.
 	var others []byte
 	got, err = first.Secret(t.Context(), "race", func() ([]byte, error) {
 		others, err = second.Secret(t.Context(), "race", func() ([]byte, error) { return []byte("second"), nil })

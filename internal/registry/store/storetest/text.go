@@ -21,7 +21,7 @@ func textTests() map[string]func(*testing.T, store.Store, store.Store) {
 }
 
 func testExactDocuments(t *testing.T, first, second store.Store) {
-	random := make([]byte, 3<<20) // no compression hides it
+	random := make([]byte, 3<<20) // it cannot be compressed
 	source := rand.NewChaCha8(sha256.Sum256([]byte("documents")))
 	_, _ = source.Read(random)
 	everyByte := make([]byte, 256)

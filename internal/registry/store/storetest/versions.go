@@ -151,11 +151,11 @@ func testChangesError(t *testing.T, first, _ store.Store) {
 			calls++
 			return want
 		})
-		if err != want || calls != 1 { //nolint:errorlint // as it is
+		if err != want || calls != 1 { //nolint:errorlint // the same error, not a wrapped one
 			t.Errorf("%d calls that returned %v ended with %v", calls, want, err)
 		}
 	}
-	// And the store is as good as before.
+	// The store still works.
 	insert(t, first, makeVersion("a", "new"))
 	if _, got := changes(t, first, source, 0); len(got) != 51 {
 		t.Errorf("%d of 51 versions", len(got))
@@ -219,7 +219,7 @@ func testUpdate(t *testing.T, first, second store.Store) {
 		same(t, "what is to be changed", before, *v)
 		v.Document, v.Search = json.RawMessage(`{"new": true}`), "new"
 		v.Status, v.StatusMessage = "deprecated", "use b"
-		v.UpdatedAt, v.StatusChangedAt, v.PublishedAt = later, later.Add(time.Second), later.Add(time.Minute) // the first is not the caller's
+		v.UpdatedAt, v.StatusChangedAt, v.PublishedAt = later, later.Add(time.Second), later.Add(time.Minute) // the store ignores the first
 		return nil
 	})
 	if err != nil {
@@ -246,7 +246,7 @@ func testUpdateFails(t *testing.T, first, second store.Store) {
 			spoil(v)
 			return want
 		})
-		if err != want { //nolint:errorlint // as it is
+		if err != want { //nolint:errorlint // the same error, not a wrapped one
 			t.Errorf("the error %v came back as %v", want, err)
 		}
 		calls := 0
@@ -257,7 +257,7 @@ func testUpdateFails(t *testing.T, first, second store.Store) {
 			}
 			return nil
 		})
-		if err != want { //nolint:errorlint // as it is
+		if err != want { //nolint:errorlint // the same error, not a wrapped one
 			t.Errorf("the error %v came back as %v", want, err)
 		}
 	}
@@ -285,7 +285,7 @@ func testUpdateNothing(t *testing.T, first, second store.Store) {
 	want := insert(t, first, makeVersion("a", "1"))
 	revision := revisionOf(t, first, source)
 	got, err := second.Update(t.Context(), source, "a", "1", func(v *store.Version) error {
-		v.UpdatedAt = noon() // which is not the caller's
+		v.UpdatedAt = noon() // which the store ignores
 		return nil
 	})
 	if err != nil {
@@ -316,7 +316,7 @@ func testUpdateNotFound(t *testing.T, first, _ store.Store) {
 
 func testUpdateAll(t *testing.T, first, second store.Store) {
 	want := map[string]store.Version{}
-	for i := range 900 { // more than one statement takes
+	for i := range 900 { // more than fit into one statement
 		v := makeVersion("a", fmt.Sprint(i))
 		if i%2 == 0 {
 			v.StatusMessage = "so already"
@@ -412,8 +412,7 @@ func testContext(t *testing.T, first, _ store.Store) {
 			t.Errorf("%s ended with %v", name, err)
 		}
 	}
-	// In the middle of a transaction: it is undone, and the next one is not kept
-	// waiting.
+	// Within a transaction: it is rolled back, and the next one does not wait.
 	middle, cancelMiddle := context.WithCancel(t.Context())
 	_, err := first.Update(middle, source, "a", "1", func(v *store.Version) error {
 		cancelMiddle()
