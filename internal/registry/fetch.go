@@ -77,7 +77,7 @@ func (f *fetcher) get(ctx context.Context, target string, max int64) (*response,
 			return nil, err
 		}
 	}
-	resp, err := f.ask(ctx, target, token, max)
+	resp, err := f.send(ctx, target, token, max)
 	if err != nil || resp.status != http.StatusUnauthorized {
 		return resp, err
 	}
@@ -91,14 +91,14 @@ func (f *fetcher) get(ctx context.Context, target string, max int64) (*response,
 	if token, err = renewer.Renew(ctx, token); err != nil {
 		return nil, err
 	}
-	if resp, err = f.ask(ctx, target, token, max); err == nil && resp.status == http.StatusUnauthorized {
+	if resp, err = f.send(ctx, target, token, max); err == nil && resp.status == http.StatusUnauthorized {
 		return nil, resp.unauthorized(token)
 	}
 	return resp, err
 }
 
-// ask sends one request.
-func (f *fetcher) ask(ctx context.Context, target, token string, max int64) (*response, error) {
+// send sends one request.
+func (f *fetcher) send(ctx context.Context, target, token string, max int64) (*response, error) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var connected atomic.Bool

@@ -123,7 +123,7 @@ func TestAPI_AllPages(t *testing.T) {
 		t.Error(diff)
 	}
 	if again, err := fetch(t, apiAt(up.endpoint()+"/"), got.Digest); err != nil || !again.Unchanged || again.Entries != nil {
-		t.Errorf("asked again: %+v, %v", again, err)
+		t.Errorf("fetched again: %+v, %v", again, err)
 	}
 }
 

@@ -166,7 +166,7 @@ func TestGit_References(t *testing.T) {
 				packs := served.packs.Load()
 				again, err := fetch(t, config.Source{Git: &cfg}, got.Digest)
 				if err != nil || !again.Unchanged || again.Digest != got.Digest || len(again.Entries) > 0 {
-					t.Errorf("asked again: %+v, %v", again, err)
+					t.Errorf("fetched again: %+v, %v", again, err)
 				}
 				if served.packs.Load() != packs {
 					t.Error("what is known was fetched again")

@@ -37,7 +37,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, ssh.Signer) {
 	return key, signer
 }
 
-// sshServer runs what is asked for when it is git-upload-pack, as sshd would.
+// sshServer runs the requested command if it is git-upload-pack, as sshd does.
 func sshServer(t *testing.T, host ssh.Signer, cfg *ssh.ServerConfig) string {
 	t.Helper()
 	cfg.AddHostKey(host)
@@ -154,7 +154,7 @@ func TestGit_SSH(t *testing.T) {
 				t.Error(diff)
 			}
 			if again, err := fetch(t, row.cfg, got.Digest); err != nil || !again.Unchanged {
-				t.Errorf("asked again: %+v, %v", again, err)
+				t.Errorf("fetched again: %+v, %v", again, err)
 			}
 		})
 	}
@@ -203,7 +203,7 @@ func TestGit_SSH(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	t.Run("the guard is asked for the connection", func(t *testing.T) {
+	t.Run("the guard makes the connection", func(t *testing.T) {
 		src, err := Open(at(func(g *config.Git) { g.AllowPrivateIP = false }), Access{
 			Dial: func(_ context.Context, allowPrivate bool, _, to string) (net.Conn, error) {
 				return nil, fmt.Errorf("asked for %s, %v", to, allowPrivate)
@@ -230,7 +230,7 @@ func TestGit_SSH(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a server that says nothing is left", func(t *testing.T) {
+	t.Run("a silent server times out", func(t *testing.T) {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -143,7 +143,7 @@ func TestSyncer_LargeList(t *testing.T) {
 	}
 	before := revision()
 	s.Refresh()
-	eventually(t, "it is asked again", func() bool { return up.count() > 1 && syncOf(t, st, "up").Phase == "complete" })
+	eventually(t, "it is fetched again", func() bool { return up.count() > 1 && syncOf(t, st, "up").Phase == "complete" })
 	if revision() != before || up.count() != 2 {
 		t.Errorf("revision %d after %d, %d fetches", revision(), before, up.count())
 	}

@@ -50,12 +50,12 @@ func (w *worker) hurry() {
 func (w *worker) run(ctx context.Context) {
 	trouble := ""
 	for ctx.Err() == nil {
-		asked := time.Now()
+		requested := time.Now()
 		held, err := w.acquire(ctx)
 		switch {
 		case held:
 			trouble = ""
-			w.lead(ctx, asked)
+			w.lead(ctx, requested)
 		case err != nil && ctx.Err() == nil:
 			if text := words(err); text != trouble {
 				trouble = text
@@ -72,12 +72,11 @@ func (w *worker) acquire(ctx context.Context) (bool, error) {
 	return w.store.Acquire(ctx, w.name, w.Owner, w.Lease)
 }
 
-// lead synchronizes while the lease is held. asked is the time at which the lease was
-// requested.
-func (w *worker) lead(ctx context.Context, asked time.Time) {
+// lead synchronizes while the lease is held, which was requested at the given time.
+func (w *worker) lead(ctx context.Context, requested time.Time) {
 	leading, stop := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { stop(w.renew(leading, asked)) })
+	helpers.Go(func() { stop(w.renew(leading, requested)) })
 	if w.cfg.File != nil {
 		helpers.Go(func() { w.watch(leading) })
 	}
@@ -127,11 +126,11 @@ func (w *worker) renew(ctx context.Context, held time.Time) error {
 			return nil
 		default:
 		}
-		asked := time.Now()
+		requested := time.Now()
 		ok, err := w.acquire(ctx)
 		switch {
 		case ok:
-			held = asked
+			held = requested
 		case err == nil, time.Since(held) > w.Lease && !w.applying.Load():
 			return store.ErrLeaseLost
 		}
