@@ -150,7 +150,7 @@ func TestPublish_DocumentUnchanged(t *testing.T) {
 }
 
 func testPublishDocumentUnchanged(t *testing.T, s *instance) {
-	// Order of members, numbers, escapes and what nobody knows: all stay.
+	// The order of members, numbers, escapes and unknown members stay.
 	document := `{"name":"io.github.example/exact","version":"1.0.0","description":"<b>&\"ü\" 😀</b>","title":"T","_meta":{"io.modelcontextprotocol.registry/publisher-provided":{"z":1.0,"a":12345678901234567890,"nested":{"x":[1e3,null,true]}}},"websiteUrl":"https://example.com/?a=b&c=d"}`
 	mustDo(t, s.do("POST", publish, document), http.StatusOK)
 	var got struct{ Server json.RawMessage }
@@ -292,7 +292,7 @@ func testSearchFields(t *testing.T, s *instance) {
 	}
 }
 
-// Bad input is the caller's fault, says which, and is never a 500.
+// Bad input is an error that names its fault, and never a 500.
 func TestBadInput(t *testing.T) { onEachDatabase(t, testBadInput) }
 
 func testBadInput(t *testing.T, s *instance) {

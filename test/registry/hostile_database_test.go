@@ -21,7 +21,7 @@ func onSQLite(path string) string {
 	return anonymous + fmt.Sprintf("database:\n  sqlite: {path: %q}\n", path)
 }
 
-// whole asks SQLite itself whether the file is in order.
+// whole runs SQLite's integrity check on the file.
 func whole(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)

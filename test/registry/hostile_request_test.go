@@ -45,7 +45,7 @@ func (s *instance) line(t *testing.T, method, target string, headers ...string) 
 }
 
 // RFC 9112 section 3.2: the four forms of a request's target, and every method,
-// on a registry that asks for a token and has a public part.
+// on a registry that requires a token and has a public part.
 func TestRequest_TargetsAndMethods(t *testing.T) {
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "    publicPaths: [/registry/open]\n", p)+`

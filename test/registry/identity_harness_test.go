@@ -59,13 +59,13 @@ func (c *caller) remember(tokens ...string) {
 	c.sent = append(c.sent, tokens...)
 }
 
-// get asks for the list of servers with header fields as they are.
+// get requests the list of servers with the given header fields.
 func (c *caller) get(t testing.TB, h http.Header) answer {
 	t.Helper()
 	return c.request(t, http.MethodGet, servers, nil, h)
 }
 
-// with asks for the list of servers with a token.
+// with requests the list of servers with a token.
 func (c *caller) with(t testing.TB, token string) answer {
 	t.Helper()
 	return c.get(t, bearer(token))
@@ -170,7 +170,7 @@ func (c *caller) nothingLeaked() {
 
 func b64(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// forge signs a header and claims as they are: only what they say can be wrong.
+// forge signs a header and claims unchanged: only their content can be wrong.
 func forge(t testing.TB, key jose.JSONWebKey, header, claims string) string {
 	t.Helper()
 	input := b64(header) + "." + b64(claims)
@@ -202,7 +202,7 @@ func mint(t testing.TB, key jose.JSONWebKey, claims string) string {
 }
 
 // claims are those of a good token of an issuer, changed; nil removes one, and
-// json.RawMessage says what no Go value can.
+// json.RawMessage can hold JSON that no Go value encodes to.
 func claims(issuer string, change map[string]any) string {
 	now := time.Now().Unix()
 	c := map[string]any{
@@ -218,7 +218,7 @@ func claims(issuer string, change map[string]any) string {
 	return string(text)
 }
 
-// rogue is a provider that answers whatever the test says, path by path.
+// rogue is a provider whose responses the test sets for each path.
 type rogue struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -255,7 +255,7 @@ func (r *rogue) serve(path string, handler http.HandlerFunc) {
 	r.routes[path] = handler
 }
 
-// says answers a path with JSON.
+// says sets the response of a path to JSON.
 func (r *rogue) says(path string, v any) {
 	text, ok := v.(string)
 	if !ok {

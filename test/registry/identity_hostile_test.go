@@ -30,7 +30,7 @@ type outOfOrder struct {
 	rule, name string
 	discovery  bool
 	answer     http.HandlerFunc
-	why        string // what the log says
+	why        string // in the log
 }
 
 func text(contentType, body string) http.HandlerFunc {
@@ -68,10 +68,10 @@ func endless(start, again string) http.HandlerFunc {
 	}
 }
 
-// hang accepts the request and says nothing.
+// hang accepts the request and sends nothing.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// drip says little at a time.
+// drip sends a few bytes at a time.
 func drip(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -265,7 +265,7 @@ func TestProvider_Hostile(t *testing.T) {
 	if n := trap.hits.Load(); n != 0 {
 		t.Errorf("where redirects and metadata of others lead was asked %d times", n)
 	}
-	// All are repaired, and nobody restarts the program.
+	// All providers work again; the program is not restarted.
 	healed.Store(true)
 	for i, row := range rows {
 		issuer := fmt.Sprintf("%s/r%d", bad.URL, i)

@@ -61,7 +61,7 @@ func newCluster(t *testing.T, token string, keys ...jose.JSONWebKey) *cluster {
 		defer k.mu.Unlock()
 		return &tls.Config{Certificates: []tls.Certificate{*k.cert}}, nil
 	}}
-	k.certify(t, idp.NewAuthority(t)) // one that nobody trusts, until the test says which
+	k.certify(t, idp.NewAuthority(t)) // not trusted, until the test selects another
 	k.StartTLS()
 	t.Cleanup(func() { k.CloseClientConnections(); k.Close() })
 	k.serve(jwksPath, k.guarded(func(w http.ResponseWriter, _ *http.Request) {

@@ -167,7 +167,7 @@ func TestProvider_KeyRotationAndOutage(t *testing.T) {
 	accepted(t, c.with(t, first))
 	p.RotateKeys(t, true)
 	second := token()
-	accepted(t, c.with(t, second)) // at once: an unknown key id is asked for
+	accepted(t, c.with(t, second)) // at once: an unknown key id is fetched
 	accepted(t, c.with(t, first))
 	p.RotateKeys(t, false)
 	third := token()
@@ -182,7 +182,7 @@ func TestProvider_KeyRotationAndOutage(t *testing.T) {
 	since := c.mark()
 	accepted(t, c.with(t, third))
 	accepted(t, c.with(t, mint(t, p.SigningKey(), claims(p.Issuer, nil)))) // a new one, by a known key
-	p.RotateKeys(t, true)                                                  // what it does meanwhile, nobody can know
+	p.RotateKeys(t, true)                                                  // the server cannot detect it meanwhile
 	fourth := mint(t, p.SigningKey(), claims(p.Issuer, nil))
 	// Unknown key ids cause a fetch at a bounded rate: the first refusals may not.
 	eventually(t, "the log has the failing URL", func() error {

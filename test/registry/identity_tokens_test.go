@@ -153,7 +153,7 @@ func TestTokens_Forged(t *testing.T) {
 	f := newFamily(t)
 	key := f.a.SigningKey()
 	mallory := newKey(t, "shared")
-	trap := newRogue(t) // of the forger: nobody may ask it
+	trap := newRogue(t) // of the forger: it must receive no request
 	trap.says("/jwks", keySet(mallory))
 	good := claims(f.a.Issuer, nil)
 	root := func() string {
@@ -225,7 +225,7 @@ func TestTokens_InvalidClaims(t *testing.T) {
 	})
 }
 
-// How the credential comes is judged before what it says.
+// The form of a credential is checked before its content.
 func TestTokens_MalformedCredentials(t *testing.T) {
 	f := newFamily(t)
 	good := f.a.Token(t, resource, "mcp-registry:read", "mcp-registry:write")

@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/test/postgres"
 )
 
-// importResult is what an import says of itself.
+// importResult is the output of an import.
 type importResult struct {
 	Found, Added, Updated, Unchanged int
 	Differing                        []string
@@ -68,7 +68,7 @@ func (s importing) args(more ...string) []string {
 	return append([]string{"import", s.file, "--config", s.config, "-o", "json"}, more...)
 }
 
-// run imports and says what came of it.
+// run runs an import and returns its result.
 func (s importing) run(t *testing.T, wantCode int, more ...string) (r importResult) {
 	t.Helper()
 	out, errOut, code := run(t, "", s.env, s.args(more...)...)

@@ -67,7 +67,7 @@ func metric(t *testing.T, s *instance, line string) error {
 	return nil
 }
 
-// fails waits until the metrics tell a failure of a source, the first or a later one.
+// fails waits until the metrics report a failure of a source, the first or a later one.
 func fails(t *testing.T, s *instance, source string) {
 	t.Helper()
 	line := fmt.Sprintf(`thv_registry_source_failures{source=%q} `, source)

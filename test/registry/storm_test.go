@@ -22,7 +22,7 @@ import (
 
 // PostgreSQL and the identity provider die and come back while two replicas are
 // read and written. No answer is wrong: what was acknowledged is there
-// afterwards, what is listed was published, and nobody without a token gets in.
+// afterwards, what is listed was published, and no request without a token is allowed.
 func TestOutagesUnderLoad(t *testing.T) {
 	db := postgres.Start(t)
 	p := idp.Start(t, idp.Options{TokenLifetime: time.Hour}) // longer than the test

@@ -123,7 +123,7 @@ func openTab(t *testing.T, browser browserProcess, options ...option) *tab {
 	return b
 }
 
-// listen gathers whatever a browser has to say against a page.
+// listen collects the errors and warnings of a browser about a page.
 func (b *tab) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *tab) follow(selector string) {
 	}
 }
 
-// evaluate asks the page.
+// evaluate evaluates an expression in the page.
 func evaluate[T any](b *tab, script string) T {
 	b.Helper()
 	var out T
@@ -206,7 +206,7 @@ func (b *tab) text() string {
 	return strings.Join(strings.Fields(evaluate[string](b, `document.body.innerText`)), " ")
 }
 
-// reads fails the test unless the page says all of it.
+// reads fails the test unless the page contains all texts.
 func (b *tab) reads(words ...string) {
 	b.Helper()
 	text := b.text()
@@ -288,7 +288,7 @@ func (b *tab) fits() {
 	}
 }
 
-// faint are texts with less contrast than WCAG 2.2, 1.4.3 wants for AA.
+// faint are texts with less contrast than WCAG 2.2, 1.4.3 requires for AA.
 const faint = `(() => {
 	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
 	const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -348,7 +348,7 @@ func (b *tab) shifts() float64 {
 	return math.Round(total*1000) / 1000
 }
 
-// calls are the hosts that the browser asked for anything.
+// calls are the hosts that the browser sent requests to.
 func (b *tab) calls() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -112,7 +112,7 @@ func TestPage_HostileDocuments(t *testing.T) {
 			}
 		}
 	})
-	s.contract = nil // a source may say what nobody may publish
+	s.contract = nil // a source may contain what cannot be published
 	eventually(t, "the registry has them all", func() error {
 		if n := len(list(t, s, "?version=latest").Servers); n != len(names) {
 			return fmt.Errorf("it has %d of %d", n, len(names))

@@ -193,7 +193,7 @@ func TestPage_SessionExpires(t *testing.T) {
 		}
 		return nil
 	})
-	b.follow("#sign-in") // the provider still knows who it is
+	b.follow("#sign-in") // the provider's session continues
 	b.arrives(s.home + "/catalog")
 	b.at(s.home + asked)
 	b.reads("Nothing matches “weather”", "jane")
@@ -251,7 +251,7 @@ func TestPage_ProviderDown(t *testing.T) {
 			b.arrives(s.home + "/catalog")
 			b.at(s.home + asked)
 			b.follow(".who button")
-			// What it has said of itself is believed for a while; a new server asks.
+			// The metadata is cached for a while; a new server fetches it.
 			s.again()
 		})
 	}

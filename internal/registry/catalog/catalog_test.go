@@ -184,7 +184,7 @@ func TestList_PagesShareBound(t *testing.T) {
 	if diff := cmp.Diff([]string{"s a/b 1.0.0*"}, all(t, v, q)); diff != "" {
 		t.Error(diff)
 	}
-	// And no further than the moment has everything, whatever a cursor says.
+	// No further than the time up to which all changes are visible, for any cursor.
 	q.Cursor, q.until = position{name: "a/a", version: "1.0.0", until: day.AddDate(9, 0, 0)}.cursor(), day.AddDate(0, 0, 1)
 	if diff := cmp.Diff([]string{"s a/b 1.0.0*"}, all(t, v, q)); diff != "" {
 		t.Error(diff)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What somebody reads who wrote such a document, and where he is told to look.
+// The errors for such documents, and the lines they name.
 func TestScan_FaultLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "line 1: it is not JSON: it ends too early",

@@ -224,7 +224,7 @@ func TestReadFile_Formats(t *testing.T) {
 	}
 }
 
-// A real file of the older format says, converted, what it says read directly.
+// A converted file of the older format has the same entries as when read directly.
 func TestConvert_Lossless(t *testing.T) {
 	for _, file := range []string{"registry-older-format.json", "registry-wrapped-format.json"} {
 		content := realFile(t, file)

@@ -23,7 +23,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 )
 
-// item is a server in an answer; meta is what the registry says of it.
+// item is a server in a response; meta is the registry's data about it.
 func item(server, meta string) string {
 	if meta == "" {
 		return `{"server":` + server + `,"_meta":{}}`
@@ -83,7 +83,7 @@ func apiAt(endpoint string) config.Source {
 }
 
 func TestAPI_AllPages(t *testing.T) {
-	// Members in no usual order, and one that nobody knows: all of it is kept.
+	// Members in unusual order and an unknown one are kept.
 	odd := `{"version":"2.0.0", "x-new":{"b":1,"a":[1.50,1e3]},
 		"description":"odd é <&>", "name":"io.example/odd"}`
 	up := newUpstream(t, pages(

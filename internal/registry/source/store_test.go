@@ -105,7 +105,7 @@ func TestSyncer_TwoProcesses(t *testing.T) {
 	eventually(t, "the second takes over", func() bool { return slices.Equal(shown(), []string{"io.example/b@1.0.0"}) })
 }
 
-// A process that dies says nothing; its lease runs out.
+// The lease of a process that dies expires.
 func TestSyncer_TakeoverAfterDeath(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "registry.db")
 	st := openStore(t, db)

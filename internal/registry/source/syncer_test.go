@@ -207,7 +207,7 @@ func TestSyncer_SwappedLink(t *testing.T) {
 	}
 }
 
-// scripted is a source that answers as the test says.
+// scripted is a source whose results the test sets.
 type scripted struct {
 	mu      sync.Mutex
 	fetches []string // previous of each

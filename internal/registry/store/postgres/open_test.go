@@ -83,7 +83,7 @@ func TestOpen_PasswordReread(t *testing.T) {
 	}
 }
 
-// Errors say which database it is, and never the password.
+// Errors name the database and never the password.
 func TestOpen_Unusable(t *testing.T) {
 	pg := server.StartWith(t, server.Options{Password: password})
 	const wrong = "wrong-secret"
@@ -139,7 +139,7 @@ func TestOpen_Unusable(t *testing.T) {
 	}
 }
 
-// silent accepts connections and says nothing.
+// silent accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

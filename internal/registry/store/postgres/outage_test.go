@@ -235,7 +235,7 @@ func TestOutage_SilentNetwork(t *testing.T) {
 	}
 }
 
-// network carries connections to the server, or swallows what they say.
+// network forwards connections to the server, or drops their data.
 type network struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -299,7 +299,7 @@ func (n *network) port() string {
 	return port
 }
 
-// A server that nobody may write to any more, as one is after a failover.
+// A server that is read-only, as after a failover.
 func TestOutage_ReadOnly(t *testing.T) {
 	pg := server.Start(t)
 	s := openAt(t, pg.Database(t))

@@ -176,7 +176,7 @@ func TestProcesses_Killed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The last one may have been committed and not said.
+	// The last one may have been committed without being reported.
 	if found != acknowledged+1 && found != acknowledged+2 || revision.Number != int64(found) {
 		t.Errorf("%d were acknowledged, %d are there, at revision %d", acknowledged+1, found, revision.Number)
 	}
