@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The revisions that the suite speaks.
+// The revisions that the suite supports.
 const (
 	session   = "2025-11-25" // the last one with sessions
 	stateless = "2026-07-28"
@@ -14,7 +14,7 @@ const (
 // backend is an MCP server on a third-party library.
 type backend struct {
 	name string
-	what string // for people
+	what string // the server's description in the document
 	// argv starts the server on the host; %NODE, %CACHE and %PORT are replaced.
 	// Without it the server is an image, which only a gateway can start.
 	argv  []string
@@ -22,6 +22,9 @@ type backend struct {
 	path  string   // of the endpoint
 	image string   // run the server in a container of it, on standard input and output
 	run   []string // flags of `thv run`; %CACHE is replaced
+	// clientSuite marks the servers of the suite's scenarios for clients. The suite
+	// starts one for each scenario.
+	clientSuite bool
 }
 
 func backends() map[string]backend {
@@ -72,6 +75,10 @@ func backends() map[string]backend {
 				"node", "/cache/servers/typescript.mjs", "stdio", "both",
 			},
 		},
+		{
+			name: "client-suite", what: "the client suite's scenario servers, with go-sdk everything-client as the client",
+			clientSuite: true,
+		},
 	} {
 		all[b.name] = b
 	}
@@ -99,7 +106,7 @@ func (c cell) expectedFile() string {
 	return filepath.Join("test", "conformance", "expected", c.file()+".yaml")
 }
 
-// cells is the table of what is measured, in the order of the document.
+// cells returns every measurement, in the order of the document.
 func cells() []cell {
 	b := backends()
 	return []cell{
@@ -109,6 +116,8 @@ func cells() []cell {
 		{harness: session, backend: b["npm-everything"]},
 		{harness: session, backend: b["ts-everything"]},
 		{harness: stateless, backend: b["ts-everything"]},
+		{harness: session, backend: b["client-suite"]},
+		{harness: stateless, backend: b["client-suite"]},
 
 		// The same era on both sides.
 		{harness: session, backend: b["go-stateful"], gateway: true},
@@ -122,6 +131,8 @@ func cells() []cell {
 		{harness: stateless, backend: b["go-stdio"], gateway: true},
 		{harness: stateless, backend: b["ts-everything"], gateway: true},
 		{harness: stateless, backend: b["ts-stdio"], gateway: true},
+		{harness: session, backend: b["client-suite"], gateway: true},
+		{harness: stateless, backend: b["client-suite"], gateway: true},
 
 		// One era on each side: only a gateway makes these work.
 		{harness: stateless, backend: b["go-stateful"], gateway: true},

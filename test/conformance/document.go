@@ -12,62 +12,85 @@ const preamble = `# Conformance
 
 Written by ` + "`make conformance`" + `; do not edit. The official suite, npm
 ` + "`@modelcontextprotocol/conformance`" + ` at the version of test/conformance/package.json,
-speaks one revision of the protocol (the harness) to a server, directly and through
-the gateway of ` + "`thv run`" + `. The numbers are scored scenarios that passed, of those
-that the revision requires; "headers" are the unscored scenarios about HTTP headers.
-Runs of each cell in a row: %d. A scenario counts when it passed in all of them.
-A dash is a cell that cannot be: the suite speaks streamable HTTP only, and of one era
-at a time. npm's server-everything has other tools than the suite asks for: its rows say
-only that the gateway changes nothing. It answers foreign Host headers; the gateway does not.
-The TypeScript SDK's everything server is not on npm: the one measured here is ours, on the
-SDK of npm, test/conformance/servers/typescript.mjs.
+sends requests of one revision of the protocol to a server, directly and through the
+gateway of ` + "`thv run`" + `.
+
+- Scenarios: the scored ones that passed, of those that the revision requires. Runs of
+  each cell in a row: %d. A scenario counts if it passed in all of them.
+- Checks: a scenario consists of several. The number is of the checks that passed, of
+  those that passed or failed, in all scenarios, scored or not, as the suite counts them.
+  Below the table is a reason for each scenario whose checks differ between the columns.
+- Headers: the unscored scenarios about HTTP headers.
+- A dash is a cell that cannot exist: the suite supports only streamable HTTP, and one era
+  per run.
+- npm's server-everything lacks most of the tools that the suite calls. Its rows show only
+  that the gateway changes no result, except that it rejects foreign Host headers.
+- The TypeScript SDK's everything server is not on npm. The one measured here is ours, on
+  the SDK of npm: test/conformance/servers/typescript.mjs.
+- Client suite: for each of its scenarios for clients, the suite starts a server and runs a
+  client with the server's URL. The client is go-sdk's everything-client. In the column
+  "gateway", it gets the URL of ` + "`thv run URL`" + ` instead, and the suite checks what the gateway
+  sends. The scenarios auth/* are left out: they test the client's own OAuth.
 
 `
 
-// document is docs/conformance.md.
-func document(outcomes []outcome, repeat int) []byte {
+// document returns docs/conformance.md.
+func document(outcomes []outcome, repeat int, reasons map[string]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, preamble, repeat)
-	b.WriteString("| harness | server | direct | gateway | headers, gateway |\n|---|---|---|---|---|\n")
-	type row struct{ harness, backend string }
-	at := map[row]map[bool]outcome{}
-	var rows []row
-	for _, o := range outcomes {
-		r := row{o.cell.harness, o.cell.backend.name}
-		if at[r] == nil {
-			at[r] = map[bool]outcome{}
-			rows = append(rows, r)
-		}
-		at[r][o.cell.gateway] = o
-	}
-	slices.SortStableFunc(rows, func(a, b row) int { return strings.Compare(a.harness, b.harness) })
+	b.WriteString("| revision | server | direct: scenarios | checks | gateway: scenarios | checks | headers |\n" +
+		"|---|---|---|---|---|---|---|\n")
+	rows := rowsOf(outcomes)
 	for _, r := range rows {
-		direct, gateway := at[r][false], at[r][true]
-		what := max(direct.cell.backend.what, gateway.cell.backend.what) // one of them may be absent
+		cell := r.measured().cell
 		headers := "-"
-		if gateway.ofHeader > 0 {
-			headers = fmt.Sprintf("%d/%d", gateway.headers, gateway.ofHeader)
+		if r.gateway.ofHeader > 0 {
+			headers = fmt.Sprintf("%d/%d", r.gateway.headers, r.gateway.ofHeader)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.harness, what, score(direct), score(gateway), headers)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n",
+			cell.harness, cell.backend.what, score(r.direct), score(r.gateway), headers)
 	}
+	writeDifferences(&b, rows, reasons)
 	for _, o := range outcomes {
-		notes(&b, o)
+		writeFailures(&b, o)
 	}
 	return b.Bytes()
 }
 
+// score returns two columns of the table, the scenarios and the checks.
 func score(o outcome) string {
-	if o.cell.harness == "" {
-		return "-"
+	switch {
+	case o.cell.harness == "":
+		return "- | -"
+	case o.runs == 0:
+		return "did not run | -"
 	}
-	if o.runs == 0 {
-		return "did not run"
-	}
-	return fmt.Sprintf("%d/%d", o.passed, o.scored)
+	return fmt.Sprintf("%d/%d | %s", o.passed, o.scored, o.tally())
 }
 
-// notes explains a cell in which something fails.
-func notes(b *bytes.Buffer, o outcome) {
+// writeDifferences explains each row whose checks differ between direct and gateway.
+func writeDifferences(b *bytes.Buffer, rows []row, reasons map[string]string) {
+	title := "\n## Checks that differ behind the gateway\n"
+	for _, r := range rows {
+		all := r.differences(reasons)
+		if len(all) == 0 {
+			continue
+		}
+		cell := r.gateway.cell
+		fmt.Fprintf(b, "%s\n%s, %s: direct %s, gateway %s\n\n", title, cell.harness, cell.backend.what, r.direct.tally(), r.gateway.tally())
+		title = ""
+		for _, d := range all {
+			reason := d.reason
+			if reason == "" {
+				reason = "**no reason is recorded**"
+			}
+			fmt.Fprintf(b, "- %s, direct %s, gateway %s: %s\n", d.scenario, d.direct, d.gateway, oneLine(reason))
+		}
+	}
+}
+
+// writeFailures explains a cell in which a scenario fails.
+func writeFailures(b *bytes.Buffer, o outcome) {
 	if len(o.failed) == 0 && len(o.unscored) == 0 && o.runs > 0 {
 		return
 	}
@@ -83,9 +106,11 @@ func notes(b *bytes.Buffer, o outcome) {
 		if reason == "" {
 			reason = fmt.Sprintf("**not expected**; failed in %d of %d runs", o.failed[s], o.runs)
 		}
-		fmt.Fprintf(b, "- %s: %s\n", s, strings.Join(strings.Fields(reason), " "))
+		fmt.Fprintf(b, "- %s: %s\n", s, oneLine(reason))
 	}
 	if len(o.unscored) > 0 {
 		fmt.Fprintf(b, "\nNot scored, and failing: %s.\n", strings.Join(o.unscored, ", "))
 	}
 }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,16 +1,19 @@
 // Command conformance measures Toolhaven with the official suite of the Model
 // Context Protocol (npm @modelcontextprotocol/conformance), as `make conformance`.
 //
-// A cell is one measurement: a harness, which is the suite speaking one revision
-// of the protocol; a backend, which is a third-party MCP server; and the
-// connection between them, direct or through the gateway that `thv run` starts.
-// The cells are a table in cells.go.
+// A cell is one measurement: a harness, which is the suite with one revision of the
+// protocol; a backend, which is a third-party MCP server; and the connection between
+// them, direct or through the gateway that `thv run` starts. In the cells of the client
+// suite, the suite is the server, and a third-party client calls it. The cells are a
+// table in cells.go. Two of them run at a time.
 //
 // The suite reports scenarios. Those that a revision requires are scored, and the
 // scenarios about HTTP headers are judged with them, though the suite does not score
 // them. A scenario that cannot pass in a cell is listed, with the reason, in
 // expected/CELL.yaml. One that fails without being listed fails the run, and so does
-// one that is listed and passes.
+// one that is listed and passes. Each scenario consists of checks. A scenario whose
+// checks have other results behind the gateway than directly is listed, with the
+// reason, in differences.yaml, by the same rule.
 //
 // A complete run writes docs/conformance.md. The suite's output, with the failing
 // checks of each scenario, is kept in test/.cache/conformance/results.
@@ -24,14 +27,18 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := command(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
@@ -43,12 +50,22 @@ func main() {
 // seconds to fail.
 const cellTime = 20 * time.Minute
 
+// cellsAtATime is how many cells run in parallel. They share neither ports nor names.
+const cellsAtATime = 2
+
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "behind" {
+		return behind(ctx, args[1:])
+	}
+	return run(ctx, args)
+}
+
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	only := flags.String("cell", "", "run only cells whose name contains this; docs/conformance.md is left alone")
-	repeat := flags.Int("repeat", 1, "run each cell so many times")
+	only := flags.String("cell", "", "run only cells whose name contains this, and do not write docs/conformance.md")
+	repeat := flags.Int("repeat", 1, "the number of runs of each cell")
 	thv := flags.String("thv", "bin/thv", "the program under test")
-	cache := flags.String("cache", "test/.cache/conformance", "what test/setup/conformance.sh installed")
+	cache := flags.String("cache", "test/.cache/conformance", "the folder that test/setup/conformance.sh installed")
 	list := flags.Bool("list", false, "print the names of the cells")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -70,33 +87,67 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 
-	var outcomes []outcome
-	failed := 0
-	for _, c := range chosen {
-		o, err := h.measure(ctx, c, *repeat)
-		if err != nil {
-			if ctx.Err() != nil {
-				return errors.New("interrupted")
-			}
-			o.faults = append(o.faults, err.Error())
-		}
-		printOutcome(os.Stdout, o)
-		if len(o.faults) > 0 {
-			failed++
-		}
-		outcomes = append(outcomes, o)
+	reasons, err := readReasons(differencesFile)
+	if err != nil {
+		return err
+	}
+	outcomes, err := h.measureAll(ctx, chosen, *repeat)
+	if err != nil {
+		return err
+	}
+	complete := *only == ""
+	faults := differenceFaults(outcomes, reasons, complete)
+	for _, f := range faults {
+		fmt.Println("FAIL", f)
 	}
 	fmt.Printf("the suite's output and every failing check: %s\n", h.results)
-	if *only == "" {
-		if err := os.WriteFile("docs/conformance.md", document(outcomes, *repeat), 0o644); err != nil {
+	if complete {
+		if err := os.WriteFile("docs/conformance.md", document(outcomes, *repeat, reasons), 0o644); err != nil {
 			return fmt.Errorf("write the table: %w", err)
 		}
 		fmt.Println("wrote docs/conformance.md")
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d cells are not as expected", failed, len(outcomes))
+	failed := 0
+	for _, o := range outcomes {
+		if len(o.faults) > 0 {
+			failed++
+		}
+	}
+	if failed+len(faults) > 0 {
+		return fmt.Errorf("%d of %d cells and %d differences are not as expected", failed, len(outcomes), len(faults))
 	}
 	return nil
+}
+
+// measureAll measures the cells, some at a time, and prints each outcome. The outcomes
+// are in the order of the cells.
+func (h *harness) measureAll(ctx context.Context, chosen []cell, repeat int) ([]outcome, error) {
+	if slices.ContainsFunc(chosen, func(c cell) bool { return c.backend.image == goImage }) {
+		if err := h.makeImage(ctx); err != nil {
+			return nil, err
+		}
+	}
+	outcomes := make([]outcome, len(chosen))
+	var printing sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(cellsAtATime)
+	for i, c := range chosen {
+		group.Go(func() error {
+			o, err := h.measure(ctx, c, repeat)
+			if ctx.Err() != nil {
+				return errors.New("interrupted")
+			}
+			if err != nil {
+				o.faults = append(o.faults, err.Error())
+			}
+			outcomes[i] = o
+			printing.Lock()
+			defer printing.Unlock()
+			printOutcome(os.Stdout, o)
+			return nil
+		})
+	}
+	return outcomes, group.Wait()
 }
 
 func matching(all []cell, part string) (chosen []cell) {
@@ -108,10 +159,10 @@ func matching(all []cell, part string) (chosen []cell) {
 	return chosen
 }
 
-// measure starts a cell's servers and runs the suite on them.
+// measure starts a cell's servers and runs the suite with them.
 func (h *harness) measure(ctx context.Context, c cell, repeat int) (outcome, error) {
 	o := outcome{cell: c}
-	expected, err := readExpected(c.expectedFile())
+	expected, err := readReasons(c.expectedFile())
 	if err != nil {
 		return o, err
 	}
@@ -121,16 +172,16 @@ func (h *harness) measure(ctx context.Context, c cell, repeat int) (outcome, err
 		return o, fmt.Errorf("remove the results of the run before: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return o, fmt.Errorf("make a place for results: %w", err)
+		return o, fmt.Errorf("make a folder for results: %w", err)
 	}
-	url, end, err := h.start(ctx, c, dir)
+	suite, end, err := h.prepare(ctx, c, dir)
 	if err != nil {
 		return o, fmt.Errorf("start %s: %w", c.name(), err)
 	}
 	defer end()
 	for i := range repeat {
 		bounded, cancel := context.WithTimeout(ctx, cellTime)
-		r, err := h.suite(bounded, c.harness, url, filepath.Join(dir, fmt.Sprint(i+1)))
+		r, err := suite(bounded, filepath.Join(dir, fmt.Sprint(i+1)))
 		cancel()
 		if err != nil {
 			return o, fmt.Errorf("run %d: %w", i+1, err)
@@ -138,4 +189,18 @@ func (h *harness) measure(ctx context.Context, c cell, repeat int) (outcome, err
 		o.add(i+1, r)
 	}
 	return o, nil
+}
+
+// prepare returns the function that runs the suite with a cell's servers. end stops what
+// prepare started.
+func (h *harness) prepare(ctx context.Context, c cell, dir string) (suite func(context.Context, string) (result, error), end func(), err error) {
+	if c.backend.clientSuite {
+		return func(ctx context.Context, dir string) (result, error) {
+			return h.runClientSuite(ctx, c, dir)
+		}, func() {}, nil
+	}
+	url, end, err := h.start(ctx, c, dir)
+	return func(ctx context.Context, dir string) (result, error) {
+		return h.suite(ctx, c.harness, url, dir)
+	}, end, err
 }

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// outcome is what all runs of a cell found.
+// outcome is the result of all runs of a cell.
 type outcome struct {
 	cell     cell
 	expected map[string]string // scenario that fails: why it does
@@ -21,35 +21,51 @@ type outcome struct {
 	scored   int
 	headers  int // scenarios about headers that passed in every run
 	ofHeader int
-	unscored []string       // other scenarios that failed in some run
-	failed   map[string]int // judged scenario: in how many runs it failed
-	faults   []string       // what is not as expected
+	checks   map[string][]check // of each scenario, in the run in which the fewest passed
+	unscored []string           // other scenarios that failed in some run
+	failed   map[string]int     // judged scenario: number of runs in which it failed
+	faults   []string           // results that are not as expected
 }
 
-// readExpected reads a file of `scenario: reason`. No file is an empty one.
-func readExpected(path string) (map[string]string, error) {
+// tally counts the checks of all scenarios, scored or not.
+func (o outcome) tally() tally { return tallyOf(o.checks) }
+
+func tallyOf(checks map[string][]check) (t tally) {
+	for _, cs := range checks {
+		n := count(cs)
+		t.passed += n.passed
+		t.failed += n.failed
+	}
+	return t
+}
+
+// readReasons reads a file of `scenario: reason`. A missing file counts as empty.
+func readReasons(path string) (map[string]string, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the expected failures: %w", err)
+		return nil, fmt.Errorf("read the reasons: %w", err)
 	}
-	var expected map[string]string
-	if err := yaml.Unmarshal(b, &expected); err != nil {
-		return nil, fmt.Errorf("read the expected failures in %s: %w", path, err)
+	var reasons map[string]string
+	if err := yaml.Unmarshal(b, &reasons); err != nil {
+		return nil, fmt.Errorf("read the reasons in %s: %w", path, err)
 	}
-	for scenario, reason := range expected {
+	for scenario, reason := range reasons {
 		if strings.TrimSpace(reason) == "" {
 			return nil, fmt.Errorf("%s gives no reason for %s", path, scenario)
 		}
 	}
-	return expected, nil
+	return reasons, nil
 }
 
-// add takes in one run.
+// add adds the result of one run.
 func (o *outcome) add(run int, r result) {
 	o.runs++
+	if o.checks == nil || tallyOf(r.checks).passed < o.tally().passed {
+		o.checks = r.checks
+	}
 	if o.failed == nil {
 		o.failed = map[string]int{}
 	}
@@ -68,7 +84,7 @@ func (o *outcome) add(run int, r result) {
 	}
 	for s := range o.expected {
 		if run == 1 && !slices.Contains(judged, s) {
-			o.faults = append(o.faults, fmt.Sprintf("%s names %s, which is no scenario that this cell is judged by", o.cell.expectedFile(), s))
+			o.faults = append(o.faults, fmt.Sprintf("%s names %s, which is no scenario that can fail this cell", o.cell.expectedFile(), s))
 		}
 	}
 	for _, s := range r.unscored {
@@ -98,7 +114,7 @@ func printOutcome(w io.Writer, o outcome) {
 	if o.ofHeader > 0 {
 		fmt.Fprintf(w, ", %d/%d about headers", o.headers, o.ofHeader)
 	}
-	fmt.Fprintf(w, ", %d expected to fail, %d runs\n", len(o.expected), o.runs)
+	fmt.Fprintf(w, ", %s checks, %d expected to fail, %d runs\n", o.tally(), len(o.expected), o.runs)
 	for _, f := range o.faults {
 		fmt.Fprintln(w, "  "+f)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What fails a run: an unexpected failure, an expected one that passes, and an
-// expectation of a scenario that is not judged.
-func TestVerdict(t *testing.T) {
+// A run fails because of an unexpected failure, of an expected one that passes, and of
+// an expectation of a scenario that is not judged.
+func TestOutcome_Faults(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		expected map[string]string
@@ -24,8 +24,8 @@ func TestVerdict(t *testing.T) {
 		{name: "an expected failure", expected: map[string]string{"ping": "why"}, failing: []string{"ping"}, passed: 1},
 		{name: "an expected failure passes", expected: map[string]string{"ping": "why"}, faults: []string{"ping passes and is listed"}, passed: 2},
 		{name: "headers are judged and not scored", failing: []string{"http-header-validation"}, faults: []string{"http-header-validation fails"}, passed: 2},
-		{name: "what is neither may fail", failing: []string{"tasks-lifecycle"}, passed: 2},
-		{name: "an expectation of what is neither", expected: map[string]string{"tasks-lifecycle": "why"}, faults: []string{"no scenario"}, passed: 2},
+		{name: "a scenario that is neither may fail", failing: []string{"tasks-lifecycle"}, passed: 2},
+		{name: "an expected failure of a scenario that is neither", expected: map[string]string{"tasks-lifecycle": "why"}, faults: []string{"no scenario"}, passed: 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := result{
@@ -53,7 +53,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestAScenarioCountsWhenItPassesInEveryRun(t *testing.T) {
+func TestOutcome_ScenarioCountsIfItPassesInEveryRun(t *testing.T) {
 	var o outcome
 	o.add(1, result{scored: []string{"ping", "tools-list"}, failures: map[string][]string{"ping": {"timeout"}}})
 	o.add(2, result{scored: []string{"ping", "tools-list"}, failures: map[string][]string{}})
@@ -78,7 +78,7 @@ func TestRead_SuiteFiles(t *testing.T) {
 		}
 	}
 	r := result{scored: []string{"ping", "tools-list", "caching", "prompts-list"}}
-	if err := r.read(dir); err != nil {
+	if err := r.read(dir, "server-"); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
@@ -105,7 +105,7 @@ func TestExpectedFailuresBelongToCells(t *testing.T) {
 		if !known[filepath.Base(f)] {
 			t.Errorf("%s belongs to no cell", f)
 		}
-		if _, err := readExpected(f); err != nil {
+		if _, err := readReasons(f); err != nil {
 			t.Error(err)
 		}
 	}

@@ -23,10 +23,9 @@ const (
 	nodeImage = "thv-test/node:22"                  // of test/images/node.sh
 )
 
-// harness knows where things are.
+// harness holds the paths of the programs and results.
 type harness struct {
 	thv, cache, node, results string
-	imported                  bool // the image is this run's
 }
 
 func newHarness(thv, cache string) (*harness, error) {
@@ -39,13 +38,16 @@ func newHarness(thv, cache string) (*harness, error) {
 		return nil, err
 	}
 	h := &harness{thv: thv, cache: cache, node: filepath.Join(cache, "node"), results: filepath.Join(cache, "results")}
-	for _, path := range []string{h.thv, h.node, filepath.Join(h.cache, "everything-server")} {
+	for _, path := range []string{h.thv, h.node, filepath.Join(h.cache, "everything-server"), h.client()} {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("%w; `make conformance` prepares everything", err)
 		}
 	}
 	return h, nil
 }
+
+// client returns the path of go-sdk's client for the suite.
+func (h *harness) client() string { return filepath.Join(h.cache, "everything-client") }
 
 // start starts a cell's servers and returns the URL for the suite. end stops them. Their
 // standard error is kept in dir.
@@ -62,11 +64,6 @@ func (h *harness) start(ctx context.Context, c cell, dir string) (url string, en
 		}
 	}()
 	what := c.backend.image
-	if what == goImage {
-		if err := h.makeImage(ctx); err != nil {
-			return "", nil, err
-		}
-	}
 	if what == "" {
 		direct, stop, err := h.startServer(ctx, c.backend, filepath.Join(dir, "server.log"))
 		if err != nil {
@@ -115,7 +112,7 @@ func (h *harness) startServer(ctx context.Context, b backend, log string) (url s
 	return "http://localhost:" + port + b.path, stop, nil
 }
 
-// fill replaces what cells.go leaves open.
+// fill replaces the placeholders of cells.go.
 func (h *harness) fill(in []string, port string) []string {
 	out := make([]string, len(in))
 	for i, s := range in {
@@ -147,12 +144,19 @@ func listens(ctx context.Context, addr string, ended <-chan struct{}) error {
 	}
 }
 
-// startGateway puts `thv run` before a server, with a state of its own.
+// startGateway starts `thv run` with a server, in a state directory of its own, and
+// returns the gateway's URL. stop removes the workload.
 func (h *harness) startGateway(ctx context.Context, server string, b backend, log string) (url string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "thv") // short: sockets live in it
 	if err != nil {
 		return "", nil, fmt.Errorf("make a place for thv: %w", err)
 	}
+	// Not the port of the name, which another run on this machine may have.
+	port, err := freePort()
+	if err != nil {
+		return "", nil, err
+	}
+	workload := "conformance-" + port // another cell may run at the same time
 	env := os.Environ()
 	for _, name := range []string{"STATE_HOME", "RUNTIME_DIR", "CONFIG_HOME"} {
 		d := filepath.Join(dir, name)
@@ -162,10 +166,10 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 		env = append(env, "XDG_"+name+"="+d)
 	}
 	stop = func() {
-		// Not of ctx: what an interrupted run started is removed too.
+		// Not of ctx: an interrupted run removes its workload too.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		logs := exec.CommandContext(bounded, h.thv, "logs", "conformance", "--proxy")
+		logs := exec.CommandContext(bounded, h.thv, "logs", workload, "--proxy")
 		logs.Env = env
 		out, _ := logs.CombinedOutput() // the log of a gateway that has exited is lost
 		os.WriteFile(log, out, 0o644)
@@ -179,13 +183,7 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 	}
 	bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	// Not the port of the name, which another run on this machine may have.
-	port, err := freePort()
-	if err != nil {
-		stop()
-		return "", nil, err
-	}
-	args := slices.Concat([]string{"run", server, "--name", "conformance", "--proxy-port", port, "-o", "json"}, h.fill(b.run, ""))
+	args := slices.Concat([]string{"run", server, "--name", workload, "--proxy-port", port, "-o", "json"}, h.fill(b.run, ""))
 	cmd := exec.CommandContext(bounded, h.thv, args...)
 	cmd.Env = env
 	var stderr bytes.Buffer
@@ -204,11 +202,8 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 	return strings.Replace(started.URL, "127.0.0.1", "localhost", 1), stop, nil
 }
 
-// makeImage makes an image from nothing with go-sdk's server in it.
+// makeImage makes goImage: an image from nothing with go-sdk's server in it.
 func (h *harness) makeImage(ctx context.Context) error {
-	if h.imported {
-		return nil
-	}
 	// The one of the run before would stay, without a name.
 	exec.CommandContext(ctx, "docker", "rmi", goImage).Run()
 	tar := exec.CommandContext(ctx, "tar", "-c", "-C", h.cache, "everything-server")
@@ -225,6 +220,5 @@ func (h *harness) makeImage(ctx context.Context) error {
 	if err := errors.Join(err, tar.Wait()); err != nil {
 		return fmt.Errorf("make the image %s: %w: %s", goImage, err, bytes.TrimSpace(out))
 	}
-	h.imported = true
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A gateway that does not start is an error of its cell, and not the end of the run.
-func TestAGatewayThatDoesNotStart(t *testing.T) {
+// A gateway that does not start is an error of its cell, not of the whole run.
+func TestStart_GatewayFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	h := &harness{thv: "/bin/false"}
 	_, _, err := h.start(t.Context(), cell{session, backend{image: nodeImage}, true}, t.TempDir())

@@ -16,16 +16,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// result is what one run of the suite found.
+// result is the outcome of one run of the suite.
 type result struct {
-	scored    []string            // scenarios that count, in the suite's order
-	unscored  []string            // that do not
-	failures  map[string][]string // failing checks of scenarios that failed
-	scenarios map[string]bool     // that were run
+	scored   []string            // scenarios that count, in the suite's order
+	unscored []string            // scenarios that do not count
+	checks   map[string][]check  // of each scenario that ran
+	failures map[string][]string // failing checks of scenarios that failed
 }
 
-// judged are the scenarios that a cell is judged by: beside the scored ones
-// those about the headers of 2026-07-28, which are a gateway's own business.
+// judged returns the scenarios whose failure fails a cell: the scored ones, and those
+// about the headers of 2026-07-28, which a gateway writes itself.
 func (r result) judged() []string {
 	all := slices.Clone(r.scored)
 	for _, s := range r.unscored {
@@ -38,33 +38,33 @@ func (r result) judged() []string {
 
 // suite runs the scenarios that a revision requires on a server.
 func (h *harness) suite(ctx context.Context, revision, url, dir string) (result, error) {
-	r, err := h.required(revision)
+	r, err := h.required(revision, serverLeg)
 	if err != nil {
 		return r, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return r, err
 	}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, h.node, filepath.Join(h.packageDir(), "dist", "index.js"),
 		"server", "--url", url, "--requirements", revision, "-o", dir)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	runErr := cmd.Run()
-	if err := os.WriteFile(filepath.Join(dir, "suite.txt"), said.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "suite.txt"), output.Bytes(), 0o644); err != nil {
 		return r, err
 	}
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("the suite did not end: %w", ctx.Err())
 	}
-	if err := r.read(dir); err != nil {
+	if err := r.read(dir, "server-"); err != nil {
 		return r, err
 	}
-	// The suite's own verdict must be what we read: it fails when a scored
-	// scenario does.
+	// The exit code of the suite must agree with its files: it is not zero when a
+	// scored scenario fails.
 	bad := slices.ContainsFunc(r.scored, func(s string) bool { return r.failures[s] != nil })
 	if bad != (runErr != nil) {
-		return r, fmt.Errorf("the suite ended with %v, and its files say otherwise; see %s", runErr, dir)
+		return r, fmt.Errorf("the suite ended with %v, which its files contradict; see %s", runErr, dir)
 	}
 	return r, r.write(filepath.Join(dir, "failures.txt"))
 }
@@ -73,22 +73,31 @@ func (h *harness) packageDir() string {
 	return filepath.Join(h.cache, "node_modules", "@modelcontextprotocol", "conformance")
 }
 
+// The legs of the suite: scenarios for servers, and scenarios for clients.
+const (
+	serverLeg = "server"
+	clientLeg = "client"
+)
+
 // required reads the scenarios of a revision from the suite's own list.
-func (h *harness) required(revision string) (result, error) {
+func (h *harness) required(revision, leg string) (result, error) {
 	b, err := os.ReadFile(filepath.Join(h.packageDir(), "requirements", revision+".yaml"))
 	if err != nil {
-		return result{}, fmt.Errorf("read what the revision requires: %w", err)
+		return result{}, fmt.Errorf("read the requirements of the revision: %w", err)
 	}
 	var list struct {
-		Server    []string
-		NotScored []struct{ Scenario, Leg string } `yaml:"not_scored"`
+		Server, Client []string
+		NotScored      []struct{ Scenario, Leg string } `yaml:"not_scored"`
 	}
 	if err := yaml.Unmarshal(b, &list); err != nil {
-		return result{}, fmt.Errorf("read what %s requires: %w", revision, err)
+		return result{}, fmt.Errorf("read the requirements of %s: %w", revision, err)
 	}
 	r := result{scored: list.Server}
+	if leg == clientLeg {
+		r.scored = list.Client
+	}
 	for _, n := range list.NotScored {
-		if n.Leg == "server" {
+		if n.Leg == leg {
 			r.unscored = append(r.unscored, n.Scenario)
 		}
 	}
@@ -104,49 +113,75 @@ type check struct {
 	Details                               json.RawMessage
 }
 
-var resultDir = regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[0-9-]+Z$`)
+var resultDir = regexp.MustCompile(`^(.+)-\d{4}-\d\d-\d\dT[0-9-]+Z$`)
 
-// read collects the scenarios' checks below dir. A scenario without a file of
-// checks has failed: the suite writes one for each that it could run.
-func (r *result) read(dir string) error {
+// read collects the scenarios' checks below dir, in folders that are named PREFIX, the
+// scenario and the time. A scenario without a file of checks has failed: the suite
+// writes one for each that it could run.
+func (r *result) read(dir, prefix string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	r.failures, r.scenarios = map[string][]string{}, map[string]bool{}
+	r.failures, r.checks = map[string][]string{}, map[string][]check{}
 	for _, e := range entries {
 		m := resultDir.FindStringSubmatch(e.Name())
 		if m == nil {
 			continue
 		}
+		scenario := strings.TrimPrefix(m[1], prefix)
 		b, err := os.ReadFile(filepath.Join(dir, e.Name(), "checks.json"))
 		if err != nil {
 			return err
 		}
 		var checks []check
 		if err := json.Unmarshal(b, &checks); err != nil {
-			return fmt.Errorf("read the checks of %s: %w", m[1], err)
+			return fmt.Errorf("read the checks of %s: %w", scenario, err)
 		}
-		r.scenarios[m[1]] = true
+		r.checks[scenario] = checks
 		if len(checks) == 0 {
-			r.failures[m[1]] = []string{"the scenario checked nothing"}
+			r.failures[scenario] = []string{"the scenario checked nothing"}
 		}
 		for _, c := range checks {
-			if c.Status == "FAILURE" {
-				r.failures[m[1]] = append(r.failures[m[1]], c.String())
+			if c.Status == failure {
+				r.failures[scenario] = append(r.failures[scenario], c.String())
 			}
 		}
 	}
 	for _, s := range r.scored {
-		if !r.scenarios[s] {
+		if r.checks[s] == nil {
 			r.failures[s] = []string{"the scenario left no result"}
 		}
 	}
 	return nil
 }
 
-// maxDetails bounds what is shown of a check's details; all of it is in the
-// suite's own file.
+// Statuses of checks that the suite counts. It does not count INFO, WARNING and SKIPPED.
+const (
+	success = "SUCCESS"
+	failure = "FAILURE"
+)
+
+// tally is a number of checks that passed and failed.
+type tally struct{ passed, failed int }
+
+func (t tally) String() string { return fmt.Sprintf("%d/%d", t.passed, t.passed+t.failed) }
+
+// count returns the checks that passed and failed.
+func count(checks []check) (t tally) {
+	for _, c := range checks {
+		switch c.Status {
+		case success:
+			t.passed++
+		case failure:
+			t.failed++
+		}
+	}
+	return t
+}
+
+// maxDetails bounds the details of a check in an error, in bytes. The suite's own file
+// holds all of them.
 const maxDetails = 1500
 
 func (c check) String() string {
@@ -161,7 +196,7 @@ func (c check) String() string {
 	return s
 }
 
-// write keeps the failing checks as text.
+// write writes the failing checks as text.
 func (r *result) write(path string) error {
 	var b strings.Builder
 	for _, s := range slices.Concat(r.scored, r.unscored) {

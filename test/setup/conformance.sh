@@ -2,8 +2,8 @@
 # Installs what `make conformance` needs into test/.cache/conformance: the
 # official suite, npm's everything server, the TypeScript SDK with our everything
 # server on it and a Node.js that all accept, at the versions of
-# test/conformance/package-lock.json, and the go-sdk's conformance server, at the
-# version of go.mod. Does nothing when they are there already.
+# test/conformance/package-lock.json, and the go-sdk's conformance server and client, at
+# the version of go.mod. Does nothing when they are installed already.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.."
@@ -35,5 +35,8 @@ mkdir -p "$source"
 sed 's/^func main() {/func upstream() {/' "$sdk/conformance/everything-server/main.go" >"$source/upstream.go"
 cp $pins/fixtures/legacy.go "$source/legacy.go"
 CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$cache/everything-server" "$source/upstream.go" "$source/legacy.go"
+# The client of the suite's scenarios for clients.
+CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$cache/everything-client" \
+	github.com/modelcontextprotocol/go-sdk/conformance/everything-client
 
 echo "$stamp" >"$cache/.installed"
