@@ -1,9 +1,9 @@
-// What the official suite asks of a server under test: its tools, resources and
-// prompts, on the TypeScript SDK 2.
+// The tools, resources and prompts that the official suite requires of a server under
+// test, on the TypeScript SDK 2.
 //
-// Handlers are written once, in the words of the stateless era: a tool that needs
-// something of the client returns a question, and is called again with the answer.
-// For a client of the session era the SDK asks it as a request of the server's.
+// Handlers are written once, for the stateless era: a tool that needs input from the
+// client returns an input request, and is called again with the response. For a client
+// of the session era the SDK sends the input request as a request from the server.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,12 +21,12 @@ import {
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
-// One blue dot, and a thousandth of a second of silence.
+// One blue pixel, and a millisecond of silence.
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mNgSFgAAAFkAQGQheQrAAAAAElFTkSuQmCC';
 const wav = 'UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA==';
 export const watched = 'test://watched-resource';
 
-// State that goes through the client is signed, so that a changed one is refused.
+// State that is sent through the client is signed, so that a changed one is rejected.
 const state = createRequestStateCodec({ key: randomBytes(32), bind: (ctx) => ctx.mcpReq.method });
 
 const text = (s) => ({ type: 'text', text: s });
@@ -34,7 +34,7 @@ const image = { type: 'image', data: png, mimeType: 'image/png' };
 const resource = (uri, mimeType, body) => ({ type: 'resource', resource: { uri, mimeType, text: body } });
 const result = (...content) => ({ content });
 
-// The questions that tools ask the client.
+// The input requests that tools return.
 const form = (message, properties) =>
   inputRequired.elicit({
     message,
@@ -45,7 +45,7 @@ const askConfirmation = () => form('Please confirm', { ok: { type: 'boolean' } }
 const askModel = (prompt, maxTokens) =>
   inputRequired.createMessage({ messages: [{ role: 'user', content: text(prompt) }], maxTokens });
 
-// What the client answered; undefined when it has not.
+// The responses of the client; undefined if there is none.
 const named = (ctx) =>
   acceptedContent(ctx.mcpReq.inputResponses, 'user_name', z.object({ name: z.string().min(1) }))?.name;
 const sampled = (ctx, key) => {
@@ -59,8 +59,8 @@ const roots = (ctx) => {
   return answer.kind === 'roots' ? answer.roots : undefined;
 };
 
-// everything makes a server. changed tells clients of a changed list; subscribed
-// holds the resources that a client of the session era watches.
+// everything returns a server. changed notifies clients of a changed list; subscribed
+// holds the resources to which a client of the session era has subscribed.
 export function everything(changed, subscribed) {
   const server = new McpServer(
     { name: 'toolhaven-typescript-everything', version: '1.0.0' },
@@ -81,7 +81,7 @@ export function everything(changed, subscribed) {
   rounds(server);
   resources(server);
   prompts(server);
-  // The stateless era has no such methods: the SDK refuses them there.
+  // The stateless era has no such methods: the SDK rejects them there.
   server.server.setRequestHandler('resources/subscribe', ({ params }) => {
     subscribed.add(params.uri);
     return {};
@@ -93,18 +93,18 @@ export function everything(changed, subscribed) {
   return server;
 }
 
-// content: tools that answer with one kind of content each.
+// content adds tools that return one kind of content each.
 function content(server) {
   const tool = (name, description, answer) => server.registerTool(name, { description }, () => answer);
-  tool('test_simple_text', 'Answers with text', result(text('This is a simple text response for testing.')));
-  tool('test_image_content', 'Answers with an image', result(image));
-  tool('test_audio_content', 'Answers with sound', result({ type: 'audio', data: wav, mimeType: 'audio/wav' }));
+  tool('test_simple_text', 'Returns text', result(text('This is a simple text response for testing.')));
+  tool('test_image_content', 'Returns an image', result(image));
+  tool('test_audio_content', 'Returns sound', result({ type: 'audio', data: wav, mimeType: 'audio/wav' }));
   const embedded = resource('test://embedded-resource', 'text/plain', 'This is an embedded resource content.');
-  tool('test_embedded_resource', 'Answers with a resource', result(embedded));
+  tool('test_embedded_resource', 'Returns a resource', result(embedded));
   const mixed = resource('test://mixed-content-resource', 'application/json', '{"test":"data","value":123}');
   tool(
     'test_multiple_content_types',
-    'Answers with text, an image and a resource',
+    'Returns text, an image and a resource',
     result(text('Multiple content types test:'), image, mixed),
   );
   server.registerTool(
@@ -150,7 +150,7 @@ function content(server) {
   );
 }
 
-// behaviour: tools that do something beside their answer.
+// behaviour adds tools that do more than return a result.
 function behaviour(server, changed) {
   const tool = (name, description, does) => server.registerTool(name, { description }, does);
   tool('test_error_handling', 'Fails', () => {
@@ -164,11 +164,11 @@ function behaviour(server, changed) {
     await ctx.mcpReq.log('info', 'Tool execution completed');
     return result(text('Logged three times'));
   });
-  tool('test_logging_tool', 'Logs once, if the client wants that', async (ctx) => {
+  tool('test_logging_tool', 'Logs once, if the client requests log messages', async (ctx) => {
     await ctx.mcpReq.log('info', 'Logged');
-    return result(text('Logged, or not'));
+    return result(text('Logged, if requested'));
   });
-  tool('test_tool_with_progress', 'Tells of its progress three times', async (ctx) => {
+  tool('test_tool_with_progress', 'Reports its progress three times', async (ctx) => {
     const progressToken = ctx.mcpReq._meta?.progressToken;
     for (const progress of [0, 50, 100]) {
       if (progressToken !== undefined) {
@@ -181,31 +181,31 @@ function behaviour(server, changed) {
     }
     return result(text('Done'));
   });
-  tool('test_streaming_elicitation', 'Asks, which is no request on the stream', (ctx) =>
+  tool('test_streaming_elicitation', 'Returns an input request, which is no request on the stream', (ctx) =>
     named(ctx) === undefined
       ? inputRequired({ inputRequests: { user_name: askName() } })
       : result(text(`Hello, ${named(ctx)}!`)),
   );
-  tool('test_reconnection', 'Closes the stream before it answers', async (ctx) => {
+  tool('test_reconnection', 'Closes the stream before it returns a result', async (ctx) => {
     ctx.http?.closeSSE?.();
     await sleep(100);
-    return result(text('The client came back'));
+    return result(text('The client resumed the stream'));
   });
-  tool('test_trigger_tool_change', 'Tells that the list of tools changed', () => {
+  tool('test_trigger_tool_change', 'Sends a notification that the list of tools changed', () => {
     changed.tools(server);
-    return result(text('Told'));
+    return result(text('Sent'));
   });
-  tool('test_trigger_prompt_change', 'Tells that the list of prompts changed', () => {
+  tool('test_trigger_prompt_change', 'Sends a notification that the list of prompts changed', () => {
     changed.prompts(server);
-    return result(text('Told'));
+    return result(text('Sent'));
   });
 }
 
-// questions: tools with one question, as the suite of the session era knows them.
+// questions adds the tools with one input request that the suite of the session era calls.
 function questions(server) {
   server.registerTool(
     'test_sampling',
-    { description: 'Asks the model of the client', inputSchema: z.object({ prompt: z.string() }) },
+    { description: 'Requests a sampling from the client', inputSchema: z.object({ prompt: z.string() }) },
     ({ prompt }, ctx) => {
       const said = sampled(ctx, 'answer');
       if (said !== undefined) return result(text(`LLM response: ${said}`));
@@ -219,12 +219,12 @@ function questions(server) {
   };
   server.registerTool(
     'test_elicitation',
-    { description: 'Asks the user', inputSchema: z.object({ message: z.string() }) },
+    { description: 'Requests input from the user', inputSchema: z.object({ message: z.string() }) },
     ({ message }, ctx) => ask(ctx, form(message, { username: { type: 'string' }, email: { type: 'string' } })),
   );
   const optional = (message, properties) =>
     inputRequired.elicit({ message, requestedSchema: { type: 'object', properties } });
-  server.registerTool('test_elicitation_sep1034_defaults', { description: 'Asks with defaults' }, (ctx) =>
+  server.registerTool('test_elicitation_sep1034_defaults', { description: 'Requests input with defaults' }, (ctx) =>
     ask(
       ctx,
       optional('Fields with defaults', {
@@ -238,7 +238,7 @@ function questions(server) {
   );
   const titled = ['First', 'Second', 'Third'].map((title, i) => ({ const: `value${i + 1}`, title }));
   const untitled = ['option1', 'option2', 'option3'];
-  server.registerTool('test_elicitation_sep1330_enums', { description: 'Asks with choices' }, (ctx) =>
+  server.registerTool('test_elicitation_sep1330_enums', { description: 'Requests input with choices' }, (ctx) =>
     ask(
       ctx,
       optional('Choices', {
@@ -256,32 +256,32 @@ function questions(server) {
   );
 }
 
-// rounds: tools whose questions the suite of the stateless era looks at.
+// rounds adds the tools whose input requests the suite of the stateless era checks.
 function rounds(server) {
   const tool = (name, description, does) =>
     server.registerTool(`test_input_required_result_${name}`, { description }, does);
-  // The SDK refuses a question that the client cannot answer, with -32021.
+  // The SDK rejects an input request that the client does not support, with -32021.
   server.registerTool('test_missing_capability', { description: 'Needs a client with a model' }, (ctx) =>
     sampled(ctx, 'answer') === undefined
       ? inputRequired({ inputRequests: { answer: askModel('Are you there?', 10) } })
       : result(text('The client has a model')),
   );
-  tool('elicitation', 'Asks for a name', (ctx) =>
+  tool('elicitation', 'Requests a name', (ctx) =>
     named(ctx) === undefined
       ? inputRequired({ inputRequests: { user_name: askName() } })
       : result(text(`Hello, ${named(ctx)}!`)),
   );
-  tool('sampling', 'Asks the model', (ctx) => {
+  tool('sampling', 'Requests a sampling', (ctx) => {
     const said = sampled(ctx, 'capital_question');
     if (said !== undefined) return result(text(said));
     return inputRequired({ inputRequests: { capital_question: askModel('What is the capital of France?', 100) } });
   });
-  tool('list_roots', 'Asks for roots', (ctx) => {
+  tool('list_roots', 'Requests the roots', (ctx) => {
     const given = roots(ctx);
     if (given) return result(text(given.map((root) => root.uri).join(', ')));
     return inputRequired({ inputRequests: { client_roots: inputRequired.listRoots() } });
   });
-  // A state that was changed on its way does not come this far.
+  // The SDK has rejected a changed state before this.
   const confirm = async (ctx) => {
     const confirmed = acceptedContent(ctx.mcpReq.inputResponses, 'confirm');
     if (confirmed && ctx.mcpReq.requestState()?.confirming) return result(text('state-ok'));
@@ -290,9 +290,9 @@ function rounds(server) {
       requestState: await state.mint({ confirming: true }, ctx),
     });
   };
-  tool('request_state', 'Gets its state back', confirm);
-  tool('tampered_state', 'Refuses a changed state', confirm);
-  tool('multiple_inputs', 'Asks for a name, the model and roots at once', async (ctx) => {
+  tool('request_state', 'Receives its state again', confirm);
+  tool('tampered_state', 'Rejects a changed state', confirm);
+  tool('multiple_inputs', 'Requests a name, a sampling and the roots at once', async (ctx) => {
     const [who, greeting, where] = [named(ctx), sampled(ctx, 'greeting'), roots(ctx)];
     if (who !== undefined && greeting !== undefined && where) {
       return result(text(`${greeting} ${who}, of ${where.length} roots`));
@@ -306,7 +306,7 @@ function rounds(server) {
       requestState: await state.mint({}, ctx),
     });
   });
-  tool('multi_round', 'Asks twice', async (ctx) => {
+  tool('multi_round', 'Requests input twice', async (ctx) => {
     const said = ctx.mcpReq.requestState();
     const step1 = acceptedContent(ctx.mcpReq.inputResponses, 'step1');
     const step2 = acceptedContent(ctx.mcpReq.inputResponses, 'step2');
@@ -322,14 +322,14 @@ function rounds(server) {
       requestState: await state.mint({}, ctx),
     });
   });
-  tool('capabilities', 'Asks what the client can answer', (ctx) => {
+  tool('capabilities', 'Requests the kinds of input that the client supports', (ctx) => {
     const can = ctx.mcpReq.envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? server.server.getClientCapabilities() ?? {};
     const inputRequests = {
       ...(can.elicitation && { user_name: askName() }),
       ...(can.sampling && { greeting: askModel('Generate a greeting', 50) }),
       ...(can.roots && { client_roots: inputRequired.listRoots() }),
     };
-    if (ctx.mcpReq.inputResponses || Object.keys(inputRequests).length === 0) return result(text('Nothing to ask'));
+    if (ctx.mcpReq.inputResponses || Object.keys(inputRequests).length === 0) return result(text('No input is needed'));
     return inputRequired({ inputRequests });
   });
 }
@@ -372,17 +372,17 @@ function prompts(server) {
   );
   server.registerPrompt(
     'test_prompt_with_embedded_resource',
-    { description: 'Has a resource in it', argsSchema: z.object({ resourceUri: z.string() }) },
+    { description: 'Contains a resource', argsSchema: z.object({ resourceUri: z.string() }) },
     ({ resourceUri }) =>
       messages(
         resource(resourceUri, 'text/plain', 'Embedded resource content for testing.'),
         text('Please process the embedded resource above.'),
       ),
   );
-  server.registerPrompt('test_prompt_with_image', { description: 'Has an image in it' }, () =>
+  server.registerPrompt('test_prompt_with_image', { description: 'Contains an image' }, () =>
     messages(image, text('Please analyze the image above.')),
   );
-  server.registerPrompt('test_input_required_result_prompt', { description: 'Asks for its context' }, (ctx) => {
+  server.registerPrompt('test_input_required_result_prompt', { description: 'Requests its context' }, (ctx) => {
     const given = acceptedContent(ctx.mcpReq.inputResponses, 'user_context');
     if (given) return messages(text(`Context: ${given.context}`));
     const question = form('What context should the prompt use?', { context: { type: 'string' } });

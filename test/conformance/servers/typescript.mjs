@@ -1,5 +1,5 @@
 // An everything server on the TypeScript SDK 2, for the official conformance
-// suite. The SDK's own is in its repository only, which the set-up does not reach.
+// suite. The SDK's own one is only in its repository, not on npm.
 //
 //	node typescript.mjs PORT|stdio both|session|stateless
 //
@@ -23,16 +23,16 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 
 import { everything, watched } from './everything.mjs';
 
-// A server that has its client for long tells it of changes itself.
+// A server that belongs to one client notifies it of changes itself.
 const own = {
   tools: (server) => server.sendToolListChanged(),
   prompts: (server) => server.sendPromptListChanged(),
 };
 
-// The stateless era over HTTP: a server for each request. Changes go through the
-// handler, which knows who listens.
-const told = { tools: () => modern.notify.toolsChanged(), prompts: () => modern.notify.promptsChanged() };
-const modern = createMcpHandler(() => everything(told, new Set()), { legacy: 'reject' });
+// The stateless era over HTTP: a server for each request. Notifications of changes go
+// through the handler, which holds the subscriptions.
+const shared = { tools: () => modern.notify.toolsChanged(), prompts: () => modern.notify.promptsChanged() };
+const modern = createMcpHandler(() => everything(shared, new Set()), { legacy: 'reject' });
 
 // The session era over HTTP: a server for each session.
 const sessions = new Map();
@@ -48,10 +48,10 @@ async function open(request) {
     retryInterval: 50,
   });
   await server.connect(transport);
-  return transport.handleRequest(request); // which refuses all but an initialize
+  return transport.handleRequest(request); // which rejects all but an initialize
 }
 
-// events keeps what was sent in a session, for clients that come back.
+// events stores the messages of a session, for clients that resume a stream.
 function events() {
   const sent = [];
   return {
@@ -97,7 +97,7 @@ function serveHTTP(port, eras) {
 async function serveStandardIO(eras) {
   const subscribed = new Set();
   const make = (client) => {
-    if (client?.era === 'modern') subscribed.add(watched); // the SDK knows whether it listens
+    if (client?.era === 'modern') subscribed.add(watched); // the SDK holds its subscriptions
     const server = everything(own, subscribed);
     sessions.set('stdio', { server, subscribed });
     return server;
