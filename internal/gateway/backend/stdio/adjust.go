@@ -206,7 +206,7 @@ func (p *process) subscribed() (n int) {
 // those that subscribed to it, a log message to those that set a level at or below its
 // own. Any other is dropped, since it cannot be attributed.
 func (p *process) notifySessions(m *mcp.Message) {
-	concerns := func(*preferences) bool { return false }
+	var concerns func(*preferences) bool
 	switch {
 	case strings.HasSuffix(m.Method, "/list_changed"):
 		concerns = func(*preferences) bool { return true }
