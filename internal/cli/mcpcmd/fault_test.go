@@ -56,8 +56,8 @@ func TestWorkloadErrors(t *testing.T) {
 		}
 	})
 	url := strings.TrimSpace(clitest.Must(t, app, "run", server, "--name", "one"))
-	if _, stderr, code := clitest.Run(t, app, "mcp", "tools", url+"/"); code != base.ExitFailure || !strings.Contains(stderr, "404 Not Found: nothing is served at this path") {
-		t.Errorf("a trailing slash: exit code %d, %s", code, stderr)
+	if _, stderr, code := clitest.Run(t, app, "mcp", "tools", url+"/nowhere"); code != base.ExitFailure || !strings.Contains(stderr, "404 Not Found: nothing is served at this path") {
+		t.Errorf("another path: exit code %d, %s", code, stderr)
 	}
 	if _, stderr, code := clitest.Run(t, app, "mcp", "tools", "http://127.0.0.1:1/mcp"); code != base.ExitFailure || !strings.HasSuffix(stderr, "/mcp: dial tcp 127.0.0.1:1: connect: connection refused\n") {
 		t.Errorf("nothing listens: exit code %d, %s", code, stderr)
