@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The pauses between attempts to reconnect.
+// The first and the longest pause between attempts to reconnect.
 const (
 	firstPause = 200 * time.Millisecond
 	MaxPause   = 30 * time.Second
@@ -13,11 +13,12 @@ const (
 
 // Backoff computes the pauses between attempts.
 type Backoff struct {
-	Retry    time.Duration // as the server requests, 0 for none
-	Attempts int           // in a row, without success
+	Retry    time.Duration // the server requested this pause, 0 for none
+	Attempts int           // consecutive failures
 }
 
-// Pause is how long to wait before the next attempt.
+// Pause returns how long to wait before the next attempt. It doubles with each attempt, up
+// to [MaxPause].
 func (s *Backoff) Pause() time.Duration {
 	if s.Retry > 0 && s.Attempts == 0 {
 		return min(s.Retry, MaxPause)
@@ -25,7 +26,7 @@ func (s *Backoff) Pause() time.Duration {
 	return min(max(s.Retry, firstPause)<<min(s.Attempts, 10), MaxPause)
 }
 
-// Sleep waits for d or until ctx ends.
+// Sleep waits for d. It returns ctx.Err() if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,17 +9,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// This file is what tells a server's era, in whatever words it is said.
+// This file detects a server's era from its responses, its errors and its HTTP statuses.
 
-// OtherEraError is returned when the server refused a request, or answered initialize,
+// OtherEraError is returned when the server refused a request, or responded to initialize,
 // as a server of the other era does.
 type OtherEraError struct{ Err error }
 
 func (e *OtherEraError) Error() string { return e.Err.Error() }
 func (e *OtherEraError) Unwrap() error { return e.Err }
 
-// IsRefusal reports whether the server itself refused, and not something on the way to
-// it, and not because a credential is missing.
+// IsRefusal reports whether err is a refusal by the server itself. A connection failure, an
+// error of an intermediary and a missing credential are no refusals.
 func IsRefusal(err error) bool {
 	var era *OtherEraError
 	var rpc *mcp.Error
@@ -30,10 +30,10 @@ func IsRefusal(err error) bool {
 	return errors.As(err, &era) || errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone
 }
 
-// IsEraStatus reports whether a server of the session era may refuse a request of the stateless one
-// with that HTTP status (MCP 2026-07-28, Versioning, Backward Compatibility; and
-// Transports, for servers of HTTP+SSE). Of the other 4xx some are about this request
-// alone, or about the way to the server.
+// IsEraStatus reports whether a server of the session era may refuse a request of the
+// stateless era with that HTTP status (MCP 2026-07-28, Versioning, Backward Compatibility;
+// and Transports, for servers of HTTP+SSE). The 4xx statuses that it excludes concern this
+// one request, or access to the server.
 func IsEraStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
@@ -44,7 +44,7 @@ func IsEraStatus(status int) bool {
 	return status/100 == 4 || status == http.StatusNotImplemented
 }
 
-// IsStatelessCode reports whether only the stateless era has the code.
+// IsStatelessCode reports whether the error code exists in the stateless era only.
 func IsStatelessCode(code int) bool {
 	switch code {
 	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
@@ -53,8 +53,8 @@ func IsStatelessCode(code int) bool {
 	return false
 }
 
-// IsOtherEra reports whether e is an error of the stateless era by which the server supports
-// only versions of the other.
+// IsOtherEra reports whether e is an UnsupportedProtocolVersionError that lists no version
+// of the stateless era.
 func IsOtherEra(e *mcp.Error) bool {
 	if e == nil {
 		return false
@@ -63,9 +63,9 @@ func IsOtherEra(e *mcp.Error) bool {
 	return ok && !slices.ContainsFunc(supported, mcp.Version.IsStateless)
 }
 
-// ProvesStateless reports whether answer is one to server/discover as only a server of the stateless
-// era gives it, be it an error (MCP 2026-07-28, Versioning, Backward
-// Compatibility).
+// ProvesStateless reports whether answer, a response to server/discover, can only come from
+// a server of the stateless era (MCP 2026-07-28, Versioning, Backward Compatibility). It is
+// then a result that lists a version of that era, or an error with a code of that era.
 func ProvesStateless(answer *mcp.Message) bool {
 	switch {
 	case answer == nil:
@@ -77,7 +77,8 @@ func ProvesStateless(answer *mcp.Message) bool {
 	return ok && slices.ContainsFunc(supported, mcp.Version.IsStateless)
 }
 
-// SupportedVersions is the versions that an UnsupportedProtocolVersionError names.
+// SupportedVersions returns the versions that an UnsupportedProtocolVersionError lists. ok
+// is false for another error, and for one without a readable list.
 func SupportedVersions(e *mcp.Error) (supported []mcp.Version, ok bool) {
 	if e.Code != mcp.CodeUnsupportedVersion {
 		return nil, false
@@ -85,7 +86,8 @@ func SupportedVersions(e *mcp.Error) (supported []mcp.Version, ok bool) {
 	return VersionsIn(e.Data, "supported")
 }
 
-// VersionsIn reads a member that is a list of versions.
+// VersionsIn returns the list of versions that is a member of the object raw. ok is false
+// when the member is missing or is not such a list.
 func VersionsIn(raw json.RawMessage, member string) (versions []mcp.Version, ok bool) {
 	list, found, err := mcp.Lookup(raw, member)
 	if err != nil || !found || json.Unmarshal(list, &versions) != nil {

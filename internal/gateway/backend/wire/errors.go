@@ -7,16 +7,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
-// MaxShown bounds the characters of hostile text that an error or a log line shows.
+// MaxShown bounds the characters of untrusted text that an error or a log line contains.
 const MaxShown = 200
 
-// ServerGone is the error for a request that has no answer because of the server or
-// the way to it.
+// ServerGone returns the error for a request without a usable response, because of the
+// server or the connection to it.
 func ServerGone(format string, args ...any) error {
 	return &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf(format, args...)}
 }
 
-// Printable makes hostile text fit for one line of a message.
+// Printable returns untrusted text as one line without control sequences, cut after
+// [MaxShown] characters.
 func Printable(s string) string {
 	s = plaintext.Line(s[:min(len(s), 4*MaxShown)])
 	if r := []rune(s); len(r) > MaxShown {
@@ -25,7 +26,8 @@ func Printable(s string) string {
 	return s
 }
 
-// StatusError is an HTTP status in place of an answer. It is an *mcp.Error too.
+// StatusError is an HTTP status that was received in place of a response. It wraps an
+// *mcp.Error.
 type StatusError struct {
 	Status int
 	error
@@ -33,23 +35,23 @@ type StatusError struct {
 
 func (e *StatusError) Unwrap() error { return e.error }
 
-// NewStatusError is the error for a request that was answered with an HTTP status that is
-// no success; text is for people.
+// NewStatusError returns the error for a request that failed with an HTTP status. text is
+// the message of the error.
 func NewStatusError(status int, text string) error {
 	return &StatusError{status, ServerGone("%s", text)}
 }
 
-// SessionNotFound is what fronts turn into HTTP 404, so that the client starts a
-// new session (MCP, Streamable HTTP, Session Management, 3 and 4).
+// SessionNotFound returns the error that fronts turn into HTTP 404, so that the client
+// starts a new session (MCP, Streamable HTTP, Session Management, 3 and 4).
 func SessionNotFound(server string) error {
 	return &mcp.Error{Code: mcp.CodeSessionNotFound,
 		Message: "the server at " + server + " no longer knows the session; initialize again"}
 }
 
-// ErrClosed is the error for a request on a connection that was closed.
+// ErrClosed returns the error for a request on a connection that was closed.
 func ErrClosed(server string) error {
 	return ServerGone("the connection to the server at %s is closed", server)
 }
 
-// ErrStopped is the reason of everything that fails because of Close.
+// ErrStopped is the error of requests that fail because the backend was closed.
 var ErrStopped = ServerGone("the workload is stopping")

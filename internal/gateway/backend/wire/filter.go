@@ -9,8 +9,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Filter says of what a subscription is to hear, or hears (MCP 2026-07-28,
-// Subscriptions, NotificationSubscriptions).
+// Filter selects the notifications that a subscription requests, or that the server sends
+// for it (MCP 2026-07-28, Subscriptions, NotificationSubscriptions).
 type Filter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
 	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
@@ -18,11 +18,12 @@ type Filter struct {
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
 }
 
-// MaxSubscriptions bounds the resources of one subscription.
+// MaxSubscriptions bounds the resource URIs of one subscription.
 const MaxSubscriptions = 256
 
-// ParseFilter reads the filter of a subscriptions/listen, or of what acknowledges one.
-// all is false when it has members that we do not know. The error is an *mcp.Error.
+// ParseFilter returns the filter in the params of a subscriptions/listen request, or of its
+// acknowledgement. all is false when the filter has members that the gateway does not
+// support. The error is an *mcp.Error.
 func ParseFilter(params json.RawMessage) (f Filter, all bool, err error) {
 	raw, found, err := mcp.Lookup(params, "notifications")
 	if err != nil {
@@ -54,7 +55,8 @@ func ParseFilter(params json.RawMessage) (f Filter, all bool, err error) {
 	return f, all, err
 }
 
-// RequestedFilter is the filter that a client asks for, of bounded size.
+// RequestedFilter is [ParseFilter] for the request of a client. More than
+// [MaxSubscriptions] resources are an error.
 func RequestedFilter(x *exchange.Exchange) (f Filter, all bool, err error) {
 	f, all, err = ParseFilter(x.Request.Params)
 	if err == nil && len(f.ResourceSubscriptions) > MaxSubscriptions {
@@ -63,20 +65,19 @@ func RequestedFilter(x *exchange.Exchange) (f Filter, all bool, err error) {
 	return f, all, err
 }
 
-// JSON writes f.
+// JSON returns f as JSON.
 func (f *Filter) JSON() json.RawMessage {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // truth values and strings
+		panic(err) // cannot happen: f holds booleans and strings only
 	}
 	return raw
 }
 
-// ListChanges are the notifications of lists.
+// ListChanges are the list_changed notifications.
 var ListChanges = []string{mcp.NotificationToolsChanged, mcp.NotificationPromptsChanged, mcp.NotificationResourcesChanged}
 
-// List is the member that stands for one of listChanges, nil for another
-// notification.
+// List returns the member of f for one of [ListChanges], nil for another notification.
 func (f *Filter) List(change string) *bool {
 	switch change {
 	case mcp.NotificationToolsChanged:
@@ -89,12 +90,14 @@ func (f *Filter) List(change string) *bool {
 	return nil
 }
 
-// IsChange reports whether the notification is of what subscriptions are about.
+// IsChange reports whether a subscription can select notifications of the method: changes
+// of lists and updates of resources.
 func IsChange(method string) bool {
 	return slices.Contains(ListChanges, method) || method == mcp.NotificationResourceUpdated
 }
 
-// Union is what any of them wants, the resources in order.
+// Union returns the filter that selects what any of the filters selects. Its resources are
+// sorted and unique.
 func Union(all ...Filter) (out Filter) {
 	for _, f := range all {
 		for _, change := range ListChanges {
@@ -107,7 +110,7 @@ func Union(all ...Filter) (out Filter) {
 	return out
 }
 
-// Intersection is what both want.
+// Intersection returns the filter that selects what both f and g select.
 func (f *Filter) Intersection(g Filter) (out Filter) {
 	for _, change := range ListChanges {
 		*out.List(change) = *f.List(change) && *g.List(change)
@@ -120,7 +123,7 @@ func (f *Filter) Intersection(g Filter) (out Filter) {
 	return out
 }
 
-// Includes reports whether all of g is in f.
+// Includes reports whether f has every member and resource of g.
 func (f *Filter) Includes(g Filter) bool {
 	for _, change := range ListChanges {
 		if *g.List(change) && !*f.List(change) {
@@ -130,17 +133,17 @@ func (f *Filter) Includes(g Filter) bool {
 	return !slices.ContainsFunc(g.ResourceSubscriptions, func(uri string) bool { return !slices.Contains(f.ResourceSubscriptions, uri) })
 }
 
-// Equal reports whether f and g are the same.
+// Equal reports whether f and g are equal. The order of the resources counts.
 func (f *Filter) Equal(g *Filter) bool {
 	return f.ToolsListChanged == g.ToolsListChanged && f.PromptsListChanged == g.PromptsListChanged &&
 		f.ResourcesListChanged == g.ResourcesListChanged && slices.Equal(f.ResourceSubscriptions, g.ResourceSubscriptions)
 }
 
-// IsEmpty reports whether f matches nothing.
+// IsEmpty reports whether f selects nothing.
 func (f *Filter) IsEmpty() bool { return f.Equal(&Filter{}) }
 
-// Matches reports whether m is of what f is about; what is of no kind we know is
-// for all.
+// Matches reports whether a subscription with the filter f receives m. Every subscription
+// receives a notification of a method that filters do not cover.
 func (f *Filter) Matches(m *mcp.Message) bool {
 	if wanted := f.List(m.Method); wanted != nil {
 		return *wanted
@@ -148,17 +151,17 @@ func (f *Filter) Matches(m *mcp.Message) bool {
 	return m.Method != mcp.NotificationResourceUpdated || slices.ContainsFunc(f.ResourceSubscriptions, updates(m))
 }
 
-// updates reports whether m, a notifications/resources/updated, is of interest to
-// who has subscribed to a URI: the resource that was updated may be a part of that
-// one (MCP, Resources, Subscriptions).
+// updates returns a function that reports whether m, a notifications/resources/updated,
+// concerns a subscription to a URI. The updated resource may be a sub-resource of the
+// subscribed one (MCP, Resources, Subscriptions).
 func updates(m *mcp.Message) func(uri string) bool {
 	updated, found, err := mcp.LookupString(m.Params, "uri")
 	return func(uri string) bool { return err == nil && found && isPart(updated, uri) }
 }
 
-// isPart reports whether uri is whole or lies below it. Where a URI is divided only
-// its own delimiters say (RFC 3986 section 2.2): a:bc is no part of a:b, and somebody
-// else may watch it.
+// isPart reports whether uri equals whole or lies below it. A part begins at a delimiter of
+// the URI only (RFC 3986 section 2.2): a:bc is not a part of a:b, so a subscription to a:b
+// must not receive its updates.
 func isPart(uri, whole string) bool {
 	const delimiters = "/?#:"
 	rest, below := strings.CutPrefix(uri, whole)

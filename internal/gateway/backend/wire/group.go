@@ -2,14 +2,15 @@ package wire
 
 import "sync"
 
-// Group are goroutines that belong to something that can be closed.
+// Group counts the goroutines and calls that must end before its owner is closed.
 type Group struct {
 	mu     sync.Mutex
 	closed bool
 	group  sync.WaitGroup
 }
 
-// Go runs f on a goroutine, unless wait was called already.
+// Go runs f on a goroutine and returns true. After Close it returns false and does not
+// run f.
 func (w *Group) Go(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -20,8 +21,8 @@ func (w *Group) Go(f func()) bool {
 	return true
 }
 
-// Enter counts the caller among those that wait waits for until it leaves, unless
-// wait was called already.
+// Enter makes Close wait until the caller calls Leave, and returns true. After Close it
+// returns false, and the caller must not call Leave.
 func (w *Group) Enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,10 +33,10 @@ func (w *Group) Enter() bool {
 	return true
 }
 
-// Leave ends what Enter began.
+// Leave ends one successful Enter.
 func (w *Group) Leave() { w.group.Done() }
 
-// Close lets no more start and waits for those that run.
+// Close makes later calls of Go and Enter fail, and waits for the earlier ones to end.
 func (w *Group) Close() {
 	w.mu.Lock()
 	w.closed = true

@@ -10,8 +10,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// InitializeRequest is the request that opens a session for client (MCP,
-// Lifecycle, Initialization): in the client's own words where it has any.
+// InitializeRequest returns the request that opens a session for client (MCP, Lifecycle,
+// Initialization). It contains the client's own version, capabilities and info. Defaults
+// replace what is missing, and a version that is not of the session era.
 func InitializeRequest(client *exchange.Client) (*mcp.Message, error) {
 	params := struct {
 		ProtocolVersion mcp.Version     `json:"protocolVersion"`
@@ -34,12 +35,12 @@ func InitializeRequest(client *exchange.Client) (*mcp.Message, error) {
 	return &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodInitialize, Params: raw}, nil
 }
 
-// InitializedNotification completes the handshake.
+// InitializedNotification returns the notification that completes the handshake.
 func InitializedNotification() *mcp.Message {
 	return &mcp.Message{Method: mcp.NotificationInitialized}
 }
 
-// NegotiatedVersion reads the version from a server's response to initialize (MCP
+// NegotiatedVersion returns the version in a server's response to initialize (MCP
 // 2025-11-25, Lifecycle, Version Negotiation). It need not be the requested one; any
 // version of the session era is accepted, and the client decides whether it supports it.
 // The error is an [*OtherEraError] when the result has no such version: the server may
@@ -60,12 +61,13 @@ func NegotiatedVersion(server string, answer *mcp.Message) (mcp.Version, error) 
 	return mcp.Version(v), nil
 }
 
-// HandshakeTimeout bounds a handshake, and the wait for whatever else a server that has only
-// just been started is asked first.
+// HandshakeTimeout bounds a handshake, and any other first request to a server that may
+// have been started just before.
 const HandshakeTimeout = time.Minute
 
-// WithinHandshakeTimeout bounds a handshake: a server that takes initialize and never answers it
-// must not keep a client that has set itself no limit.
+// WithinHandshakeTimeout calls handshake with a context that ends after
+// [HandshakeTimeout]: a server that accepts initialize and never responds must not block a
+// client that has no timeout of its own.
 func WithinHandshakeTimeout(ctx context.Context, server string, handshake func(context.Context) error) error {
 	bound, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()

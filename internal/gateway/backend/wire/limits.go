@@ -4,17 +4,22 @@ import (
 	"time"
 )
 
-// Bounds on what is done for a server without a client waiting.
+// Bounds that the transports and the translation share.
 const (
-	// FarewellTimeout bounds a cancellation notice and the DELETE of a session.
+	// FarewellTimeout bounds short messages that must not delay the gateway, such as a
+	// cancellation notification or the DELETE of a session.
 	FarewellTimeout = 5 * time.Second
-	// ListenTimeout is how long Listen waits at least for the server to accept the stream
-	// of the session, so that nothing is lost that it sends to a client that listens.
+	// ListenTimeout bounds how long Listen waits for the server to accept the session's
+	// stream. Listen waits so that a listening client misses no message. It waits longer
+	// for an HTTP server that was slow to begin the session.
 	ListenTimeout = 250 * time.Millisecond
-	// AbandonTimeout is how long the answer to a cancelled request is still expected.
+	// AbandonTimeout is how long a shared connection waits for the response to a
+	// cancelled request.
 	AbandonTimeout = time.Minute
-	// MaxServerRequests bounds the requests of one server that wait for a client's answer.
+	// MaxServerRequests bounds the requests of one server that wait for a client's
+	// response.
 	MaxServerRequests = 64
-	// MaxWatched bounds the resources that all clients of a principal watch at a server.
+	// MaxWatched bounds the resource subscriptions of all clients of a principal at a
+	// server.
 	MaxWatched = 1024
 )

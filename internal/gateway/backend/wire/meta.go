@@ -9,12 +9,13 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// ClientMeta is what every request of the stateless era says of its client, as
-// members of _meta (MCP 2026-07-28, basic).
+// ClientMeta holds the members of _meta that describe the client in every request of the
+// stateless era (MCP 2026-07-28, basic). They are JSON, with commas between them and
+// without braces.
 type ClientMeta []byte
 
-// NewClientMeta writes the members for a client whose requests have none. The version is
-// the client's where that is of the stateless era.
+// NewClientMeta returns the members for a client whose requests have none. The version is
+// the client's if that is of the stateless era, and the latest of that era otherwise.
 func NewClientMeta(client *exchange.Client) ClientMeta {
 	capabilities, info := client.Capabilities, client.Info
 	if len(capabilities) == 0 {
@@ -32,7 +33,7 @@ func NewClientMeta(client *exchange.Client) ClientMeta {
 	return out
 }
 
-// OwnClient is the client that asks on nobody's behalf.
+// OwnClient returns the client of requests that the gateway sends on its own behalf.
 func OwnClient() *exchange.Client {
 	return &exchange.Client{
 		Version: mcp.LatestStateless, Capabilities: json.RawMessage(`{}`),
@@ -40,8 +41,8 @@ func OwnClient() *exchange.Client {
 	}
 }
 
-// Into returns params with the introduction, and the log level if there is one,
-// in place of whatever else claims to be such.
+// Into returns params with the members in _meta, and with the log level unless it is "".
+// They replace the members of the same purpose that params has.
 func (in ClientMeta) Into(params json.RawMessage, logLevel string) (json.RawMessage, error) {
 	params, err := WithoutClientMeta(params)
 	if err != nil {
@@ -54,8 +55,9 @@ func (in ClientMeta) Into(params json.RawMessage, logLevel string) (json.RawMess
 	return mcp.Insert(params, members, "_meta")
 }
 
-// WithoutClientMeta returns params without what the stateless era puts into _meta:
-// a server of the session era that also speaks the other would take it for that.
+// WithoutClientMeta returns params without the members of _meta that only the stateless era
+// has. With them, a server that supports both eras would take a request of the session era
+// for one of the stateless era.
 func WithoutClientMeta(params json.RawMessage) (json.RawMessage, error) {
 	if !mcp.Mentions(params, mcp.MetaPrefix) {
 		return params, nil
@@ -68,5 +70,5 @@ func isReserved(key string) bool {
 	case mcp.MetaVersion, mcp.MetaCapabilities, mcp.MetaClientInfo, mcp.MetaLogLevel:
 		return true
 	}
-	return false // such as related-task, which the session era has too
+	return false // for example related-task, which the session era has too
 }

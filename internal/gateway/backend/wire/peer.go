@@ -9,8 +9,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// NoPeer is the peer of an exchange or a session that has none: it hears nothing and
-// answers nothing.
+// NoPeer is the peer of an exchange or a session without a client. It drops notifications
+// and rejects requests.
 type NoPeer struct{ exchange.PeerDefaults }
 
 // Notify implements [exchange.Peer].
@@ -21,7 +21,7 @@ func (NoPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
 }
 
-// OrNoPeer is p, or noPeer for nil.
+// OrNoPeer returns p, or [NoPeer] if p is nil.
 func OrNoPeer(p exchange.Peer) exchange.Peer {
 	if p == nil {
 		return NoPeer{}
@@ -29,7 +29,7 @@ func OrNoPeer(p exchange.Peer) exchange.Peer {
 	return p
 }
 
-// CallPeer is the way back to a client for as long as it waits.
+// CallPeer forwards messages to the peer of a pending request until Detach.
 type CallPeer struct {
 	exchange.PeerDefaults
 	mu   sync.RWMutex
@@ -56,18 +56,19 @@ func (l *CallPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error
 	return peer.Ask(ctx, q)
 }
 
-// NewCallPeer is the way back to peer.
+// NewCallPeer returns a CallPeer that forwards to peer.
 func NewCallPeer(peer exchange.Peer) *CallPeer { return &CallPeer{peer: peer} }
 
-// Detach returns when nothing goes to the peer any more.
+// Detach removes the peer. After it returns, the peer receives no more notifications, and
+// later calls of Ask fail. A call of Ask that began earlier continues.
 func (l *CallPeer) Detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.peer = nil
 }
 
-// NotDeclared answers a question that no client said it could be asked (MCP,
-// Lifecycle, Capability Negotiation).
+// NotDeclared returns the error for a server's request that no client declared a capability
+// for (MCP, Lifecycle, Capability Negotiation).
 func NotDeclared(q *mcp.Message) error {
 	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + Printable(q.Method)}
 }

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Shared has f done once for all who ask for the key meanwhile, and waits for what
-// comes of it, or for ctx. None of them can cancel it; patience bounds it.
+// Shared calls f once for all concurrent callers with the same key, and returns its result
+// to each. A caller returns early when its ctx ends. That does not cancel f: the context of
+// f ends after patience only.
 func Shared[T any](ctx context.Context, group *singleflight.Group, key string, patience time.Duration, f func(context.Context) (T, error)) (T, error) {
 	done := group.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -21,7 +22,7 @@ func Shared[T any](ctx context.Context, group *singleflight.Group, key string, p
 		if r.Err != nil {
 			return none, r.Err
 		}
-		out, _ := r.Val.(T) // nil where T is any
+		out, _ := r.Val.(T) // Val may be nil if T is any
 		return out, nil
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
