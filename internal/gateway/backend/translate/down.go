@@ -13,9 +13,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Down serves clients of the session era at a server of the stateless
-// era. The server knows of no sessions: what a client expects of one is kept
-// here, and what sessions of one principal can share is shared in a [principalSession].
+// Down serves clients of the session era at a server of the stateless era. Such a server
+// has no sessions, so Down keeps the state of each client's session. The sessions of one
+// principal share a [principalSession].
 type Down struct {
 	stateless wire.Stateless
 	http      bool
@@ -29,19 +29,20 @@ type Down struct {
 	principals map[string]*principalSession // by principal
 }
 
-// NewDown serves session clients at m. http is set when requests to the server have
-// headers. refused reports whether the server refused server/discover, from a cache that
-// forget clears.
+// NewDown returns a Down that sends requests through m. http is set when requests to the
+// server have headers. refused reports whether the server refused server/discover. It
+// caches the outcome until forget is called.
 func NewDown(m wire.Stateless, http bool, refused func(context.Context) bool, forget func(), log *slog.Logger) *Down {
 	return &Down{stateless: m, http: http, refused: refused, forget: forget, log: log, principals: map[string]*principalSession{}}
 }
 
-// newID is an id that no client has for a request of its own, unless it tries to.
+// newID returns an id for a request of the gateway's own. A client's request has the same
+// id only if the client copies the format.
 func (s *Down) newID() mcp.ID {
 	return mcp.StringID("toolhaven-" + strconv.FormatInt(s.lastID.Add(1), 10))
 }
 
-// enter returns the room of a principal; the caller must leave it.
+// enter returns what the sessions of a principal share. The caller must call leave.
 func (s *Down) enter(principal string) (*principalSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +58,7 @@ func (s *Down) enter(principal string) (*principalSession, error) {
 	return r, nil
 }
 
-// leave closes the room behind the last one.
+// leave ends one use of r and closes r after the last.
 func (s *Down) leave(r *principalSession) {
 	s.mu.Lock()
 	r.users--
@@ -71,7 +72,8 @@ func (s *Down) leave(r *principalSession) {
 	}
 }
 
-// Close ends what is done for all sessions; each is closed by its front.
+// Close ends what the sessions share and rejects new sessions. Each session is closed by
+// its front.
 func (s *Down) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -91,17 +93,17 @@ type downConn struct {
 	session      exchange.Peer
 	introduction wire.ClientMeta
 	info         json.RawMessage // InitializeResult
-	declared     declared        // of the server
+	declared     declared        // by the server
 
 	ctx  context.Context // ends with the session
 	stop context.CancelCauseFunc
 	once sync.Once
 
 	mu    sync.Mutex
-	level string // what the client set, "" for nothing
+	level string // log level that the client set, "" for none
 }
 
-// errSessionClosed ends what is in flight when the session does.
+// errSessionClosed is the error of requests that are pending when their session closes.
 var errSessionClosed = &mcp.Error{Code: mcp.CodeServerGone, Message: "the session was closed"}
 
 // Open begins a session for a client of the session era. info is the server's
@@ -112,7 +114,7 @@ func (s *Down) Open(info json.RawMessage, client *exchange.Client, session excha
 	if c.info, c.declared, err = initializeResult(info, client.Version); err != nil {
 		return nil, wire.ServerGone("the server's answer to server/discover cannot be read: %v", err)
 	}
-	// Tasks of 2026-07-28 have results that a client of this era cannot read.
+	// A client of the session era cannot read the results of tasks of 2026-07-28.
 	capabilities, err := mcp.Without(client.Capabilities, func(key string) bool { return key == "io.modelcontextprotocol/tasks" }, "extensions")
 	if err != nil {
 		return nil, err
@@ -125,14 +127,13 @@ func (s *Down) Open(info json.RawMessage, client *exchange.Client, session excha
 	return c, nil
 }
 
-// declared is what of the server's capabilities decides here.
+// declared holds the server's capabilities that determine how Down handles requests.
 type declared struct {
 	logging, subscribe bool
-	lists              wire.Filter // whose changes it announces
+	lists              wire.Filter // the lists with listChanged
 }
 
-// initializeResult is the answer to initialize, made of the answer to
-// server/discover.
+// initializeResult returns an InitializeResult made from the server's DiscoverResult.
 func initializeResult(discovered json.RawMessage, version mcp.Version) (json.RawMessage, declared, error) {
 	var d declared
 	capabilities, found, err := mcp.Lookup(discovered, "capabilities")
@@ -165,7 +166,7 @@ func initializeResult(discovered json.RawMessage, version mcp.Version) (json.Raw
 		return nil, d, err
 	}
 	if !found {
-		server = wire.OwnClient().Info // it SHOULD say, and the session era demands it
+		server = wire.OwnClient().Info // SHOULD in the stateless era, required in the session era
 	}
 	if !version.IsSession() {
 		version = mcp.LatestSession
@@ -187,12 +188,12 @@ func (c *downConn) InitializeResult() json.RawMessage { return c.info }
 // Done is closed by Close, and when the server no longer supports the stateless era.
 func (c *downConn) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Notify drops what the client says: nothing of it exists in the stateless era,
-// in which the server knows of no client that could have other roots now, and
-// asks nothing that could make progress.
+// Notify drops the notifications of the client: the stateless era has none of them. The
+// server keeps no roots of a client that could change, and sends no requests that the
+// client could report progress of.
 func (c *downConn) Notify(context.Context, *mcp.Message) error { return nil }
 
-// Close ends the session and what is in flight.
+// Close ends the session and its pending requests.
 func (c *downConn) Close() error {
 	c.once.Do(func() {
 		c.stop(errSessionClosed)
@@ -202,20 +203,22 @@ func (c *downConn) Close() error {
 	return nil
 }
 
-// Handle: another process can continue a session of which nothing is kept here.
+// Handle returns an empty handle. ok is true when the session has no state here, that is no
+// log level and no subscribed resources. Another process can continue such a session.
 func (c *downConn) Handle() ([]byte, bool) {
 	return nil, c.logLevel() == "" && !c.principal.hasResources(c)
 }
 
-// Leave is Close: the server knows nothing of the session.
+// Leave is Close: the server has no session that could be kept.
 func (c *downConn) Leave() error { return c.Close() }
 
-// Do plays out a request of the session era.
+// Do returns the response to a request of the session era. It handles the requests about
+// the session itself and sends all others to the server.
 func (c *downConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
-	if c.ctx.Err() != nil { // AfterFunc alone may come after the answer
+	if c.ctx.Err() != nil { // AfterFunc runs asynchronously: the response could come first
 		return nil, context.Cause(c.ctx)
 	}
 	var err error
@@ -244,7 +247,7 @@ func notFound(method string) error {
 	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the server does not offer " + wire.Printable(method)}
 }
 
-// setLevel keeps the level for the requests to come (MCP 2025-11-25, Logging).
+// setLevel sets the log level of later requests (MCP 2025-11-25, Logging).
 func (c *downConn) setLevel(params json.RawMessage) error {
 	if !c.declared.logging {
 		return notFound(mcp.MethodSetLevel)
@@ -268,10 +271,10 @@ func (c *downConn) logLevel() string {
 	return c.level
 }
 
-// maxURI bounds the bytes of the URI of a resource that is watched.
+// maxURI bounds the URI of a subscribed resource, in bytes.
 const maxURI = 4 << 10
 
-// watch begins or ends to watch a resource.
+// watch handles resources/subscribe and resources/unsubscribe.
 func (c *downConn) watch(ctx context.Context, m *mcp.Message) error {
 	if !c.declared.subscribe {
 		return notFound(m.Method)
@@ -291,5 +294,5 @@ func (c *downConn) watch(ctx context.Context, m *mcp.Message) error {
 	return c.principal.subscribe(ctx, c, uri)
 }
 
-// Listen has the server say when its lists change.
+// Listen subscribes the session to the list changes that the server declared.
 func (c *downConn) Listen() { c.principal.listen(c) }

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// maxRounds bounds how often one request is sent because the server asks on.
-	// It is what the official Go SDK does for its users, so servers live with it.
+	// maxRounds bounds how often one request is sent because the server requires input
+	// again. The official Go SDK has the same limit, so servers work within it.
 	maxRounds = 10
-	// maxSheds bounds how often in a row a server puts a request off.
+	// maxSheds bounds how often in a row a server may postpone a request: it returns
+	// input_required without input requests.
 	maxSheds  = 3
-	firstShed = 500 * time.Millisecond // doubles
+	firstShed = 500 * time.Millisecond // the first pause after that; it doubles
 )
 
-// play sends a request on and, as long as the server wants to know something
-// first, puts that to the client and sends the request again (MCP 2026-07-28,
-// Multi Round-Trip Requests).
+// play sends a request to the server and returns its response. While the result is
+// input_required, it sends the input requests to the client, and then the request with the
+// client's responses to the server (MCP 2026-07-28, Multi Round-Trip Requests).
 func (c *downConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	base, err := c.introduction.Into(x.Request.Params, c.logLevel())
@@ -34,13 +35,13 @@ func (c *downConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message
 	}
 	mayAsk := mcp.IsMultiRound(method)
 	if mayAsk {
-		// A client of this era was asked nothing in this way.
+		// A client of the session era received no input requests that these could answer.
 		base, err = mcp.Without(base, func(key string) bool { return key == "inputResponses" || key == "requestState" })
 		if err != nil {
 			return nil, err
 		}
 	}
-	// Sent again, it has an id of ours: the client's belongs to the first.
+	// The first request has the client's id. Those that follow have ids of the gateway's.
 	request := &mcp.Message{ID: x.Request.ID, Method: method, Params: base}
 	sent := func() {}
 	defer func() { sent() }()
@@ -128,7 +129,7 @@ func readInputRequired(result json.RawMessage) (inputRequired, error) {
 		q := inputRequest{key: key}
 		if q.method, _, fault = mcp.LookupString(value, "method"); fault == nil {
 			q.params, _, fault = mcp.Lookup(value, "params")
-			q.params = bytes.Clone(q.params) // it waits for its answer, and nothing else of the result
+			q.params = bytes.Clone(q.params) // the rest of the result is freed while the client is waited for
 		}
 		if in.requests = append(in.requests, q); fault == nil && len(in.requests) > wire.MaxServerRequests {
 			fault = wire.ServerGone("it has more than %d inputRequests", wire.MaxServerRequests)
@@ -141,8 +142,8 @@ func readInputRequired(result json.RawMessage) (inputRequired, error) {
 	return in, err
 }
 
-// again is the params of the request to send next: those of the first, the
-// answers and the server's own state.
+// again returns the params of the next request: those of the first request, the client's
+// responses and the server's requestState.
 func (in *inputRequired) again(base json.RawMessage, responses map[string]json.RawMessage) (json.RawMessage, error) {
 	params := base
 	if len(responses) > 0 {
@@ -160,9 +161,10 @@ func (in *inputRequired) again(base json.RawMessage, responses map[string]json.R
 	return mcp.Set(params, in.state, "requestState")
 }
 
-// ask puts all questions to the client, at the same time. The first that fails
-// withdraws the others. sent is to be called, with or without an error, when the server
-// has what was answered: until then it is counted, as is the server's state.
+// ask sends all input requests to the client concurrently and returns the responses by
+// key. The first failure cancels the other requests. The caller calls sent when the server
+// has received the responses, and also after an error. Until then the responses and the
+// server's requestState count as memory that the gateway holds.
 func (c *downConn) ask(ctx context.Context, peer exchange.Peer, required *inputRequired) (responses map[string]json.RawMessage, sent func(), err error) {
 	asking, withdraw := context.WithCancelCause(ctx)
 	release, err := peer.Hold(len(required.state))
@@ -221,8 +223,8 @@ func unanswered(q inputRequest, why error) error {
 		Message: "the server needs an answer to " + q.method + ", which the client did not give: " + wire.Printable(why.Error())}
 }
 
-// prepare checks that the client declared that it can be asked q, and makes q
-// what the session era has.
+// prepare checks that the client declared the capability that q needs, and converts q to
+// the session era.
 func (c *downConn) prepare(q *inputRequest) error {
 	capability := mcp.NeededCapability(q.method)
 	if capability == "" {
@@ -243,16 +245,16 @@ func (c *downConn) prepare(q *inputRequest) error {
 	case !canElicit(c.client.Capabilities, mode):
 		return undeclared
 	case mode == "url":
-		// The session era demands an id, by which the server could say that it is
-		// done; the stateless era has none.
+		// The session era requires an id, to which a notification of the completion could
+		// refer. The stateless era has none.
 		q.params, err = mcp.Set(q.params, json.RawMessage(strconv.Quote(rand.Text())), "elicitationId")
 		return err
 	}
 	return nil
 }
 
-// canElicit reports whether a client with these capabilities can be asked by an
-// elicitation of that mode.
+// canElicit reports whether a client with these capabilities accepts elicitation requests
+// of that mode.
 func canElicit(capabilities json.RawMessage, mode string) bool {
 	declared, found, err := mcp.Lookup(capabilities, "elicitation")
 	if err != nil || !found || declared[0] != '{' {
@@ -262,9 +264,9 @@ func canElicit(capabilities json.RawMessage, mode string) bool {
 	_, url, _ := mcp.Lookup(declared, "url")
 	switch mode {
 	case "", "form":
-		return form || !url // an empty declaration is one of forms (MCP 2025-11-25, Elicitation)
+		return form || !url // an empty declaration means forms (MCP 2025-11-25, Elicitation)
 	case "url":
 		return url
 	}
-	return false // a mode that no version has
+	return false // no version has another mode
 }

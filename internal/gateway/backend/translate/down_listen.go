@@ -13,37 +13,38 @@ import (
 )
 
 const (
-	// acknowledgeTime bounds the wait for the first message of a subscription.
+	// acknowledgeTime bounds the wait for the acknowledgement of a subscription.
 	acknowledgeTime = 10 * time.Second
 )
 
-// principalSession is what the sessions of one principal share: one subscription at the
-// server with what all of them want to hear (MCP 2026-07-28,
-// subscriptions/listen), so that an idle session costs no connection, and the
-// memory of what tools want in headers.
+// principalSession is what the sessions of one principal share. It has one subscription at
+// the server with the filters of all of them (MCP 2026-07-28, subscriptions/listen), so
+// that an idle session needs no connection of its own. It also caches which arguments of
+// tools are repeated in headers.
 type principalSession struct {
 	clients   *Down
 	principal string
 	users     int                // guarded by clients.mu
 	tools     *paramheader.Cache // nil when the transport has no headers
 
-	ctx  context.Context // ends with the room
+	ctx  context.Context // ends with close
 	stop context.CancelFunc
 	work wire.Group
-	kick chan struct{} // what is wanted has changed
-	// adding is held by the session that wants one more resource, until it is known
-	// what becomes of that: a server may refuse the others' with the one it does not want.
+	kick chan struct{} // a filter has changed
+	// adding is a semaphore. A session that adds a resource holds it until the outcome is
+	// known, so that one resource is added at a time: a server may reject the whole
+	// subscription because of one resource.
 	adding chan struct{}
 
 	mu      sync.Mutex
 	running bool
-	members map[*downConn]*wire.Filter // what each wants to hear
-	version int                        // of what is wanted
+	members map[*downConn]*wire.Filter // the filter of each session
+	version int                        // of the filters, increased with every change
 	outcome listenOutcome
 	changed chan struct{} // closed when outcome changes
 }
 
-// listenOutcome says what became of one version of what is wanted.
+// listenOutcome is the outcome of subscribing with one version of the filters.
 type listenOutcome struct {
 	version  int
 	honoured wire.Filter
@@ -67,7 +68,7 @@ func (r *principalSession) close() {
 	r.work.Close()
 }
 
-// change changes what c wants and returns the version that has the change.
+// change calls f with the filter of c and returns the version that includes the change.
 func (r *principalSession) change(c *downConn, f func(*wire.Filter) error) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,8 +113,8 @@ func (r *principalSession) hasResources(c *downConn) bool {
 	return r.members[c] != nil && len(r.members[c].ResourceSubscriptions) > 0
 }
 
-// listen adds the lists that the server says it announces changes of. It waits
-// until the server has acknowledged that, but not long.
+// listen adds the list changes that the server declared to the filter of c. It waits for
+// the server's acknowledgement, for [wire.ListenTimeout] at most.
 func (r *principalSession) listen(c *downConn) {
 	if c.declared.lists.IsEmpty() {
 		return
@@ -164,7 +165,7 @@ func (r *principalSession) subscribe(ctx context.Context, c *downConn, uri strin
 	return err
 }
 
-// watched is called with mu held.
+// watched returns the number of resources in all filters. The caller holds mu.
 func (r *principalSession) watched() (n int) {
 	for _, in := range r.members {
 		n += len(in.ResourceSubscriptions)
@@ -181,7 +182,7 @@ func (r *principalSession) unsubscribe(c *downConn, uri string) {
 	}
 }
 
-// await waits until it is known what became of a version.
+// await waits for the outcome of a version, or of a later one, and returns it.
 func (r *principalSession) await(ctx context.Context, version int) (wire.Filter, error) {
 	for {
 		r.mu.Lock()
@@ -208,7 +209,7 @@ func (r *principalSession) settle(version int, honoured wire.Filter, err error) 
 	r.changed = make(chan struct{})
 }
 
-// wanted is the union of what the sessions want.
+// wanted returns the union of the filters and its version.
 func (r *principalSession) wanted() (f wire.Filter, version int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,8 +220,9 @@ func (r *principalSession) wanted() (f wire.Filter, version int) {
 	return wire.Union(all...), r.version
 }
 
-// run keeps the one subscription as it is wanted. A new one stands before the
-// old one ends, so that nothing is lost in between.
+// run keeps the subscription at the server in accordance with the filters. The server has
+// acknowledged a new subscription before run ends the old one, so that no notification is
+// lost in between.
 func (r *principalSession) run() {
 	var current *subscription
 	defer func() {
@@ -242,7 +244,9 @@ func (r *principalSession) run() {
 			r.settle(version, wire.Filter{}, nil)
 		case current != nil && current.wanted.Equal(&wanted):
 			r.settle(version, current.honoured, nil)
-			if !current.honoured.IsEmpty() { // or it ends at once, and would again
+			// A server may end a subscription with an empty filter at once, and the next
+			// one too.
+			if !current.honoured.IsEmpty() {
 				broken = current.done
 			}
 		case r.endIfRefused():
@@ -277,7 +281,7 @@ func (r *principalSession) run() {
 			}
 			r.clients.log.Debug("the subscription ended; it will be made again", "error", current.err, "after", state.Pause())
 			current = nil
-			// A server, or something on the way, that cuts streams is not hurried.
+			// The pause spares a server, or an intermediary, that closes streams early.
 			select {
 			case <-r.kick:
 			case <-time.After(state.Pause()):

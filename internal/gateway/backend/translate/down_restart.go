@@ -9,12 +9,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// errEraChanged ends the sessions of clients at a server that no longer supports the
-// stateless era, which may be after an update.
+// errEraChanged ends the sessions at a server that no longer supports the stateless era,
+// for example after an update of the server.
 var errEraChanged = &mcp.Error{Code: mcp.CodeSessionNotFound, Message: "the server no longer supports the protocol version of this session; initialize again"}
 
-// send sends one request to the server. After a refusal as of a server of the session era
-// the server is probed again before the next request.
+// send sends one request to the server. If the server refuses it as one of the session era
+// does, send clears the cached era, and the server is probed before the next request.
 func (s *Down) send(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	answer, err := s.stateless.Do(ctx, x)
 	if _, ok := errors.AsType[*wire.OtherEraError](err); ok {
@@ -23,7 +23,8 @@ func (s *Down) send(ctx context.Context, x *exchange.Exchange) (*mcp.Message, er
 	return answer, err
 }
 
-// endIfRefused ends the sessions if the server no longer supports the stateless era.
+// endIfRefused ends the sessions if the server no longer supports the stateless era, and
+// reports whether that is so.
 func (r *principalSession) endIfRefused() bool {
 	if !r.clients.refused(r.ctx) {
 		return false

@@ -11,8 +11,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// send sends one request of the stateless era and looks at what passes through
-// for what tools want in headers.
+// send sends one request of the stateless era, a tools/call with the headers that repeat
+// arguments. It caches the tool definitions in responses to tools/list.
 func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer) (*mcp.Message, error) {
 	tools := c.principal.tools
 	mirrored := tools != nil && m.Method == mcp.MethodToolsCall
@@ -28,8 +28,8 @@ func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer)
 		return nil, err
 	}
 	if mirrored && answer.Error != nil && answer.Error.Code == mcp.CodeHeaderMismatch {
-		// It was refused before any work (MCP 2026-07-28, Streamable HTTP): the tool
-		// may have changed meanwhile.
+		// The server rejected the call before processing it (MCP 2026-07-28, Streamable
+		// HTTP). The definition of the tool may have changed since it was cached.
 		if headers, err = c.headersFor(ctx, m.Params, true); err != nil {
 			return nil, err
 		}
@@ -47,8 +47,8 @@ func (c *downConn) sendWith(ctx context.Context, m *mcp.Message, headers http.He
 	return c.clients.send(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: wire.OrNoPeer(peer)})
 }
 
-// headersFor is the headers of a tools/call. The tools are listed when the one
-// that is called is not known, or afresh.
+// headersFor returns the headers of a tools/call. It lists the tools first if the called
+// tool is not in the cache, or if afresh is set.
 func (c *downConn) headersFor(ctx context.Context, params json.RawMessage, afresh bool) (http.Header, error) {
 	name, found, err := mcp.LookupString(params, "name")
 	if err != nil || !found {

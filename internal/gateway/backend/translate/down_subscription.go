@@ -24,10 +24,11 @@ type subscription struct {
 	acknowledged chan struct{}
 	once         sync.Once
 	done         chan struct{}
-	err          error // why it is over, set when done is closed
+	err          error // the reason for the end, set when done is closed
 }
 
-// begin returns a subscription that the server has acknowledged.
+// begin sends a subscriptions/listen and returns the subscription when the server has
+// acknowledged it.
 func (r *principalSession) begin(wanted wire.Filter) (*subscription, error) {
 	s := &subscription{room: r, wanted: wanted, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
 	client := wire.OwnClient()
@@ -61,7 +62,7 @@ func (r *principalSession) begin(wanted wire.Filter) (*subscription, error) {
 		return s, nil
 	case <-s.done:
 		select {
-		case <-s.acknowledged: // and it ended at once
+		case <-s.acknowledged: // it ended right after the acknowledgement
 			return s, nil
 		default:
 		}
@@ -75,35 +76,37 @@ func (r *principalSession) begin(wanted wire.Filter) (*subscription, error) {
 	return nil, err
 }
 
-// errNoSubscriptions stands for the words of a server that does not know a method
-// of which its session-era client has never heard.
+// errNoSubscriptions replaces the server's error for an unknown method: a client of the
+// session era did not send subscriptions/listen.
 var errNoSubscriptions = &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the server has no subscriptions"}
 
-// errEnded: a server may end a subscription in good order.
+// errEnded is the reason for the end when the server ended the subscription without an
+// error.
 var errEnded = wire.ServerGone("the server ended the subscription")
 
-// Notify passes what the server says to those who want to hear it.
+// Notify handles the acknowledgement, and forwards changes to the sessions.
 func (s *subscription) Notify(m *mcp.Message) {
 	if m.Method == mcp.NotificationSubscribed {
 		s.once.Do(func() {
-			s.honoured, _, _ = wire.ParseFilter(m.Params) // what cannot be read is not honoured
+			s.honoured, _, _ = wire.ParseFilter(m.Params) // empty if it cannot be read
 			close(s.acknowledged)
 		})
 		return
 	}
 	params, err := mcp.Without(m.Params, func(key string) bool { return key == mcp.MetaSubscription }, "_meta")
 	if err != nil {
-		return // no client could read it either
+		return // no client could read these params either
 	}
 	s.room.tell(&mcp.Message{Method: m.Method, Params: params})
 }
 
-// Ask answers a question: a subscription has none.
+// Ask rejects a request of the server: a subscription has none.
 func (s *subscription) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 	return nil, wire.NotDeclared(q)
 }
 
-// tell passes a change to the sessions that want to hear of it.
+// tell forwards a change to the sessions with a matching filter. A change of the tools
+// also clears the cache of tools.
 func (r *principalSession) tell(m *mcp.Message) {
 	if !wire.IsChange(m.Method) {
 		return
