@@ -14,10 +14,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Up serves clients of the stateless era at a server of the session
-// era. Such a client has no session, so its requests are played out in sessions
-// of ours: one for all clients that the server could not tell apart, and others
-// for requests during which the server might ask (see [Up.take]).
+// Up serves clients of the stateless era at a server of the session era. Such a client has
+// no session, so its requests are sent in sessions of the gateway's own. The clients that
+// the server could not distinguish share one. Requests during which the server may send
+// requests have others (see [Up.take]).
 type Up struct {
 	begin    opener
 	log      *slog.Logger
@@ -30,52 +30,52 @@ type Up struct {
 	pools  map[clientKey]*pool
 }
 
-// opener is as sessions.Open.
+// opener begins a session at the server, as [exchange.Backend] does with Open.
 type opener func(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error)
 
 // upSession is one session at the server.
 type upSession struct {
 	exchange.Conn
 	hub          *listeners
-	unattributed *unattributed   // its peer
+	unattributed *unattributed   // the session's peer
 	capabilities json.RawMessage // the server's
-	introduction []byte          // members that name the server in every result
+	introduction []byte          // member of _meta with the serverInfo, for every result
 	watched      *watchCounts
 
-	// level is the log level that the server was given, "" for none. A session in which
-	// it is given one serves one request at a time.
+	// level is the log level that was last set at the server, "" for none. A session in
+	// which it is set serves one request at a time.
 	level  string
-	unsure bool // the server did not take a level in time, and may still be at work on it
+	unsure bool // the server did not confirm a level in time and may still process it
 
-	// Guarded by modernClients.mu.
+	// Guarded by Up.mu.
 	users int
-	since time.Time
-	alone bool // for one request at a time
-	spent bool // a request had no answer, so that the server may still be at work
+	since time.Time // the last use
+	alone bool      // for one request at a time
+	spent bool      // not for further requests: the server may still process the last one
 }
 
-// How long a session that serves no request is kept, and how often that is
-// looked at.
+// Bounds on the sessions that serve no request. A sweep closes those that exceed their
+// time.
 const (
 	idleTime = 2 * time.Minute
-	// keptTime is for the one that was used last: many servers of this era keep what
-	// they are told in memory, or a browser open, for as long as the session lasts.
+	// keptTime is for the shared session of a pool and for the idle session that was
+	// used last: many servers of the session era keep state in memory, or a browser
+	// open, for as long as the session exists.
 	keptTime      = 30 * time.Minute
 	sweepInterval = 15 * time.Second
-	// maxIdle bounds the sessions of one request at a time that wait for the next, of
-	// each kind of clients.
+	// maxIdle bounds the idle sessions of one pool.
 	maxIdle = 32
-	// maxPools bounds the kinds of clients that have sessions: a client may say
-	// something else of itself with every request.
+	// maxPools bounds the pools: a client may declare other capabilities with every
+	// request.
 	maxPools = 256
 )
 
-// NewUp serves clients in sessions that begin opens.
+// NewUp returns an Up that opens sessions with begin.
 func NewUp(begin opener, log *slog.Logger) *Up {
 	return &Up{begin: begin, log: log, stop: make(chan struct{}), pools: map[clientKey]*pool{}}
 }
 
-// Do plays out a request of the stateless era in a session.
+// Do sends a request of the stateless era in a session and returns the response.
 func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	capabilities, err := mcp.Canonical(x.Client.Capabilities)
 	if err != nil {
@@ -106,7 +106,8 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 	return m, err
 }
 
-// watch answers what is about the server and not for it.
+// watch handles server/discover and subscriptions/listen, which the server does not
+// support.
 func (c *Up) watch(ctx context.Context, key clientKey, x *exchange.Exchange) (*mcp.Message, error) {
 	s, err := c.takeShared(ctx, key, x.Client)
 	if err != nil {
@@ -119,11 +120,12 @@ func (c *Up) watch(ctx context.Context, key clientKey, x *exchange.Exchange) (*m
 	return s.hub.listen(ctx, s, x)
 }
 
-// take returns a session for the request. Clients that the server cannot tell apart
-// share one. A request during which the server may ask, or that wants its log, has a
-// session for itself until it is answered: many servers ask and log on the session's
-// own stream, or have only that, and nobody could tell what is about which request.
-// What else its client wants to know is best asked where it left something.
+// take returns a session for the request. Clients that the server cannot distinguish share
+// one. A request has a session for itself until its response if the server may send
+// requests during it, or if it requests log messages: many servers send both on the
+// session's own stream, where they cannot be attributed to one of several requests. The
+// other requests of a client that accepts requests use an idle session if there is one: the
+// server may keep state in it from an earlier request.
 func (c *Up) take(ctx context.Context, key clientKey, x *exchange.Exchange, logs bool) (*upSession, error) {
 	asked, err := wire.AcceptsRequests(x.Client)
 	if err != nil {
@@ -140,7 +142,7 @@ func (c *Up) take(ctx context.Context, key clientKey, x *exchange.Exchange, logs
 	return c.takeShared(ctx, key, x.Client)
 }
 
-// takeAlone returns a session that no other request is in.
+// takeAlone returns a session that serves no other request: an idle one or a new one.
 func (c *Up) takeAlone(ctx context.Context, key clientKey, client *exchange.Client) (*upSession, error) {
 	if s := c.takeIdle(key); s != nil {
 		return s, nil
@@ -153,7 +155,7 @@ func (c *Up) takeAlone(ctx context.Context, key clientKey, client *exchange.Clie
 	return s, nil
 }
 
-// takeIdle returns a session that waits for the next request, nil for none.
+// takeIdle returns the idle session that was used last, nil for none.
 func (c *Up) takeIdle(key clientKey) *upSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +171,8 @@ func (c *Up) takeIdle(key clientKey) *upSession {
 	return nil
 }
 
-// newUpSession hears what the server says outside of the answers to requests, also when
-// nobody subscribes: progress may come there too.
+// newUpSession returns a session on conn. It listens to the session's own stream even
+// without subscriptions: the server may send progress notifications there.
 func newUpSession(conn exchange.Conn, a *unattributed) (*upSession, error) {
 	s := &upSession{Conn: conn, hub: a.listeners, unattributed: a, since: time.Now(), watched: newWatchCounts()}
 	var err error
@@ -188,7 +190,7 @@ func newUpSession(conn exchange.Conn, a *unattributed) (*upSession, error) {
 	return s, nil
 }
 
-// alive: s may be nil, and is not alive then.
+// alive reports whether the session has not ended. It is false if s is nil.
 func (s *upSession) alive() bool {
 	if s == nil {
 		return false

@@ -13,9 +13,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// listeners passes what sessions at a server of the session era say unasked to the
-// subscriptions of stateless clients (MCP 2026-07-28, subscriptions/listen). It
-// is the [exchange.Peer] of those sessions.
+// listeners forwards the changes that a server of the session era reports to the
+// subscriptions of stateless clients (MCP 2026-07-28, subscriptions/listen). The sessions
+// of one pool share it. Each of them has it in its [exchange.Peer], see [unattributed].
 type listeners struct {
 	log *slog.Logger
 
@@ -23,9 +23,10 @@ type listeners struct {
 	listeners map[*listener]struct{}
 }
 
-// watchCounts counts the listeners of each resource in one session.
+// watchCounts counts the subscriptions to each resource in one session.
 type watchCounts struct {
-	// changing is held by who counts, and tells the server of a first or a last one.
+	// changing is a semaphore. It is held while a count changes, and during the request
+	// to the server that the first or last subscription to a resource requires.
 	changing chan struct{}
 	count    map[string]int
 }
@@ -41,21 +42,20 @@ type listener struct {
 
 	mu           sync.Mutex
 	acknowledged bool
-	waiting      []*mcp.Message // what came before that, at most maxWaiting
+	waiting      []*mcp.Message // received before the acknowledgement, at most maxWaiting
 }
 
 const maxWaiting = 64
 
-// watchTime bounds the wait for a server to take note of a first or a last listener
-// of resources, while others who come and go wait too.
+// watchTime bounds one resources/subscribe request, and all resources/unsubscribe requests
+// at the end of one subscription. Other subscriptions in the session wait meanwhile.
 const watchTime = wire.FarewellTimeout
 
 func newListeners(log *slog.Logger) *listeners {
 	return &listeners{log: log, listeners: map[*listener]struct{}{}}
 }
 
-// listen serves one subscription until its client closes it, or s ends, the session
-// it is made in.
+// listen serves one subscription until its client cancels it or the session s ends.
 func (h *listeners) listen(ctx context.Context, s *upSession, x *exchange.Exchange) (*mcp.Message, error) {
 	asked, _, err := wire.RequestedFilter(x)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *listeners) listen(ctx context.Context, s *upSession, x *exchange.Exchan
 			}
 			h.log.Debug("a resource is not subscribed to", "error", err)
 			if errors.Is(err, context.DeadlineExceeded) {
-				break // the client waits for its acknowledgement, and others for their turn
+				break // the acknowledgement and other subscriptions must not wait longer
 			}
 			continue
 		}
@@ -112,8 +112,8 @@ func (h *listeners) want(l *listener, uris []string) {
 	l.filter.ResourceSubscriptions = slices.Clone(uris)
 }
 
-// acknowledge sends the first message of a subscription, which says what of it is
-// honoured, and then what has come meanwhile.
+// acknowledge sends the acknowledgement, which contains the honoured filter, and then the
+// notifications that were received before it.
 func (l *listener) acknowledge() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *listener) acknowledge() {
 	l.waiting, l.acknowledged = nil, true
 }
 
-// offered is what of a filter the server can do.
+// offered returns the part of the filter that the server's capabilities cover.
 func (s *upSession) offered(f wire.Filter) wire.Filter {
 	can := func(feature, what string) bool {
 		raw, found, err := mcp.Lookup(s.capabilities, feature, what)
@@ -139,8 +139,8 @@ func (s *upSession) offered(f wire.Filter) wire.Filter {
 	return f
 }
 
-// subscribe counts one more listener of a resource, and tells the server of the
-// first.
+// subscribe counts one more subscription to a resource. For the first, it sends
+// resources/subscribe to the server.
 func (s *upSession) subscribe(ctx context.Context, client *exchange.Client, uri string) error {
 	w := s.watched
 	select {
@@ -160,7 +160,8 @@ func (s *upSession) subscribe(ctx context.Context, client *exchange.Client, uri 
 	return nil
 }
 
-// unsubscribe counts one less of each, and tells the server of the last.
+// unsubscribe counts one subscription less to each resource. After the last, it sends
+// resources/unsubscribe to the server.
 func (s *upSession) unsubscribe(client *exchange.Client, uris []string) {
 	if len(uris) == 0 {
 		return
@@ -184,7 +185,7 @@ func (s *upSession) unsubscribe(client *exchange.Client, uris []string) {
 	}
 }
 
-// tell sends a request about a resource.
+// tell sends a request about a resource. An error response is returned as the error.
 func (s *upSession) tell(ctx context.Context, client *exchange.Client, method, uri string) error {
 	params, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
@@ -200,7 +201,8 @@ func (s *upSession) tell(ctx context.Context, client *exchange.Client, method, u
 	return nil
 }
 
-// send passes a notification on, or keeps it until the acknowledgement.
+// send forwards a notification. Before the acknowledgement it queues the notification, and
+// drops it when the queue is full.
 func (l *listener) send(m *mcp.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,19 +213,20 @@ func (l *listener) send(m *mcp.Message) {
 	}
 }
 
-// pass marks a notification as of this subscription.
+// pass sends a notification with the id of this subscription.
 func (l *listener) pass(method string, params json.RawMessage) {
 	marked, err := mcp.Set(params, l.exchange.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
 	if err != nil {
-		return // it could not be read by the client either
+		return // the client could not read these params either
 	}
 	wire.OrNoPeer(l.exchange.Peer).Notify(&mcp.Message{Method: method, Params: marked})
 }
 
-// Notify passes a notification that belongs to no request to those who want it.
+// Notify forwards a change to the subscriptions with a matching filter, and drops all other
+// notifications.
 func (h *listeners) Notify(m *mcp.Message) {
 	if !wire.IsChange(m.Method) {
-		return // logs belong to requests, in this era
+		return // in the stateless era, log messages belong to requests
 	}
 	h.mu.Lock()
 	var to []*listener
@@ -238,7 +241,8 @@ func (h *listeners) Notify(m *mcp.Message) {
 	}
 }
 
-// Ask answers a question that belongs to no request: there is nobody to ask.
+// Ask rejects a server's request that belongs to no client's request: there is no client
+// to send it to.
 func (h *listeners) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
 	return nil, wire.NotDeclared(q)
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// upPeer is the way back to a client of the stateless era.
+// upPeer sends the server's messages during one call to its client of the stateless era.
 type upPeer struct {
 	exchange.Peer
 	session *upSession
 	client  *exchange.Client
 	call    context.Context // ends with the call
 	over    context.CancelFunc
-	telling sync.Mutex // held while the server is told of another log level
+	telling sync.Mutex // held while another log level is set at the server
 
 	mu    sync.Mutex
-	level string // of log messages that the request asks for; "" for none
+	level string // lowest level of the log messages that the request requests, "" for none
 }
 
-// Notify passes on what the stateless era has. A request that names no log level
-// gets no log messages (MCP 2026-07-28, Logging).
+// Notify forwards the notifications that the stateless era has. A request without a log
+// level receives no log messages (MCP 2026-07-28, Logging).
 func (p *upPeer) Notify(m *mcp.Message) {
 	switch {
 	case m.Method == mcp.NotificationMessage && !mcp.GetsLog(m, p.logLevel()):
 	case m.Method == mcp.NotificationElicitationCompleted:
 	case wire.IsChange(m.Method):
-		p.session.hub.Notify(m) // it belongs to subscriptions, wherever a server sends it
+		p.session.hub.Notify(m) // a change belongs to subscriptions, on whichever stream it is sent
 	default:
 		p.Peer.Notify(m)
 	}
@@ -43,12 +43,13 @@ func (p *upPeer) logLevel() string {
 	return p.level
 }
 
-// levelTime bounds the wait for a server to take another log level in the middle of
-// a call: one that waits for an answer may not read anything else before it has it.
+// levelTime bounds the wait for a server to confirm another log level during a call: a
+// server that waits for the client's response may read nothing else before it.
 const levelTime = 2 * time.Second
 
-// logFrom makes p the way back to a request that goes on with the call, and asks for
-// other log messages than the one before. It does nothing when the call is over.
+// logFrom sets the log level of a further request that continues the call (MCP 2026-07-28,
+// Multi Round-Trip Requests). Unless the level is "" or the call has ended, it also sets
+// the level at the server.
 func (p *upPeer) logFrom(level string) {
 	p.mu.Lock()
 	p.level = level
@@ -63,22 +64,24 @@ func (p *upPeer) logFrom(level string) {
 	if ctx.Err() != nil {
 		return
 	}
-	// What the server asks meanwhile could be taken for something of this request.
+	// p is the peer of this request too: what the server sends for the call meanwhile may be
+	// attributed to it.
 	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
 		p.session.unsure = true
 		p.session.hub.log.Debug("the server was not told of another log level", "error", err)
 	}
 }
 
-// end returns when the server is told nothing more for the call: its session may be
-// another's then.
+// end ends the call. After it returns, no log level is set at the server for the call: the
+// session may then serve another request.
 func (p *upPeer) end() {
 	p.over()
 	p.telling.Lock()
 	defer p.telling.Unlock()
 }
 
-// Ask passes on a question.
+// Ask forwards a server's request to the client. It rejects an elicitation in a mode that
+// the client did not declare, and converts the others to the stateless era.
 func (p *upPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 	if q.Method == mcp.MethodElicitation {
 		mode, _, err := mcp.LookupString(q.Params, "mode")
@@ -97,7 +100,8 @@ func (p *upPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) 
 	return p.Peer.Ask(ctx, q)
 }
 
-// logAt has the server log from a level on. peer may be nil.
+// logAt sets the lowest level of the server's log messages in this session. peer receives
+// the server's messages meanwhile and may be nil.
 func (s *upSession) logAt(ctx context.Context, client *exchange.Client, level string, peer exchange.Peer) error {
 	if s.level == level {
 		return nil
@@ -107,7 +111,7 @@ func (s *upSession) logAt(ctx context.Context, client *exchange.Client, level st
 		return wire.ServerGone("the server's capabilities cannot be read: %v", err)
 	}
 	if !declared {
-		return nil // it does not log to clients
+		return nil // the server sends no log messages
 	}
 	answer, err := s.Do(ctx, &exchange.Exchange{
 		Client:  client,
@@ -117,7 +121,7 @@ func (s *upSession) logAt(ctx context.Context, client *exchange.Client, level st
 	if err != nil {
 		return err
 	}
-	if answer.Error == nil { // else it logs as it likes
+	if answer.Error == nil { // otherwise the server's level is as before
 		s.level = level
 	}
 	return nil

@@ -12,26 +12,25 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// This file is where modernClients keeps its sessions.
+// This file holds the session pools of [Up].
 
-// clientKey is what clients must have in common to be served in one session.
+// clientKey is what clients must have in common to share a pool and its sessions.
 type clientKey struct {
 	principal, capabilities string // canonical JSON
 }
 
-// pool holds the sessions for clients of one kind. It is guarded by
-// modernClients.mu.
+// pool holds the sessions for clients with the same clientKey. It is guarded by Up.mu.
 type pool struct {
 	shared *upSession
-	idle   []*upSession // sessions of one request at a time, not in use now
+	idle   []*upSession // sessions for one request at a time that serve none, last used last
 	hub    *listeners
 	users  int       // requests that have a session, or wait for one to be opened
-	since  time.Time // since when there is none
+	since  time.Time // the end of the last of them
 }
 
-// enter makes sure that there is a pool for the key, which stays until the caller
-// leaves it. If there are too many for another one, it lets go the pool that has been
-// unused for longest.
+// enter creates the pool for the key if it is missing. The pool stays until the caller
+// calls leave. To stay within [maxPools], enter removes the pool that has been unused for
+// longest. It fails if all are in use, and after Close.
 func (c *Up) enter(key clientKey) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,14 +55,14 @@ func (c *Up) enter(key clientKey) error {
 func (c *Up) leave(key clientKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.pools[key]; p != nil { // else all were closed
+	if p := c.pools[key]; p != nil { // nil after Close
 		p.users--
 		p.since = time.Now()
 	}
 }
 
-// letGoOldest ends the pool that has been unused for longest, if there is one that is
-// unused. The caller holds mu.
+// letGoOldest removes the pool that has been unused for longest, and closes its sessions.
+// It returns false if all pools are in use. The caller holds mu.
 func (c *Up) letGoOldest() bool {
 	var oldest *pool
 	var oldestKey clientKey
@@ -76,12 +75,12 @@ func (c *Up) letGoOldest() bool {
 		return false
 	}
 	delete(c.pools, oldestKey)
-	// Nobody who is served now waits for a server to take note of it.
+	// The caller's request must not wait until the server has ended the sessions.
 	c.sweeping.Go(func() { closeUpSessions(oldest.sessions()) })
 	return true
 }
 
-// sessions are the idle ones of p, and the shared one.
+// sessions returns the idle sessions of p and the shared one.
 func (p *pool) sessions() []*upSession {
 	if p.shared == nil {
 		return p.idle
@@ -89,8 +88,7 @@ func (p *pool) sessions() []*upSession {
 	return append(slices.Clip(p.idle), p.shared)
 }
 
-// closeUpSessions ends sessions, at the same time: a server may take long to take note of
-// each.
+// closeUpSessions closes sessions concurrently: a server may take long to end each.
 func closeUpSessions(all []*upSession) {
 	var closing sync.WaitGroup
 	for _, s := range all {
@@ -99,7 +97,8 @@ func closeUpSessions(all []*upSession) {
 	closing.Wait()
 }
 
-// takeShared returns the session that clients of one kind share.
+// takeShared returns the session that clients with the same key share. It opens one if
+// there is none.
 func (c *Up) takeShared(ctx context.Context, key clientKey, client *exchange.Client) (*upSession, error) {
 	for range maxTries {
 		if s, ok := c.useShared(key); ok {
@@ -118,14 +117,14 @@ func (c *Up) takeShared(ctx context.Context, key clientKey, client *exchange.Cli
 	return nil, wire.ServerGone("the server ends its sessions as soon as they have begun; try again later")
 }
 
-// maxTries bounds how often a request tries to get into a session that ends at once.
+// maxTries bounds how often takeShared opens a session that ends before it can be used.
 const maxTries = 3
 
-// renewShared opens a session for a kind of clients, unless there is one by now.
+// renewShared opens the shared session for the key, unless another call has opened one.
 func (c *Up) renewShared(ctx context.Context, key clientKey, client *exchange.Client) error {
 	c.mu.Lock()
 	p := c.pools[key]
-	there := p != nil && p.shared.alive() // nil: all were closed
+	there := p != nil && p.shared.alive() // nil after Close
 	c.mu.Unlock()
 	if there {
 		return nil
@@ -147,7 +146,7 @@ func (c *Up) renewShared(ctx context.Context, key clientKey, client *exchange.Cl
 	p.shared = s
 	over := before != nil && before.users == 0
 	c.mu.Unlock()
-	if over { // otherwise its last user closes it
+	if over { // otherwise put closes it after its last user
 		_ = before.Close()
 	}
 	return nil
@@ -175,7 +174,7 @@ func (c *Up) open(ctx context.Context, key clientKey, client *exchange.Client) (
 	peer := &unattributed{listeners: p.hub}
 	conn, err := c.begin(ctx, &exchange.Client{
 		Principal: client.Principal, Version: mcp.LatestSession, OneProcess: true,
-		// The connection outlives the request, whose body these are parts of.
+		// The session outlives the request. Clones do not keep the request's body in memory.
 		Capabilities: bytes.Clone(client.Capabilities), Info: bytes.Clone(client.Info),
 	}, peer)
 	if err != nil {
@@ -196,15 +195,16 @@ func (c *Up) open(ctx context.Context, key clientKey, client *exchange.Client) (
 	return s, nil
 }
 
-// spend lets no request follow in a session for one at a time: what the server still
-// asks or says there would be taken for the next one's.
+// spend prevents that a session for one request at a time serves another: what the server
+// still sends in it would be attributed to the next request.
 func (c *Up) spend(s *upSession) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.spent = true
 }
 
-// put gives a session back.
+// put ends one use of a session. It closes the session after the last use, unless the
+// session is shared or becomes idle.
 func (c *Up) put(key clientKey, s *upSession) {
 	c.mu.Lock()
 	s.users--
@@ -222,7 +222,7 @@ func (c *Up) put(key clientKey, s *upSession) {
 	}
 }
 
-// sweep closes sessions that nobody has used for a while.
+// sweep closes unused sessions at intervals, until Close.
 func (c *Up) sweep() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -236,7 +236,9 @@ func (c *Up) sweep() {
 	}
 }
 
-// unused takes out the sessions that nobody has used for too long by now, or lost.
+// unused removes and returns the sessions that have been unused for too long at the time
+// now, and those that the server ended. It also removes unused pools without sessions, but
+// not the last pool: enter starts a sweep whenever it creates the first.
 func (c *Up) unused(now time.Time) []*upSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +246,7 @@ func (c *Up) unused(now time.Time) []*upSession {
 	for key, p := range c.pools {
 		for i, s := range p.idle {
 			patience := idleTime
-			if i == len(p.idle)-1 { // the last used, and the next to be
+			if i == len(p.idle)-1 { // used last, and the one that takeIdle returns next
 				patience = keptTime
 			}
 			if !s.alive() || now.Sub(s.since) > patience {
@@ -263,8 +265,9 @@ func (c *Up) unused(now time.Time) []*upSession {
 	return out
 }
 
-// Evict ends the session that has been unused for longest, if there is one that is,
-// for somebody who waits for what it takes up at the server, such as a process.
+// Evict closes the session that has been unused for longest, and returns false if there is
+// none. It frees what the session occupies, such as a process, for a caller that waits for
+// one. It does not wait until the session is closed.
 func (c *Up) Evict() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,7 +291,7 @@ func (c *Up) Evict() bool {
 	return true
 }
 
-// Close ends all sessions.
+// Close closes all sessions and rejects new requests.
 func (c *Up) Close() {
 	c.mu.Lock()
 	if c.closed {
@@ -307,7 +310,7 @@ func (c *Up) Close() {
 	c.sweeping.Wait()
 }
 
-// Idle is the number of sessions that wait for their next request.
+// Idle returns the number of idle sessions, without shared ones.
 func (c *Up) Idle() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,26 +12,27 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// What a client of the stateless era is told that the server, which is of the
-// session era, does not say: complete results, that must not be kept by anybody.
+// Members of results that the stateless era requires and a server of the session era does
+// not send. The results are complete and must not be cached.
 const (
 	completeMember = `"resultType":"` + mcp.ResultComplete + `"`
 	cacheMembers   = `"ttlMs":0,"cacheScope":"private"`
 )
 
-// cacheable are the methods whose results must say how long they are good for
-// (MCP 2026-07-28, Caching).
+// cacheable are the methods whose results must contain how long they may be cached (MCP
+// 2026-07-28, Caching).
 var cacheable = []string{
 	mcp.MethodToolsList, mcp.MethodPromptsList, mcp.MethodResourcesList, mcp.MethodResourceTemplatesList, mcp.MethodResourcesRead,
 }
 
-// discover is the result of server/discover, out of the answer to initialize.
+// discover returns the response to server/discover, made from the server's
+// InitializeResult.
 func (s *upSession) discover(id mcp.ID) (*mcp.Message, error) {
 	capabilities := s.capabilities
 	if len(capabilities) == 0 {
 		capabilities = json.RawMessage(`{}`)
 	}
-	// Tasks of 2025-11-25 are others than the extension of 2026-07-28.
+	// The tasks of 2025-11-25 differ from the tasks extension of 2026-07-28.
 	capabilities, err := mcp.Without(capabilities, func(key string) bool { return key == "tasks" })
 	if err != nil {
 		return nil, wire.ServerGone("the server's capabilities cannot be read: %v", err)
@@ -51,15 +52,15 @@ func (s *upSession) discover(id mcp.ID) (*mcp.Message, error) {
 	return mcp.NewResult(id, append(out, '}')), nil
 }
 
-// play plays out a request that both eras have, and that wants log messages from a
-// level on; "" for none.
+// play sends a request that both eras have and returns the response in the stateless era.
+// level is the lowest level of the log messages that it requests, "" for none.
 func (s *upSession) play(ctx context.Context, x *exchange.Exchange, level string) (*mcp.Message, error) {
 	request := *x.Request
 	var err error
 	if request.Params, err = wire.WithoutClientMeta(request.Params); err != nil {
 		return nil, err
 	}
-	// Answers to what this request did not ask here: see urlElicitation.
+	// These can only answer a result of urlElicitation. The server does not support them.
 	if mcp.Mentions(request.Params, "inputResponses") {
 		if request.Params, err = mcp.Without(request.Params, func(key string) bool { return key == "inputResponses" }); err != nil {
 			return nil, err
@@ -95,8 +96,9 @@ func (s *upSession) play(ctx context.Context, x *exchange.Exchange, level string
 	return mcp.NewResult(answer.ID, result), nil
 }
 
-// unknownMethod: some servers refuse a method that they do not know with HTTP 400
-// and no answer. Where the protocol has no such method, that is what it means.
+// unknownMethod turns err into an error for an unknown method if the protocol has no such
+// method and the server refused it with HTTP 400 or 404: some servers do so without a
+// JSON-RPC response. Otherwise it returns err.
 func unknownMethod(method string, err error) error {
 	var refused *wire.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest && refused.Status != http.StatusNotFound || slices.Contains(mcp.ClientMethods(), method) {
@@ -105,7 +107,8 @@ func unknownMethod(method string, err error) error {
 	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: refused.Error()}
 }
 
-// complete adds to a result what the stateless era demands of every one.
+// complete adds to a result the members that the stateless era requires. They replace
+// members of the same name.
 func (s *upSession) complete(method string, result json.RawMessage) (json.RawMessage, error) {
 	members := completeMember
 	if slices.Contains(cacheable, method) {
@@ -129,8 +132,8 @@ func (s *upSession) complete(method string, result json.RawMessage) (json.RawMes
 	return mcp.Insert(result, []byte(members))
 }
 
-// statelessError turns codes of the session era into what the stateless era has in
-// their place (MCP 2026-07-28, Error Codes).
+// statelessError converts errors that only the session era has to what the stateless era
+// has in their place (MCP 2026-07-28, Error Codes). It returns other errors unchanged.
 func (s *upSession) statelessError(x *exchange.Exchange, answer *mcp.Message) (*mcp.Message, error) {
 	switch answer.Error.Code {
 	case mcp.CodeResourceNotFound:
@@ -154,9 +157,10 @@ func (s *upSession) statelessError(x *exchange.Exchange, answer *mcp.Message) (*
 	return answer, nil
 }
 
-// urlElicitation turns URLElicitationRequiredError (MCP 2025-11-25, Elicitation)
-// into the result by which the stateless era asks the same. When the person has
-// done what the URL is for, the client makes the request again.
+// urlElicitation converts the data of a URLElicitationRequiredError (MCP 2025-11-25,
+// Elicitation) to an InputRequiredResult with the same elicitations, at most
+// [wire.MaxServerRequests]. When the user has completed them, the client sends the request
+// again.
 func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 	raw, _, err := mcp.Lookup(data, "elicitations")
 	if err != nil {
@@ -182,7 +186,8 @@ func urlElicitation(data json.RawMessage) (json.RawMessage, error) {
 	return mcp.InputRequired(requests, "")
 }
 
-// statelessElicitation: the stateless era tells elicitations apart by their place.
+// statelessElicitation removes the elicitationId, which the stateless era does not have: it
+// identifies elicitations by their keys in inputRequests.
 func statelessElicitation(params json.RawMessage) (json.RawMessage, error) {
 	return mcp.Without(params, func(key string) bool { return key == "elicitationId" })
 }

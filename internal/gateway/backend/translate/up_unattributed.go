@@ -11,14 +11,14 @@ import (
 )
 
 // unattributed receives the notifications of a session that belong to no pending request.
-// Log messages among them are forwarded to the request that asked for log messages, if
-// there is one: several SDKs send them on the session's own stream.
+// It forwards log messages to the request that requested them, if there is one: several
+// SDKs send them on the session's own stream. It forwards changes to subscriptions.
 type unattributed struct {
 	exchange.PeerDefaults
 	*listeners
 
 	mu     sync.Mutex
-	reader exchange.Peer // of the request that asked for log messages, nil for none
+	reader exchange.Peer // of the request that requested log messages, nil for none
 }
 
 func (a *unattributed) Notify(m *mcp.Message) {
@@ -33,20 +33,20 @@ func (a *unattributed) Notify(m *mcp.Message) {
 	}
 }
 
-// Group identifies the subscriptions that receive changes: sessions that share a process
-// receive each of them once.
+// Group identifies the subscriptions that receive changes. A process that several sessions
+// with the same Group share delivers each change to one of them only.
 func (a *unattributed) Group() any { return a.listeners }
 
-// read sets the peer that receives log messages, nil for none. After it returns the
-// former peer receives no more.
+// read sets the peer that receives log messages, nil for none. After it returns, the
+// previous peer receives no more of them from a.
 func (a *unattributed) read(p exchange.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reader = p
 }
 
-// lateLogTime is how long log messages are still received after the response: those that
-// the server sent before it on the session's own stream arrive on another connection.
+// lateLogTime is how long log messages are still received after the response: the server
+// may have sent them before it, but on another connection, the session's own stream.
 const lateLogTime = 50 * time.Millisecond
 
 // awaitLateLogs waits for log messages on the session's own stream, if there is one.
