@@ -133,7 +133,8 @@ type declared struct {
 	lists              wire.Filter // the lists with listChanged
 }
 
-// initializeResult returns an InitializeResult made from the server's DiscoverResult.
+// initializeResult returns an InitializeResult made from the server's DiscoverResult, and
+// the capabilities in it that matter to Down.
 func initializeResult(discovered json.RawMessage, version mcp.Version) (json.RawMessage, declared, error) {
 	var d declared
 	capabilities, found, err := mcp.Lookup(discovered, "capabilities")

@@ -41,7 +41,7 @@ func (c *downConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message
 			return nil, err
 		}
 	}
-	// The first request has the client's id. Those that follow have ids of the gateway's.
+	// The first request has the client's id. Each later one has an id of the gateway's own.
 	request := &mcp.Message{ID: x.Request.ID, Method: method, Params: base}
 	sent := func() {}
 	defer func() { sent() }()

@@ -31,9 +31,9 @@ type principalSession struct {
 	stop context.CancelFunc
 	work wire.Group
 	kick chan struct{} // a filter has changed
-	// adding is a semaphore. A session that adds a resource holds it until the outcome is
-	// known, so that one resource is added at a time: a server may reject the whole
-	// subscription because of one resource.
+	// adding is a semaphore. A session that adds a resource holds it until the outcome, so
+	// that one resource is added at a time: a server may reject the whole subscription
+	// because of one resource.
 	adding chan struct{}
 
 	mu      sync.Mutex
@@ -244,8 +244,8 @@ func (r *principalSession) run() {
 			r.settle(version, wire.Filter{}, nil)
 		case current != nil && current.wanted.Equal(&wanted):
 			r.settle(version, current.honoured, nil)
-			// A server may end a subscription with an empty filter at once, and the next
-			// one too.
+			// A subscription of which the server honours nothing is not renewed: the
+			// server may end each of them at once.
 			if !current.honoured.IsEmpty() {
 				broken = current.done
 			}
@@ -281,7 +281,8 @@ func (r *principalSession) run() {
 			}
 			r.clients.log.Debug("the subscription ended; it will be made again", "error", current.err, "after", state.Pause())
 			current = nil
-			// The pause spares a server, or an intermediary, that closes streams early.
+			// Without the pause, a server or an intermediary that closes streams would
+			// receive requests in a tight loop.
 			select {
 			case <-r.kick:
 			case <-time.After(state.Pause()):

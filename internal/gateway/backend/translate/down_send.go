@@ -11,8 +11,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// send sends one request of the stateless era, a tools/call with the headers that repeat
-// arguments. It caches the tool definitions in responses to tools/list.
+// send sends one request of the stateless era. It adds the Mcp-Param-* headers to a
+// tools/call, and caches the tool definitions in responses to tools/list.
 func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer) (*mcp.Message, error) {
 	tools := c.principal.tools
 	mirrored := tools != nil && m.Method == mcp.MethodToolsCall

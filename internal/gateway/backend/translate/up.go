@@ -16,8 +16,8 @@ import (
 
 // Up serves clients of the stateless era at a server of the session era. Such a client has
 // no session, so its requests are sent in sessions of the gateway's own. The clients that
-// the server could not distinguish share one. Requests during which the server may send
-// requests have others (see [Up.take]).
+// the server could not distinguish share one. A request during which the server may send
+// requests of its own has a separate session (see [Up.take]).
 type Up struct {
 	begin    opener
 	log      *slog.Logger

@@ -195,7 +195,7 @@ func (c *Up) open(ctx context.Context, key clientKey, client *exchange.Client) (
 	return s, nil
 }
 
-// spend prevents that a session for one request at a time serves another: what the server
+// spend prevents a session for one request at a time from serving another: what the server
 // still sends in it would be attributed to the next request.
 func (c *Up) spend(s *upSession) {
 	c.mu.Lock()

@@ -60,7 +60,8 @@ func (s *upSession) play(ctx context.Context, x *exchange.Exchange, level string
 	if request.Params, err = wire.WithoutClientMeta(request.Params); err != nil {
 		return nil, err
 	}
-	// These can only answer a result of urlElicitation. The server does not support them.
+	// inputResponses can only answer a result of urlElicitation. The server does not have
+	// this member.
 	if mcp.Mentions(request.Params, "inputResponses") {
 		if request.Params, err = mcp.Without(request.Params, func(key string) bool { return key == "inputResponses" }); err != nil {
 			return nil, err

@@ -10,8 +10,8 @@ const (
 	// cancellation notification or the DELETE of a session.
 	FarewellTimeout = 5 * time.Second
 	// ListenTimeout bounds how long Listen waits for the server to accept the session's
-	// stream. Listen waits so that a listening client misses no message. It waits longer
-	// for an HTTP server that was slow to begin the session.
+	// stream, so that a listening client misses no message. An HTTP server that was slow
+	// to begin the session has more time.
 	ListenTimeout = 250 * time.Millisecond
 	// AbandonTimeout is how long a shared connection waits for the response to a
 	// cancelled request.
