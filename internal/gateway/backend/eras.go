@@ -18,58 +18,59 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// sessions is a transport's way to a server of the session era.
+// sessions connects to a server of the session era over one transport.
 type sessions interface {
-	// Open performs the handshake on behalf of client, who is of the session
-	// era, and begins a session of its own.
+	// Open performs the handshake on behalf of client, which is of the session era,
+	// and begins a session for it.
 	Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error)
-	// Resume, SetEvictor and Unresponsive are of [exchange.Backend].
+	// Resume, SetEvictor and Unresponsive are described at [exchange.Backend].
 	Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error)
 	SetEvictor(evict func())
 	Unresponsive(err error)
 	Close() error
 }
 
-// bridge is the [exchange.Backend] of a server. A client is served in its own
-// era when the server speaks it, and through a translation when not:
-// [translate.Down] and [translate.Up] are the two. Which eras the server speaks
-// is found out when a client needs to know, by asking it (MCP 2026-07-28,
-// Versioning, Backward Compatibility).
+// bridge is the [exchange.Backend] of a server. It serves a client in the client's era
+// if the server supports it, and through a translation otherwise: [translate.Down] serves
+// session clients by a stateless server, [translate.Up] serves stateless clients by a
+// server with sessions. bridge sends server/discover when a client's request first depends
+// on the server's era (MCP 2026-07-28, Versioning, Backward Compatibility).
 type bridge struct {
 	sessions  sessions
 	stateless wire.Stateless // nil when the transport does not exist in that era
 	params    paramheader.Checks
-	http      bool // modern is over HTTP, where requests have headers
-	// asIs serves session clients in sessions only: --stateless.
+	http      bool // stateless is over HTTP, where requests have headers
+	// asIs disables down: session clients are served in the session era only
+	// (--stateless).
 	asIs  bool
 	probe singleflight.Group
-	// up serves modern clients in sessions.
+	// up serves stateless clients by sessions at the server.
 	up *translate.Up
-	// down serves session clients without any.
+	// down serves session clients by a server without sessions.
 	down *translate.Down
 
 	mu sync.Mutex
-	// discovered is the server's DiscoverResult; nil when it is not known, or not
-	// of the stateless era.
+	// discovered is the server's DiscoverResult; nil if server/discover was not sent or
+	// failed.
 	discovered json.RawMessage
-	refused    error // why it is not
+	refused    error // of the last server/discover
 	until      time.Time
 	observed   observed
 }
 
-// eraTime is how long a server that does not speak the stateless era is not
-// asked again whether it does.
+// eraTime is how long server/discover is not sent again to a server that refused it or
+// did not answer it.
 const eraTime = 10 * time.Minute
 
 // discoverTime bounds the wait for an answer to server/discover. A server of the
-// session era may never give one.
+// session era may never send one.
 const discoverTime = 10 * time.Second
 
-// endpoints is the way to a server in each era.
+// endpoints holds the transports to one server, by era.
 type endpoints struct {
 	sessions  sessions
 	stateless wire.Stateless // nil when the transport does not exist in that era
-	http      bool           // modern is over HTTP, where requests have headers
+	http      bool           // stateless is over HTTP, where requests have headers
 }
 
 func newBridge(to endpoints, asIs bool, log *slog.Logger) *bridge {
@@ -79,7 +80,7 @@ func newBridge(to endpoints, asIs bool, log *slog.Logger) *bridge {
 	return b
 }
 
-// begin begins a session at the server, and notes what that says of it.
+// begin begins a session at the server and records the outcome in b.observed.
 func (b *bridge) begin(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.sessions.Open(ctx, client, session)
 	b.opened(client.Version, conn, err)
@@ -98,9 +99,9 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 	case err != nil && !wire.IsRefusal(err):
 		return nil, err
 	}
-	// A server without sessions cannot send its clients requests in this era. One that
-	// refuses initialize, or answers it without a version of this era, may support the
-	// other era only, and may have been started just now.
+	// A server without sessions cannot send its clients requests in this era. A server
+	// that refuses initialize, or answers it without a version of this era, may support
+	// the other era only. It may still be starting, so the wait for it is longer.
 	patience := discoverTime
 	if err != nil {
 		patience = wire.HandshakeTimeout
@@ -115,22 +116,24 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 	return b.withoutSessions(info, client, session)
 }
 
-// withoutSessions begins a session for a client that the server knows nothing of.
+// withoutSessions begins a session that exists in the gateway only: the server is of the
+// stateless era. info is its DiscoverResult.
 func (b *bridge) withoutSessions(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.down.Open(info, client, session)
 	if err != nil {
-		b.forget() // it says something else the next time, perhaps
+		b.forget() // the next DiscoverResult may be valid
 	}
 	return conn, err
 }
 
-// sessionless: the server took initialize, but keeps no session.
+// sessionless reports whether the server accepted initialize without a session id.
 func sessionless(conn exchange.Conn) bool {
 	c, ok := conn.(interface{ HasSession() bool })
 	return ok && !c.HasSession()
 }
 
-// Do plays out a request of a client of the stateless era.
+// Do sends the request of a client of the stateless era and returns the response. For
+// tools/call and tools/list it handles the Mcp-Param-* headers unless the server does.
 func (b *bridge) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	if method != mcp.MethodToolsCall && method != mcp.MethodToolsList || b.comparesHeaders(ctx) {
@@ -149,8 +152,9 @@ func (b *bridge) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, er
 	return b.params.Of(x.Client.Principal).Pass(m)
 }
 
-// comparesHeaders: the server speaks the stateless era over HTTP, and so compares the
-// Mcp-Param-* headers itself. Whether it does is found out before the first call.
+// comparesHeaders reports whether the server supports the stateless era over HTTP, where
+// it compares the Mcp-Param-* headers itself. It sends server/discover if no result is
+// cached.
 func (b *bridge) comparesHeaders(ctx context.Context) bool {
 	if !b.http {
 		return false
@@ -159,7 +163,8 @@ func (b *bridge) comparesHeaders(ctx context.Context) bool {
 	return err == nil
 }
 
-// play plays out a request of a client of the stateless era in the server's.
+// play sends the request of a client of the stateless era in the server's era. It sends
+// it a second time in a new session if the server has lost the session.
 func (b *bridge) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	for again := true; ; again = false {
 		m, err := b.playOnce(ctx, x)
@@ -167,9 +172,9 @@ func (b *bridge) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 		if !again || !errors.As(err, &rpc) || rpc.Code != mcp.CodeSessionNotFound {
 			return m, err
 		}
-		// The server has lost the session, and may be of another era since. The client
-		// knows of none, so it is ours to begin another; but a call that may have been
-		// worked on is never made twice.
+		// The server has lost the session and may be of another era by now. The client
+		// has no session, so the gateway begins a new one. A tools/call is never sent
+		// twice: the server may have executed it.
 		b.forgetRefusal()
 		if x.Request.Method == mcp.MethodToolsCall {
 			return nil, wire.ServerGone("the server has lost its session, and may or may not have worked on the call; check, then make it again")
@@ -189,10 +194,10 @@ func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Messa
 	}
 	m, err := b.stateless.Do(ctx, x)
 	if era := new(wire.OtherEraError); errors.As(err, &era) {
-		b.forget() // it has changed
+		b.forget() // the server's era has changed
 		if x.Request.Method == mcp.MethodToolsCall {
-			// Its refusal says that it has not worked on the call; but no call is
-			// made twice on the word of a server.
+			// The refusal means that the server has not executed the call. Servers
+			// may be wrong about that, so no call is sent twice.
 			return nil, wire.ServerGone("the server does not speak protocol version %s any more; make the call again", mcp.LatestStateless)
 		}
 		return b.up.Do(ctx, x)
@@ -204,7 +209,8 @@ func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Messa
 	return m, err
 }
 
-// bothEras adds the versions that the server does not speak and we do.
+// bothEras replaces the supportedVersions of a DiscoverResult by all versions that the
+// gateway supports: it translates those that the server does not support.
 func bothEras(m *mcp.Message) (*mcp.Message, error) {
 	if m.Result == nil {
 		return m, nil
@@ -220,8 +226,9 @@ func bothEras(m *mcp.Message) (*mcp.Message, error) {
 	return mcp.NewResult(m.ID, result), nil
 }
 
-// discover returns the server's DiscoverResult, or why it is not of the
-// stateless era.
+// discover returns the server's DiscoverResult, or the reason why the server is not of
+// the stateless era. It sends server/discover, bounded by patience, unless the outcome is
+// cached.
 func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.RawMessage, error) {
 	if info, known, err := b.known(); known {
 		return info, err
@@ -236,7 +243,7 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 		b.discovered, b.refused, b.until = info, err, time.Now().Add(eraTime)
 		b.observed.implementation(info, "_meta", mcp.MetaServerInfo)
 		if err != nil && !wire.IsRefusal(err) && ctx.Err() == nil {
-			b.until = time.Time{} // it could not be asked: that says nothing
+			b.until = time.Time{} // the server was not reached: not cached
 		}
 		return info, err
 	})
@@ -254,14 +261,15 @@ func (b *bridge) refusesStateless(ctx context.Context) bool {
 	return err != nil && wire.IsRefusal(err)
 }
 
-// forget lets the server be probed again.
+// forget discards the result of server/discover, so that it is sent again.
 func (b *bridge) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.discovered, b.refused = nil, nil
 }
 
-// forgetRefusal: the server's word that it is of the session era is not good any more.
+// forgetRefusal discards the refusal of server/discover: the server may support the
+// stateless era by now.
 func (b *bridge) forgetRefusal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -298,7 +306,7 @@ func (b *bridge) sendDiscover(ctx context.Context) (json.RawMessage, error) {
 	return answer.Result, nil
 }
 
-// discoverIn sends server/discover in one version.
+// discoverIn sends server/discover in version v.
 func (b *bridge) discoverIn(ctx context.Context, v mcp.Version) (*mcp.Message, error) {
 	client := wire.OwnClient()
 	client.Version = v
@@ -312,7 +320,7 @@ func (b *bridge) discoverIn(ctx context.Context, v mcp.Version) (*mcp.Message, e
 	})
 }
 
-// Close ends everything.
+// Close ends all sessions and pending requests.
 func (b *bridge) Close() error {
 	b.up.Close()
 	b.down.Close()

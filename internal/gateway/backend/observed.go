@@ -10,18 +10,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// observed is what a server has said of itself, to whichever client, guarded by bridge.mu.
+// observed is what a server last reported about itself, to any client. It is guarded by
+// bridge.mu.
 type observed struct {
 	name, version string
 	session       exchange.EraVersion
-	// sessionless: it takes initialize, but keeps no session.
+	// sessionless: the server accepts initialize without a session id.
 	sessionless bool
 }
 
-// maxName bounds, in bytes, what is kept of a server's name, and of its version.
+// maxName bounds the stored name and the stored version of a server, each in bytes.
 const maxName = 256
 
-// implementation notes who the server says it is.
+// implementation records the name and version in the Implementation at path of info.
 func (h *observed) implementation(info json.RawMessage, path ...string) {
 	own, found, err := mcp.Lookup(info, path...)
 	if err != nil || !found {
@@ -32,7 +33,7 @@ func (h *observed) implementation(info json.RawMessage, path ...string) {
 	h.name, h.version = shortened(name), shortened(version)
 }
 
-// shortened is at most maxName bytes of s, in whole characters.
+// shortened returns at most maxName bytes of s, without a partial character.
 func shortened(s string) string {
 	if len(s) <= maxName {
 		return s
@@ -40,9 +41,11 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:maxName], "")
 }
 
-// opened notes what came of an attempt to begin a session in version asked. What a
-// server says to a client of an older version is not all that it can. One that refused
-// what a server of the session era does not is not believed any more to be of that era.
+// opened records the outcome of an attempt to begin a session in version asked. The
+// version of the response is recorded if asked is the newest one, or if none is recorded
+// yet: to an older client a server may respond with less than it supports. A refusal
+// discards the cached refusal of server/discover, since a server of the session era would
+// have accepted.
 func (b *bridge) opened(asked mcp.Version, conn exchange.Conn, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,14 +66,15 @@ func (b *bridge) opened(asked mcp.Version, conn exchange.Conn, err error) {
 	if v, _, _ := mcp.LookupString(info, "protocolVersion"); newest || !before.session.IsVersion() {
 		b.observed.session = exchange.EraVersion(v)
 	}
-	// Another server than before, whatever that one said of the other era.
+	// The server was replaced by another one: the cached outcome of server/discover is
+	// that of the earlier one.
 	if before.session != "" && (before.session == exchange.EraUnsupported || before.name != b.observed.name ||
 		before.version != b.observed.version || before.sessionless != b.observed.sessionless) {
 		b.discovered, b.refused = nil, nil
 	}
 }
 
-// introduced notes a DiscoverResult that a client has asked for.
+// introduced records a DiscoverResult that a client has requested.
 func (b *bridge) introduced(result json.RawMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +97,8 @@ func (b *bridge) ServerInfo() exchange.ServerInfo {
 	case b.stateless == nil, b.refused != nil && !b.until.IsZero():
 		s.Stateless = exchange.EraUnsupported
 	}
-	// A refusal of initialize is its word on the era only if it speaks the other one.
+	// A refusal of initialize shows that the session era is unsupported only if the server
+	// supports the other era.
 	if s.Session == exchange.EraUnsupported && !s.Stateless.IsVersion() {
 		s.Session = exchange.EraUnknown
 	}

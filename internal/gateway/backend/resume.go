@@ -7,9 +7,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 )
 
-// Resume continues a session of the session era that a process before us began.
-// Without a handle it is one that a server of the stateless era knows nothing of:
-// what there is to it is the client's declarations.
+// Resume continues a session of the session era that an earlier gateway process began.
+// An empty handle means that the server is of the stateless era: the session consists of
+// the client's declarations only.
 func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	if len(handle) > 0 {
 		return b.sessions.Resume(ctx, client, handle, session)
@@ -22,7 +22,7 @@ func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []b
 	case err == nil:
 		return b.withoutSessions(info, client, session)
 	case wire.IsRefusal(err):
-		return nil, exchange.ErrNotResumable // it was another server then
+		return nil, exchange.ErrNotResumable // the session was begun at a server of the stateless era
 	default:
 		return nil, err
 	}

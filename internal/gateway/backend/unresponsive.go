@@ -62,8 +62,8 @@ func (f *failFast) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 	return f.do(ctx, x, f.Backend.Do)
 }
 
-// do sends x by send. Requests that show whether the server responds again are sent in any
-// case.
+// do sends x by send, and fails x when the server is or becomes unresponsive. Requests
+// that show whether the server responds again are always sent.
 func (f *failFast) do(ctx context.Context, x *exchange.Exchange, send func(context.Context, *exchange.Exchange) (*mcp.Message, error)) (*mcp.Message, error) {
 	if x.Request.Method == mcp.MethodPing || x.Request.Method == mcp.MethodDiscover {
 		return send(ctx, x)
