@@ -9,16 +9,15 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 )
 
-// connections are the open ones of a backend.
+// connections holds the open connections of a backend.
 type connections struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[exchange.Conn]struct{}
 }
 
-// track keeps c for as long as something may run for it, which is until life ends and
-// may be later than that it is done, so that closeAll finds it. It is an error when
-// the backend is closed.
+// track registers c until life ends, so that closeAll closes it. Goroutines of c may run
+// until then, also after the session has ended. track fails when the backend is closed.
 func (s *connections) track(life context.Context, c exchange.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +36,7 @@ func (s *connections) track(life context.Context, c exchange.Conn) error {
 	return nil
 }
 
-// begin keeps c when its handshake has succeeded, and closes it when not.
+// begin performs the handshake of c. It registers c on success and closes c on failure.
 func (s *connections) begin(ctx context.Context, c exchange.Conn, session *serverSession, handshake func(context.Context) error) (exchange.Conn, error) {
 	err := wire.WithinHandshakeTimeout(ctx, "the server at "+session.remote.String(), handshake)
 	if err == nil {
@@ -50,7 +49,7 @@ func (s *connections) begin(ctx context.Context, c exchange.Conn, session *serve
 	return c, nil
 }
 
-// closeAll closes every connection, at the same time, and waits for them.
+// closeAll closes all connections concurrently and waits for them.
 func (s *connections) closeAll() {
 	s.mu.Lock()
 	s.closed = true

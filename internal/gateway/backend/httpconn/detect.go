@@ -25,7 +25,7 @@ const detectTime = 10 * time.Second
 // initialize request; if that is refused with 400, 404 or 405 it POSTs server/discover,
 // and then GETs the URL and waits for an endpoint event, which is HTTP+SSE. A session that
 // the first request began is ended. The error gives the reason of each refusal. A nil
-// transport means a plain one.
+// transport means the default one.
 func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (string, error) {
 	if transport == nil {
 		transport = newTransport()
@@ -85,8 +85,8 @@ func isStateless(ctx context.Context, rawURL string, transport http.RoundTripper
 	return err == nil && wire.ProvesStateless(answer)
 }
 
-// probeStreamable POSTs an initialize request and returns how it was refused,
-// nil when it was not.
+// probeStreamable POSTs an initialize request and returns its refusal, nil if the server
+// accepted it.
 func probeStreamable(ctx context.Context, r *remote) (*refusal, error) {
 	ctx, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()
@@ -112,7 +112,7 @@ func probeStreamable(ctx context.Context, r *remote) (*refusal, error) {
 	return nil, nil
 }
 
-// endProbe ends the session that a probe began. Nothing depends on it.
+// endProbe ends the session that a probe began. A failure is ignored.
 func endProbe(ctx context.Context, r *remote, id string) {
 	h := http.Header{}
 	h.Set(mcp.HeaderSessionID, id)

@@ -11,10 +11,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Listen opens the session's own stream (MCP, Streamable HTTP, Listening for
-// Messages from the Server) and keeps it open; a server need not offer it. It
-// returns when the server has accepted or refused, or after listenTime, or longer where
-// the server took longer to begin the session: it may be far away, or busy.
+// Listen opens the session's standalone GET stream (MCP, Streamable HTTP, Listening for
+// Messages from the Server) and keeps it open; a server need not offer one. Listen returns
+// when the server has accepted or refused the stream, or after
+// [StreamableConfig].ListenTime. It waits longer, for twice the duration of the handshake
+// but at most [wire.FarewellTimeout], at a server that is far away or busy.
 func (c *streamableConn) Listen() {
 	settled := c.startListening()
 	if settled == nil {
@@ -31,8 +32,8 @@ func (c *streamableConn) Listen() {
 // HasOwnStream reports whether the session's own stream is open.
 func (c *streamableConn) HasOwnStream() bool { return c.streams.Load() }
 
-// startListening opens the stream if nobody has; the channel is closed when the
-// server has accepted or refused it.
+// startListening opens the stream unless it was opened before. The channel is closed when
+// the server has accepted or refused the stream; it is nil if none is opened.
 func (c *streamableConn) startListening() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *streamableConn) startListening() <-chan struct{} {
 
 func (c *streamableConn) keepListening(accepted func()) {
 	var state streamState
-	opened := c.resumed // and so the session, once
+	opened := c.resumed // a resumed session was accepted before
 	for {
 		var again bool
 		resp, err := c.get(c.ctx, c.header(), state.lastID)
@@ -76,8 +77,8 @@ func (c *streamableConn) keepListening(accepted func()) {
 			err = c.refused(resp, "a stream for the session").err()
 		default:
 			c.streamRefused(resp, opened, state.lastID != "")
-			// A server that cannot continue the stream may yet open another: what it
-			// has said meanwhile is lost, but not what it says from now on.
+			// A server that cannot resume the stream may accept a new one. The messages
+			// in between are lost, but not the later ones.
 			again = state.lastID != "" && resp.StatusCode/100 == 4
 			state.lastID = ""
 			if opened && !again {
@@ -95,8 +96,8 @@ func (c *streamableConn) keepListening(accepted func()) {
 	}
 }
 
-// checkSession asks the server for a sign of life in the session, whose end shows in the
-// answer: a server that had a stream for it and has none any more may be another one now.
+// checkSession sends a ping in the session; a refusal that means that the session is lost
+// ends it. A server that offered a stream and no longer does may have been replaced.
 func (c *streamableConn) checkSession() {
 	ctx, cancel := context.WithTimeout(c.ctx, wire.HandshakeTimeout)
 	defer cancel()
@@ -106,9 +107,9 @@ func (c *streamableConn) checkSession() {
 	}
 }
 
-// streamRefused handles a refusal of the session's stream. At first it means
-// that there is none; later, when it says so, that there is no session. continues:
-// it was to go on where it broke off.
+// streamRefused handles a refusal of the session's stream. The server may not offer one.
+// If the stream was open before (opened), the refusal may mean that the session is lost.
+// continues reports whether the request was to resume the stream.
 func (c *streamableConn) streamRefused(resp *http.Response, opened, continues bool) {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)

@@ -13,22 +13,22 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// maxAttempts bounds the reconnections in a row that bring nothing new for
-// a request that waits. The session's own stream is never given up.
+// maxAttempts bounds the consecutive reconnections without a new event for a pending
+// request. Those of the session's own stream are not bounded.
 const maxAttempts = 8
 
-// streamState is what must be known to continue a stream that ended.
+// streamState is the state that resumes a stream that ended.
 type streamState struct {
 	wire.Backoff
 	lastID string
 }
 
-// errNotMessage ends a stream whose server sends what is no message.
+// errNotMessage ends a stream on which the server sent data that is not a message.
 var errNotMessage = errors.New("it sent something that is not a JSON-RPC message")
 
-// play sends out and reads until f has its answer. rest is what is left of the
-// stream that brought it, nil for nothing. The error is why there will be no
-// answer; when f has one that does not matter.
+// play sends out and reads until f has its response. rest is the remaining stream on which
+// the response arrived, nil for none. The error is the reason why there will be no
+// response; it has no effect if f has one.
 func (c *streamableConn) play(ctx context.Context, f *correlate.PendingRequest, out *mcp.Message, first func(*http.Response) error) (rest *openStream, err error) {
 	resp, err := c.post(ctx, c.url, c.header(), out)
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *streamableConn) play(ctx context.Context, f *correlate.PendingRequest, 
 	}
 }
 
-// playRefusal handles a response that is no 200. A JSON-RPC error in it is the
-// server's own answer.
+// playRefusal handles an HTTP response whose status is not 200. A JSON-RPC error in its
+// body is the server's response to f, unless it means that the session is lost.
 func (c *streamableConn) playRefusal(f *correlate.PendingRequest, resp *http.Response, method string) error {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
@@ -88,7 +88,7 @@ func (c *streamableConn) playJSON(f *correlate.PendingRequest, resp *http.Respon
 	return wire.ServerGone("the server at %s answered another request than %s, which it was asked", c.remote, method)
 }
 
-// playStream reads the stream of f, and what continues it, up to f's answer.
+// playStream reads the stream of f, and those that resume it, until f has its response.
 func (c *streamableConn) playStream(ctx context.Context, f *correlate.PendingRequest, resp *http.Response, method string) (rest *openStream, err error) {
 	var state streamState
 	s := newOpenStream(resp)
@@ -104,8 +104,8 @@ func (c *streamableConn) playStream(ctx context.Context, f *correlate.PendingReq
 	}
 }
 
-// continued opens what continues f's stream, which ended with broken. It is nil
-// when nothing does, or f needs nothing more.
+// continued resumes the stream of f, which ended with the error broken. It returns nil if
+// the stream cannot be resumed or f is no longer pending.
 func (c *streamableConn) continued(ctx context.Context, f *correlate.PendingRequest, broken error, state *streamState, method string) (*openStream, error) {
 	if c.pending.Has(f) && (errors.Is(broken, mcp.ErrEventTooLarge) || errors.Is(broken, errNotMessage)) {
 		return nil, wire.ServerGone("the server at %s cannot be understood answering %s: %v", c.remote, method, broken)
@@ -125,9 +125,9 @@ func (c *streamableConn) continued(ctx context.Context, f *correlate.PendingRequ
 	return nil, nil
 }
 
-// resume continues f's stream by GET with Last-Event-ID (MCP 2025-11-25,
-// Streamable HTTP, Resumability and Redelivery). again: it failed, and another attempt
-// may not.
+// resume sends one GET with Last-Event-ID for f's stream (MCP 2025-11-25, Streamable HTTP,
+// Resumability and Redelivery). again reports that it failed and that another attempt may
+// succeed.
 func (c *streamableConn) resume(ctx context.Context, f *correlate.PendingRequest, state *streamState) (s *openStream, again bool, err error) {
 	resp, err := c.get(ctx, c.header(), state.lastID)
 	if err != nil {
@@ -148,11 +148,11 @@ func isTransient(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// maxEventID bounds the bytes of an event's id that we come back with.
+// maxEventID bounds an event id, in bytes, that is sent as Last-Event-ID.
 const maxEventID = 4 << 10
 
-// canComeBack: an event's id may be any text (HTML, Server-sent events), but a
-// stream can be continued after it only if it fits into a header.
+// canComeBack reports whether an event id can be sent as Last-Event-ID. An id may be any
+// text (HTML, Server-sent events), but must be valid in a header.
 func canComeBack(id string) bool {
 	if id == "" || len(id) > maxEventID {
 		return false
@@ -165,7 +165,7 @@ func canComeBack(id string) bool {
 	return true
 }
 
-// openStream is a response that is a stream of events.
+// openStream is an HTTP response whose body is an event stream.
 type openStream struct {
 	body   io.Closer
 	events *mcp.EventReader
@@ -175,9 +175,9 @@ func newOpenStream(resp *http.Response) *openStream {
 	return &openStream{resp.Body, mcp.NewEventReader(resp.Body, mcp.MaxEvent)}
 }
 
-// pump handles the messages of one stream of events until it ends, and returns
-// how it ended; or until it has brought the answer that f waits for. f is the
-// request the stream belongs to, nil for the session's.
+// pump handles the messages of an event stream until f has its response (answered), or
+// until the stream ends with err. f is the request that the stream belongs to, nil for the
+// session's stream.
 func (c *streamableConn) pump(s *openStream, f *correlate.PendingRequest, state *streamState) (answered bool, err error) {
 	waits := f != nil && c.pending.Has(f)
 	for {
@@ -212,8 +212,8 @@ func (c *streamableConn) pump(s *openStream, f *correlate.PendingRequest, state 
 	}
 }
 
-// finish hears out a stream that has brought f's answer: when the server ends it
-// in time, its connection is used again.
+// finish reads the rest of a stream on which f's response arrived. If the server ends the
+// stream within drainTime, its connection is reused.
 func (c *streamableConn) finish(s *openStream, f *correlate.PendingRequest, cancel context.CancelFunc) {
 	defer cancel()
 	defer func() { _ = s.body.Close() }()
@@ -222,7 +222,7 @@ func (c *streamableConn) finish(s *openStream, f *correlate.PendingRequest, canc
 	_, _ = c.pump(s, f, &streamState{})
 }
 
-// parse reads one message, or several where the version has batches.
+// parse parses one message, or a batch in version 2025-03-26.
 func (c *streamableConn) parse(b []byte) ([]*mcp.Message, error) {
 	c.mu.Lock()
 	version := c.version
@@ -235,12 +235,12 @@ func (c *streamableConn) parse(b []byte) ([]*mcp.Message, error) {
 	return []*mcp.Message{m}, err
 }
 
-// handle does what one message of the server asks for. f is the request on
-// whose stream it came, nil for the session's stream.
+// handle dispatches one message of the server. f is the request on whose stream it
+// arrived, nil for the session's stream.
 func (c *streamableConn) handle(f *correlate.PendingRequest, m *mcp.Message) {
 	live, shared := f != nil && c.pending.Has(f), c.pending.Shared.Load()
-	// Among requests of several clients, what comes on the stream of one that is over
-	// is for none of the others.
+	// If the requests are of several clients, a message on the stream of a request that
+	// has ended must not be assigned to another request.
 	late := f != nil && !live && shared
 	switch m.Kind() {
 	case mcp.Response:
@@ -254,7 +254,7 @@ func (c *streamableConn) handle(f *correlate.PendingRequest, m *mcp.Message) {
 			c.serverRequests.Cancel(m)
 		case correlate.IsSessionWide(m.Method):
 			c.peer.Notify(m)
-		case live && !(shared && m.Method == mcp.NotificationProgress): // whose token is restored
+		case live && !(shared && m.Method == mcp.NotificationProgress): // pending.Notify restores its token
 			f.Peer.Notify(m)
 		case late || !c.pending.Notify(m):
 			c.peer.Notify(m)
@@ -274,9 +274,9 @@ func (c *streamableConn) handle(f *correlate.PendingRequest, m *mcp.Message) {
 	}
 }
 
-// meansSessionGone tells a lost session from another refusal. It is 404 (MCP,
-// Streamable HTTP, Session Management, 3), but many servers say 400 with words,
-// since an example of the TypeScript SDK does.
+// meansSessionGone reports whether the refusal means that the server lost the session. The
+// status for that is 404 (MCP, Streamable HTTP, Session Management, 3), but many servers
+// send 400 with a text about the session, as an example of the TypeScript SDK does.
 func (f *refusal) meansSessionGone() bool {
 	if f.rpc != nil && f.rpc.Error.Code == mcp.CodeMethodNotFound && !f.rpc.ID.IsZero() {
 		return false
@@ -301,8 +301,8 @@ func (f *refusal) meansSessionGone() bool {
 	return false
 }
 
-// isLostBy reports whether a refusal means that the server does not have the session,
-// or not any more: it has forgotten it, or speaks the stateless era only.
+// isLostBy reports whether a refusal means that the server does not have the session: it
+// lost it, or it supports the stateless era only.
 func (c *streamableConn) isLostBy(f *refusal) bool {
 	return c.HasSession() && f.meansSessionGone() || f.meansNoSessions()
 }

@@ -17,13 +17,13 @@ import (
 // maxErrorBody bounds how much of an HTTP error's body is read.
 const maxErrorBody = 64 << 10
 
-// remote is an HTTP server of the protocol, by its URL.
+// remote is an MCP server at an HTTP URL.
 type remote struct {
 	url    *url.URL
 	client *http.Client
 }
 
-// newRemote checks the URL. A nil transport means one of its own.
+// newRemote validates the URL. A nil transport means [http.DefaultTransport].
 func newRemote(rawURL string, transport http.RoundTripper) (*remote, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -37,21 +37,21 @@ func newRemote(rawURL string, transport http.RoundTripper) (*remote, error) {
 // maxRedirects bounds how often one request is redirected.
 const maxRedirects = 3
 
-// sameServer follows a redirect that leads the request as it is (RFC 9110 section
-// 15.4.8 and 9) elsewhere at the same origin: servers that mount the protocol at a path
-// redirect /mcp to /mcp/. Any other could lead a credential, or the call, to another
-// server, or make something else of the call.
+// sameServer follows a redirect that keeps the method and the body (307 and 308, RFC 9110
+// sections 15.4.8 and 15.4.9) and stays at the same origin: servers that mount the
+// protocol at a path redirect /mcp to /mcp/. It follows no other redirect. One could send
+// a credential or the call to another server, or change the call.
 func sameServer(req *http.Request, via []*http.Request) error {
 	status, from := req.Response.StatusCode, via[0].URL
 	asItIs := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
 	if !asItIs || len(via) > maxRedirects || !sameOrigin(req.URL, from) {
 		return http.ErrUseLastResponse
 	}
-	req.URL.User = from.User // which net/http makes a credential of
+	req.URL.User = from.User // net/http sends it as the Authorization header
 	return nil
 }
 
-// newTransport is the default RoundTripper, with the house's header limit.
+// newTransport returns the default RoundTripper with the header limit [mcp.MaxHeader].
 func newTransport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = mcp.MaxHeader
@@ -59,14 +59,14 @@ func newTransport() http.RoundTripper {
 	return t
 }
 
-// String is the URL without what may be secret: user, query and fragment.
+// String returns the URL without the parts that may be secret: user, query and fragment.
 func (r *remote) String() string {
 	return (&url.URL{Scheme: r.url.Scheme, Host: r.url.Host, Path: r.url.Path}).String()
 }
 
-// do sends one HTTP request. The body of the response is the caller's to close.
+// do sends one HTTP request. The caller closes the body of the response.
 func (r *remote) do(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
-	var reader io.Reader // a nil *bytes.Reader in it would not be nil
+	var reader io.Reader // an interface that holds a nil *bytes.Reader is not nil
 	if body != nil {
 		reader = bytes.NewReader(body)
 	}
@@ -83,14 +83,14 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 		return nil, wire.ServerGone("the server at %s cannot be reached: %v", r, withoutURL(err))
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// Its body is the bare connection, which does not end with ctx.
+		// Its body is the raw connection, which is not closed when ctx ends.
 		_ = resp.Body.Close()
 		return nil, wire.ServerGone("the server at %s switches to another protocol (HTTP 101), which it was not asked for", r)
 	}
 	return resp, nil
 }
 
-// post sends m with the headers of the session, which it adds to.
+// post sends m with the headers h, to which it adds.
 func (r *remote) post(ctx context.Context, to *url.URL, h http.Header, m *mcp.Message) (*http.Response, error) {
 	h.Set("Content-Type", mcp.TypeJSON)
 	// Both types on every POST (MCP, Streamable HTTP, Sending Messages, 2).
@@ -98,7 +98,7 @@ func (r *remote) post(ctx context.Context, to *url.URL, h http.Header, m *mcp.Me
 	return r.do(ctx, http.MethodPost, to, h, m.Encode())
 }
 
-// get opens a stream of events, from after lastEventID if there is one.
+// get opens an event stream, which resumes after lastEventID if that is not empty.
 func (r *remote) get(ctx context.Context, h http.Header, lastEventID string) (*http.Response, error) {
 	h.Set("Accept", mcp.TypeEventStream)
 	h.Set("Cache-Control", "no-store")
@@ -108,7 +108,7 @@ func (r *remote) get(ctx context.Context, h http.Header, lastEventID string) (*h
 	return r.do(ctx, http.MethodGet, r.url, h, nil)
 }
 
-// mediaType is the response's content type without parameters.
+// mediaType returns the response's content type without parameters.
 func mediaType(resp *http.Response) string {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -117,8 +117,8 @@ func mediaType(resp *http.Response) string {
 	return t
 }
 
-// discard reads what is left of a small body, so that the connection can be
-// used again, and closes it.
+// discard closes the body. It reads the rest of a small body first, so that the connection
+// can be reused.
 func discard(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody)
 	_ = resp.Body.Close()
@@ -129,8 +129,8 @@ func (r *remote) readJSON(resp *http.Response) ([]byte, error) {
 	if resp.ContentLength > mcp.MaxEvent {
 		return nil, r.tooLarge()
 	}
-	// The announced length is a promise, not a reason to set megabytes aside.
-	// The byte beyond it is for finding the end.
+	// Content-Length may be wrong, so at most 64 KiB are allocated for it. The extra byte
+	// is room for the read that returns io.EOF.
 	size := min(max(int(resp.ContentLength)+1, 512), 64<<10)
 	for b := make([]byte, 0, size); ; {
 		n, err := resp.Body.Read(b[len(b):cap(b)])
@@ -152,17 +152,16 @@ func (r *remote) tooLarge() error {
 	return wire.ServerGone("the answer of the server at %s is larger than %d MiB", r, mcp.MaxEvent>>20)
 }
 
-// refusal is what an HTTP response that is no success says.
+// refusal is an HTTP response whose status is not a success.
 type refusal struct {
 	status int
 	// rpc is the JSON-RPC error in the body, nil if there is none.
 	rpc *mcp.Message
-	// text says what was refused, by whom and how; it is for people.
+	// text describes what was refused and how, for error messages and logs.
 	text string
 }
 
-// refused reads the error out of resp; what names the request. It closes the
-// body.
+// refused reads the refusal from resp and closes the body. what describes the request.
 func (r *remote) refused(resp *http.Response, what string) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	_ = resp.Body.Close()
@@ -189,7 +188,7 @@ func (r *remote) refused(resp *http.Response, what string) *refusal {
 	return f
 }
 
-// whereTo says where a redirect leads, without what may be secret.
+// whereTo describes the target of a redirect, without the parts that may be secret.
 func whereTo(resp *http.Response) string {
 	u, err := resp.Location()
 	if err != nil || u.Host == "" {
@@ -200,8 +199,8 @@ func whereTo(resp *http.Response) string {
 
 func (f *refusal) err() error { return wire.NewStatusError(f.status, f.text) }
 
-// withoutURL strips the URL that net/http puts into its errors: it may hold a
-// secret in its query.
+// withoutURL removes the URL that net/http puts into its errors: its query may hold a
+// secret.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -12,8 +12,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Resume continues a session by what [streamableConn.Handle] wrote, with the
-// server it was written for and no other.
+// Resume continues the session of a handle that [streamableConn.Handle] returned. It
+// rejects a handle of another server.
 func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	server, rest, _ := bytes.Cut(handle, []byte(" "))
 	version, id, ok := bytes.Cut(rest, []byte(" "))
@@ -26,8 +26,8 @@ func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte
 	}
 	c := b.newConn(r, session)
 	c.id, c.version, c.resumed = string(id), mcp.Version(version), true
-	// Ids of the process before us must not come again: the server may still be at
-	// work for it (MCP, Base Protocol, Requests).
+	// Ids of the earlier gateway process must not be reused: the server may still work on
+	// its requests (MCP, Base Protocol, Requests).
 	c.pending.Last.Store(time.Now().UnixMicro())
 	if c.info, err = json.Marshal(map[string]any{"protocolVersion": c.version}); err != nil {
 		return nil, err
@@ -39,21 +39,22 @@ func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte
 	return c, nil
 }
 
-// mark tells the server from others: a session's id is not for them.
+// mark identifies the server by a hash of its URL: a session id is never sent to another
+// server.
 func (b *Streamable) mark() []byte {
 	sum := sha256.Sum256([]byte(b.cfg.URL))
 	return fmt.Appendf(nil, "%x", sum[:6])
 }
 
-// Handle is the server's mark, the negotiated version and the session's id,
-// which is empty when the server gave none.
+// Handle returns the server's mark, the negotiated version and the session id, which is
+// empty if the server issued none. It returns false before the handshake.
 func (c *streamableConn) Handle() ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return fmt.Appendf(nil, "%s %s %s", c.mark, c.version, c.id), c.version != ""
 }
 
-// Leave ends the connection and leaves the session at the server.
+// Leave closes the connection without ending the session at the server.
 func (c *streamableConn) Leave() error {
 	c.close(false)
 	return nil

@@ -13,26 +13,25 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// serverSession is what a session at an HTTP server is, in whichever transport: who
-// waits for what, what has been agreed, and what ends with it. A transport gives
-// it a way to POST, and reads what comes.
+// serverSession is the part of a session at an HTTP server that is the same in each
+// transport: the pending requests, the negotiated version and the lifetime. A transport
+// sets push and reads what the server sends.
 type serverSession struct {
 	*remote
 	log            *slog.Logger
 	peer           exchange.Peer
 	pending        *correlate.RequestTable
 	serverRequests *correlate.ServerRequests
-	// push POSTs a message that has no answer of its own; what is what a person
-	// would call it.
+	// push POSTs a message that has no response; what describes the message in errors.
 	push func(ctx context.Context, m *mcp.Message, what string) error
 
 	info json.RawMessage // set by the handshake, then constant
 
 	mu      sync.Mutex
-	version mcp.Version // "" before the handshake; a server may speak before that
+	version mcp.Version // "" before the handshake; the server may send messages before it
 
-	// ctx lives as long as the connection; what runs for it is in work, and what the
-	// server is still to be told before it ends in words.
+	// ctx ends with the connection. work holds the goroutines of the connection,
+	// farewells those that send the last messages to the server.
 	ctx       context.Context
 	stop      context.CancelFunc
 	work      wire.Group
@@ -42,7 +41,7 @@ type serverSession struct {
 	shut      sync.Once // Close
 }
 
-// newServerSession makes a session that has not begun. push is set by the caller.
+// newServerSession returns a session before its handshake. The caller sets push.
 func newServerSession(r *remote, session exchange.Peer, log *slog.Logger) *serverSession {
 	s := &serverSession{
 		remote: r, log: log.With("server", r.String()), peer: wire.OrNoPeer(session),
@@ -53,14 +52,14 @@ func newServerSession(r *remote, session exchange.Peer, log *slog.Logger) *serve
 	return s
 }
 
-// ServerInfo is the server's InitializeResult, raw.
+// InitializeResult returns the server's InitializeResult, raw.
 func (s *serverSession) InitializeResult() json.RawMessage { return s.info }
 
-// Done is closed when the server no longer has the session.
+// Done is closed when the server no longer has the session, and by Close.
 func (s *serverSession) Done() <-chan struct{} { return s.done }
 
-// initialize begins the session (MCP, Lifecycle, Initialization); request plays
-// the exchange out.
+// initialize performs the handshake (MCP, Lifecycle, Initialization); request sends an
+// exchange and returns its response.
 func (s *serverSession) initialize(ctx context.Context, client *exchange.Client, request func(context.Context, *exchange.Exchange) (*mcp.Message, error)) error {
 	init, err := wire.InitializeRequest(client)
 	if err != nil {
@@ -92,7 +91,7 @@ func (s *serverSession) abandon(f *correlate.PendingRequest) bool {
 
 func (s *serverSession) tellCancelled(f *correlate.PendingRequest) {
 	if f.Method == mcp.MethodInitialize {
-		return // must not be cancelled (MCP, Cancellation)
+		return // initialize must not be cancelled (MCP, Cancellation)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, wire.FarewellTimeout)
 	defer cancel()
@@ -101,14 +100,15 @@ func (s *serverSession) tellCancelled(f *correlate.PendingRequest) {
 	}
 }
 
-// lose ends the session from the server's side, and what is in flight with it. In
-// a shared session that is not at once: a server says 404 for other reasons too,
-// and may go on answering those who were not told so.
+// lose ends the session, which the server no longer has, and fails its pending requests
+// with err. In a shared session they fail after lostTime: a server sends 404 for other
+// reasons too, and may still respond to the other requests.
 func (s *serverSession) lose(err error) {
 	shared := s.pending.Shared.Load()
 	s.end.Do(func() {
 		s.log.Info("the session ended", "error", err)
-		// First: who is told that the session is lost finds that it is.
+		// done is closed first: a caller that receives the error then finds that the
+		// session has ended.
 		close(s.done)
 		s.pending.Refuse(err)
 		if shared {
@@ -129,12 +129,11 @@ func (s *serverSession) fail(err error) {
 	s.serverRequests.Stop()
 }
 
-// Share says that the requests in the session are of several clients. It is called
-// before the first of them.
+// Share marks the session as one for the requests of several clients. It is called before
+// the first request.
 func (s *serverSession) Share() { s.pending.Shared.Store(true) }
 
-// Notify passes a client's notification to the server, if that takes it before the
-// session ends.
+// Notify sends a client's notification to the server. The end of the session cancels it.
 func (s *serverSession) Notify(ctx context.Context, m *mcp.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +145,7 @@ func (s *serverSession) Notify(ctx context.Context, m *mcp.Message) error {
 	return err
 }
 
-// sendAnswer sends a client's answer to a question of the server.
+// sendAnswer sends a client's response to a request of the server.
 func (s *serverSession) sendAnswer(ctx context.Context, m *mcp.Message) {
 	if err := s.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
 		s.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)

@@ -20,18 +20,18 @@ import (
 // endpointTime bounds the wait for a server's endpoint event.
 const endpointTime = 30 * time.Second
 
-// SSEConfig says how to reach a server of the older HTTP+SSE transport.
+// SSEConfig configures [NewSSE].
 type SSEConfig struct {
-	// URL is the server's stream of events.
+	// URL is that of the server's event stream.
 	URL string
-	// Transport carries the requests, and the credentials if there are any; nil
-	// means a plain one.
+	// Transport sends the requests and adds credentials, if there are any; nil means the
+	// default transport.
 	Transport http.RoundTripper
 	// Log may be nil.
 	Log *slog.Logger
 }
 
-// NewSSE is the way to the server.
+// NewSSE returns the [SSE] of the server at cfg.URL.
 func NewSSE(cfg SSEConfig) *SSE {
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport()
@@ -49,7 +49,7 @@ type SSE struct {
 	connections
 }
 
-// Open opens a stream of events, and so a session, and performs the handshake.
+// Open opens an event stream, which is a session, and performs the handshake.
 func (b *SSE) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	r, err := newRemote(b.cfg.URL, b.cfg.Transport)
 	if err != nil {
@@ -62,14 +62,14 @@ func (b *SSE) Open(ctx context.Context, client *exchange.Client, session exchang
 	return b.begin(ctx, c, c.serverSession, func(ctx context.Context) error { return c.initialize(ctx, client, c.Do) })
 }
 
-// Close ends every stream.
+// Close closes every stream.
 func (b *SSE) Close() error {
 	b.closeAll()
 	(&http.Client{Transport: b.cfg.Transport}).CloseIdleConnections()
 	return nil
 }
 
-// sseConn is one stream of events and the URL messages are POSTed to.
+// sseConn is one event stream and the URL to which messages are POSTed.
 type sseConn struct {
 	exchange.ConnDefaults
 	*serverSession
@@ -84,8 +84,8 @@ type eventStream struct {
 	endpoint *url.URL
 }
 
-// openEvents opens the stream and waits for its endpoint event. The stream
-// lives until ctx ends; wait bounds the waiting alone.
+// openEvents opens the stream and waits for its endpoint event. The stream is closed when
+// ctx ends; wait bounds only the wait for the endpoint event.
 func openEvents(ctx, wait context.Context, r *remote) (*eventStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stopWaiting := context.AfterFunc(wait, cancel)
@@ -102,7 +102,7 @@ func openEvents(ctx, wait context.Context, r *remote) (*eventStream, error) {
 		}
 		return nil, err
 	}
-	// From here on closing the body ends the stream, and so does ctx's parent.
+	// From here on, the stream ends when its body is closed or the caller's ctx ends.
 	s.body = closer{s.body, cancel}
 	return s, nil
 }
@@ -148,8 +148,8 @@ func readEndpoint(ctx context.Context, r *remote) (*eventStream, error) {
 	}
 }
 
-// endpoint resolves the URL of an endpoint event. A server that could name
-// another origin would have us send requests, and credentials, anywhere.
+// endpoint resolves the URL of an endpoint event. It rejects a URL of another origin, to
+// which requests and credentials would be sent.
 func (r *remote) endpoint(ref string) (*url.URL, error) {
 	u, err := r.url.Parse(strings.TrimSpace(ref))
 	if err != nil {
@@ -162,13 +162,13 @@ func (r *remote) endpoint(ref string) (*url.URL, error) {
 	return u, nil
 }
 
-// sameOrigin reports whether u is of the origin of base, and names no other user. A
-// relative reference takes the user of its base with it (RFC 3986 section 5.2.2).
+// sameOrigin reports whether u has the origin of base and no other user. A relative
+// reference inherits the user of its base (RFC 3986 section 5.2.2).
 func sameOrigin(u, base *url.URL) bool {
 	return origin(u) == origin(base) && (u.User == nil || base.User != nil && *u.User == *base.User)
 }
 
-// origin is scheme, host and port (RFC 6454, section 4).
+// origin returns scheme, host and port (RFC 6454 section 4).
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -193,10 +193,10 @@ func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Lo
 	return c, nil
 }
 
-// Do plays out one exchange. Its answer may come before the POST returns, which
-// on some servers is only when the request has been worked on: so the POST goes on
-// beside the wait and may outlive it for drainTime, but not a cancellation, and not the
-// connection.
+// Do sends one request and returns its response. The response may arrive on the stream
+// before the POST returns, since some servers end the POST only after the request is done.
+// The POST therefore runs concurrently. It may outlive the response by drainTime; a
+// cancellation and the end of the connection end it at once.
 func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	line := wire.NewCallPeer(x.Peer)
 	defer line.Detach()
@@ -228,9 +228,8 @@ func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, e
 	return answer, err
 }
 
-// put POSTs the request of f, whose answer is looked for in the response too: some
-// servers give it there, and not on the stream. Anything else there means nothing in
-// this transport.
+// put POSTs the request of f. Some servers send the response to f in the body of the HTTP
+// response and not on the stream, so put accepts it there. Any other body is ignored.
 func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingRequest) error {
 	resp, err := c.take(ctx, m, m.Method)
 	if err != nil {
@@ -243,7 +242,7 @@ func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingR
 	defer func() { _ = resp.Body.Close() }()
 	body, err := c.readJSON(resp)
 	if err != nil {
-		return nil // it may come on the stream
+		return nil // the response may arrive on the stream
 	}
 	answer, err := mcp.Parse(body)
 	if err != nil || answer.Kind() != mcp.Response || !c.pending.DeliverTo(f, answer) {
@@ -252,7 +251,7 @@ func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingR
 	return nil
 }
 
-// post POSTs one message that has no answer.
+// post POSTs one message that has no response.
 func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
 	resp, err := c.take(ctx, m, what)
 	if err == nil {
@@ -261,7 +260,8 @@ func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
 	return err
 }
 
-// take POSTs one message; the response says that the server took it.
+// take POSTs one message and returns the HTTP response, whose body the caller closes. It
+// fails if the server does not accept the message.
 func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.Response, error) {
 	h := http.Header{}
 	c.mu.Lock()
@@ -279,7 +279,7 @@ func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.
 		if version == "" || !refused.meansSessionGone() {
 			return nil, refused.err()
 		}
-		// The stream may be open still, but nothing comes on it any more.
+		// The stream may still be open, but nothing more arrives on it.
 		err := wire.SessionNotFound(c.remote.String())
 		c.lose(err)
 		return nil, err
@@ -287,8 +287,7 @@ func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.
 	return resp, nil
 }
 
-// read handles what comes on the stream until it ends; then everything that
-// waits fails.
+// read handles the events of the stream until it ends. Then the pending requests fail.
 func (c *sseConn) read(s *eventStream) {
 	err := c.readEvents(s)
 	_ = s.body.Close()
@@ -326,9 +325,9 @@ func (c *sseConn) readEvents(s *eventStream) error {
 	}
 }
 
-// handle does what one message of the server asks for. A message that cannot be
-// read and may have been anybody's answer is an error: nobody should wait for an
-// answer that has come and gone.
+// handle dispatches one message of the server. It returns an error for an unreadable
+// message that may have been the response to any pending request: no caller must wait for
+// a response that has already arrived.
 func (c *sseConn) handle(data []byte) error {
 	m, err := mcp.Parse(data)
 	if err != nil && c.pending.Unreadable(data, err, nil) {
@@ -357,8 +356,7 @@ func (c *sseConn) handle(data []byte) error {
 	return nil
 }
 
-// Close ends the stream, which is what ends the session. What is in flight
-// fails.
+// Close closes the stream, which ends the session. Pending requests fail.
 func (c *sseConn) Close() error {
 	c.shut.Do(func() {
 		c.pending.Fail(wire.ErrClosed(c.remote.String()))

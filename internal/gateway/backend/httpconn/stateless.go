@@ -13,11 +13,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Stateless is the way to a streamable HTTP server of version 2026-07-28 (MCP
-// 2026-07-28, basic/transports, Streamable HTTP). Every exchange is one POST
-// that stands alone: its id is the client's own, nothing is remembered between
-// two of them, and closing the response is the cancellation. So there is no
-// table and no lock, and nothing is ever sent twice or resumed.
+// Stateless sends requests to a streamable HTTP server of version 2026-07-28 (MCP
+// 2026-07-28, basic/transports, Streamable HTTP). Every exchange is one independent POST:
+// it has the client's own id, no state is kept between exchanges, and closing the HTTP
+// response cancels the request. So there is no table of pending requests and no lock. No
+// request is sent twice, and no stream is resumed.
 type Stateless struct {
 	remote    *remote
 	err       error // why remote is nil
@@ -26,14 +26,15 @@ type Stateless struct {
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
-	work wire.Group // the ends of streams that are read on after the answer
+	work wire.Group // reads the rest of streams after their response
 
-	// questioned: it has been said that the server asks what this era forbids.
+	// questioned: it has been logged that the server sends requests, which this era
+	// forbids.
 	questioned atomic.Bool
 }
 
-// NewStateless is the way to the server at cfg.URL; cfg.Transport and cfg.Log
-// are set.
+// NewStateless returns the [Stateless] of the server at cfg.URL. cfg.Transport and cfg.Log
+// must be set.
 func NewStateless(cfg StreamableConfig) wire.Stateless {
 	h := &Stateless{transport: cfg.Transport}
 	h.remote, h.err = newRemote(cfg.URL, cfg.Transport)
@@ -45,7 +46,7 @@ func NewStateless(cfg StreamableConfig) wire.Stateless {
 	return h
 }
 
-// Do plays out one exchange, on the caller's goroutine.
+// Do sends one request and returns its response, on the caller's goroutine.
 func (h *Stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if h.err != nil {
 		return nil, h.err
@@ -54,7 +55,7 @@ func (h *Stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message,
 	if err != nil {
 		return nil, err
 	}
-	// The stream may be read to its end after the answer, when ctx is over.
+	// The stream may be read to its end after the response, when ctx has ended.
 	request, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, cancel)()
 	closed := context.AfterFunc(h.ctx, cancel)
@@ -88,7 +89,7 @@ func (h *Stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message,
 	return answer, nil
 }
 
-// ending is err, or the reason why the exchange was ended from our side.
+// ending returns err, or the reason if the client or the gateway ended the exchange.
 func (h *Stateless) ending(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -101,17 +102,16 @@ func (h *Stateless) ending(ctx context.Context, err error) error {
 	return err
 }
 
-// drain reads what is left of a stream that has had its answer, so that the
-// connection can be used again. A server that does not end the stream soon, or
-// says more, is cut off.
+// drain reads the rest of a stream after its response, so that the connection can be
+// reused. It closes a stream that does not end within drainTime or maxErrorBody bytes.
 func drain(resp *http.Response, cancel context.CancelFunc) {
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()
 	discard(resp)
 }
 
-// read reads the answer to x. rest: it came on a stream of events that has not
-// ended yet.
+// read reads the response to x. rest reports that it arrived on an event stream that has
+// not ended yet.
 func (h *Stateless) read(ctx context.Context, x *exchange.Exchange, resp *http.Response) (answer *mcp.Message, rest bool, err error) {
 	method := x.Request.Method
 	if resp.StatusCode != http.StatusOK {
@@ -119,7 +119,7 @@ func (h *Stateless) read(ctx context.Context, x *exchange.Exchange, resp *http.R
 		return answer, false, err
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		// What net/http asks for itself it also undoes.
+		// net/http decodes the encoding that it requests itself.
 		return nil, false, wire.ServerGone("the server at %s answered %s with content encoding %q, which it was not asked for", h.remote, method, wire.Printable(coding))
 	}
 	switch t := mediaType(resp); t {
@@ -135,7 +135,7 @@ func (h *Stateless) read(ctx context.Context, x *exchange.Exchange, resp *http.R
 	}
 }
 
-// readAnswer reads an answer that is a JSON body.
+// readAnswer reads a response that is a JSON body.
 func (h *Stateless) readAnswer(x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	body, err := h.remote.readJSON(resp)
 	if err != nil {
@@ -151,8 +151,8 @@ func (h *Stateless) readAnswer(x *exchange.Exchange, resp *http.Response) (*mcp.
 	return h.settle(x, m)
 }
 
-// readStream reads events up to the answer, which is the last thing a server
-// says (MCP 2026-07-28, Streamable HTTP).
+// readStream reads events until the response, which is the last message on a stream (MCP
+// 2026-07-28, Streamable HTTP).
 func (h *Stateless) readStream(ctx context.Context, x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	peer, method := wire.OrNoPeer(x.Peer), x.Request.Method
 	strays := 0
@@ -164,7 +164,7 @@ func (h *Stateless) readStream(ctx context.Context, x *exchange.Exchange, resp *
 		case errors.Is(err, mcp.ErrEventTooLarge):
 			return nil, wire.ServerGone("the server at %s cannot be understood answering %s: %v", h.remote, method, err)
 		case err != nil:
-			// There is nothing to resume in this era.
+			// Streams of this era cannot be resumed.
 			return nil, wire.ServerGone("the server at %s ended the stream without answering %s", h.remote, method)
 		case ev.Name != mcp.EventMessage || len(ev.Data) == 0:
 			continue
@@ -183,8 +183,7 @@ func (h *Stateless) readStream(ctx context.Context, x *exchange.Exchange, resp *
 		case mcp.Response:
 			return h.settle(x, m)
 		case mcp.Notification:
-			// Only a stdio server has a use for this one (MCP 2026-07-28,
-			// Cancellation).
+			// A server sends this one over stdio only (MCP 2026-07-28, Cancellation).
 			if m.Method != mcp.NotificationCancelled {
 				peer.Notify(m)
 			}
@@ -196,8 +195,8 @@ func (h *Stateless) readStream(ctx context.Context, x *exchange.Exchange, resp *
 	}
 }
 
-// settle checks that m answers x. An error without an id answers a request that
-// the server could not read, and only one was sent.
+// settle checks that m is the response to x. An error without an id is one for a request
+// that the server could not read, which is x: it is the only one that was sent.
 func (h *Stateless) settle(x *exchange.Exchange, m *mcp.Message) (*mcp.Message, error) {
 	if !m.ID.Means(x.Request.ID) && !wire.IsUnidentified(m) {
 		return nil, wire.ServerGone("the server at %s answered another request than %s, which it was asked", h.remote, x.Request.Method)
@@ -209,8 +208,8 @@ func (h *Stateless) settle(x *exchange.Exchange, m *mcp.Message) (*mcp.Message, 
 	return m, nil
 }
 
-// refusal reads a response that is no 200: the server's own answer, or why there
-// is none.
+// refusal reads an HTTP response whose status is not 200. It returns the JSON-RPC response
+// in its body, or the reason why there is none.
 func (h *Stateless) refusal(x *exchange.Exchange, resp *http.Response) (*mcp.Message, error) {
 	method := x.Request.Method
 	if resp.StatusCode/100 == 2 {
@@ -230,7 +229,7 @@ func (h *Stateless) refusal(x *exchange.Exchange, resp *http.Response) (*mcp.Mes
 	}
 }
 
-// Close lets no exchange begin any more and ends those that run.
+// Close rejects later exchanges and ends the pending ones.
 func (h *Stateless) Close() error {
 	h.stop()
 	h.work.Close()

@@ -8,13 +8,14 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// maxNameHeader bounds the bytes of Mcp-Name; common servers take 16 KiB of
-// headers at most.
+// maxNameHeader bounds the Mcp-Name header, in bytes; common servers accept at most 16 KiB
+// of headers.
 const maxNameHeader = 12 << 10
 
-// standardHeaders is what a request of the stateless era repeats of its body in
-// headers (MCP 2026-07-28, Streamable HTTP, Standard Headers). The header is the
-// caller's. The error is an *mcp.Error for params that cannot be understood.
+// standardHeaders returns the headers in which a request of the stateless era repeats parts
+// of its body (MCP 2026-07-28, Streamable HTTP, Standard Headers), with the Mcp-Param-*
+// headers of x. The caller owns the result. The error is an *mcp.Error for params that
+// cannot be parsed.
 func standardHeaders(x *exchange.Exchange) (http.Header, error) {
 	method, params := x.Request.Method, x.Request.Params
 	version, found, err := mcp.LookupString(params, "_meta", mcp.MetaVersion)
@@ -36,7 +37,7 @@ func standardHeaders(x *exchange.Exchange) (http.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found { // what is wrong without it is for the server to say
+	if found { // otherwise the server rejects the request
 		name = mcp.EncodeHeader(name)
 		if len(name) > maxNameHeader {
 			return nil, &mcp.Error{Code: mcp.CodeInvalidParams,

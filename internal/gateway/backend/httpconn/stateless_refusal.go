@@ -8,19 +8,18 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// aboutAccess: the refusal is about who asks, or where; whatever else it says
-// comes from somebody in front of the server.
+// aboutAccess reports whether the refusal is about the credential or the URL. Such a
+// response, with any JSON-RPC error in it, may be that of a proxy in front of the server.
 func (f *refusal) aboutAccess() bool {
 	return f.status == http.StatusUnauthorized || f.status == http.StatusForbidden || f.status/100 == 3
 }
 
-// isAnswer reports whether the JSON-RPC error in the refusal is an answer to the
-// request with the id by a server of the stateless era, whose errors come with
-// statuses of their own (MCP 2026-07-28, Streamable HTTP: 400 for -32020 to
-// -32022 and invalid params, 404 for an unknown method). Servers of the session
-// era refuse a request without a session in many ways, most of them with 400 or
-// 404 and a code of their own, some with the request's id, most without or with
-// a made-up one.
+// isAnswer reports whether the JSON-RPC error in the refusal is the response of a server of
+// the stateless era to the request with the id. That era defines the HTTP status of its
+// errors (MCP 2026-07-28, Streamable HTTP: 400 for -32020 to -32022 and invalid params, 404
+// for an unknown method). Servers of the session era refuse a request without a session in
+// many ways. Most send 400 or 404 and a code of their own. Some send the request's id, most
+// send none or an invented one.
 func (f *refusal) isAnswer(id mcp.ID) bool {
 	if f.rpc == nil || !f.rpc.ID.Means(id) && !f.rpc.ID.IsZero() {
 		return false
@@ -37,8 +36,9 @@ func (f *refusal) isAnswer(id mcp.ID) bool {
 	}
 }
 
-// meansNoSessions: the server says in words of the stateless era that it speaks no
-// version of the other, or misses the headers that requests have in that era alone.
+// meansNoSessions reports whether the server supports the stateless era only: its error
+// lists supported versions, none of which is of the session era, or it requires headers
+// that only requests of the stateless era have.
 func (f *refusal) meansNoSessions() bool {
 	if f.rpc == nil || f.status != http.StatusBadRequest {
 		return false

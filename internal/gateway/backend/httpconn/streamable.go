@@ -12,34 +12,34 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Bounds on what is done for a server without a client waiting.
+// Bounds on work that continues while no client waits for it.
 const (
-	// drainTime is how long a response stream may stay open after the answer; a
-	// server that ends it in time has its connection used again.
+	// drainTime is how long an HTTP response may stay open after the JSON-RPC response. If
+	// the server ends it in time, its connection is reused.
 	drainTime = time.Second
-	// lostTime is how long requests in a shared session may still be answered
-	// after the server said to one of them that it does not know the session.
+	// lostTime is how long the server may still respond to the requests of a shared
+	// session after it refused one because it does not have the session.
 	lostTime = time.Minute
 )
 
-// StreamableConfig says how to reach a streamable HTTP server.
+// StreamableConfig configures [NewStreamable] and [NewStateless].
 type StreamableConfig struct {
 	// URL is the server's endpoint.
 	URL string
-	// Transport carries the requests, and the credentials if there are any; nil
-	// means a plain one.
+	// Transport sends the requests and adds credentials, if there are any; nil means the
+	// default transport.
 	Transport http.RoundTripper
-	// Stateless forbids the standalone GET stream. Without it a server that
-	// does not offer the stream is found out.
+	// Stateless disables the standalone GET stream. Otherwise the gateway requests the
+	// stream, which the server may refuse.
 	Stateless bool
 	// Log may be nil.
 	Log *slog.Logger
-	// ListenTime is how long Listen waits at least for the stream of the session; 0
+	// ListenTime is the least time for which Listen waits for the standalone stream; 0
 	// means a quarter of a second.
 	ListenTime time.Duration
 }
 
-// WithDefaults returns cfg with what it leaves out.
+// WithDefaults returns cfg with defaults for the fields that are not set.
 func (cfg StreamableConfig) WithDefaults() StreamableConfig {
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport()
@@ -53,7 +53,8 @@ func (cfg StreamableConfig) WithDefaults() StreamableConfig {
 	return cfg
 }
 
-// NewStreamable is the way to the server in the session era. cfg is complete.
+// NewStreamable returns the [Streamable] of the server at cfg.URL. cfg must be a result of
+// [StreamableConfig.WithDefaults].
 func NewStreamable(cfg StreamableConfig) *Streamable { return &Streamable{cfg: cfg} }
 
 // Streamable connects to one streamable HTTP server in the session era.
@@ -61,7 +62,7 @@ type Streamable struct {
 	exchange.BackendDefaults
 	cfg StreamableConfig
 	connections
-	leaving wire.Group // end sessions whose clients left while they began
+	leaving wire.Group // ends sessions whose clients left during the handshake
 }
 
 // Open begins a session at the server.
@@ -92,9 +93,9 @@ func (b *Streamable) Open(ctx context.Context, client *exchange.Client, session 
 	}
 }
 
-// leave ends a session whose client left while it began. The server may have begun it
-// by then, and says only in its answer which it is: cut off at once, it would keep the
-// session for nobody.
+// leave ends a session whose client left during the handshake. It waits for the response
+// to initialize, which carries the session id: without the id the session could not be
+// ended and would stay open at the server.
 func (b *Streamable) leave(c *streamableConn, opened <-chan error, cancel context.CancelFunc) {
 	defer cancel()
 	if b.track(c.ctx, c) != nil {
@@ -102,7 +103,7 @@ func (b *Streamable) leave(c *streamableConn, opened <-chan error, cancel contex
 	}
 	patience := time.AfterFunc(wire.FarewellTimeout, cancel)
 	defer patience.Stop()
-	if err := <-opened; err == nil { // else it is closed
+	if err := <-opened; err == nil { // otherwise c is closed already
 		_ = c.Close()
 	}
 }
@@ -119,15 +120,15 @@ func (b *Streamable) Close() error {
 type streamableConn struct {
 	*serverSession
 	id       string // set by the handshake; guarded by mu
-	mark     []byte // the server's
-	resumed  bool   // the session was there before the connection
-	noStream bool   // there is no standalone stream
+	mark     []byte // identifies the server: see [Streamable.mark]
+	resumed  bool   // the session was begun by an earlier gateway process
+	noStream bool   // the standalone stream is disabled
 	listen   time.Duration
-	// settled is closed when it is known whether the standalone stream is there;
-	// nil until somebody listens. Guarded by mu.
+	// settled is closed when the server has accepted or refused the standalone stream; nil
+	// before the stream is requested. Guarded by mu.
 	settled chan struct{}
-	streams atomic.Bool   // the standalone stream is there
-	took    time.Duration // the handshake
+	streams atomic.Bool   // the standalone stream is open
+	took    time.Duration // duration of the handshake
 }
 
 var _ exchange.Conn = (*streamableConn)(nil)
@@ -146,8 +147,8 @@ func (c *streamableConn) handshake(ctx context.Context, client *exchange.Client)
 	})
 }
 
-// takeID reads the session's id off the response to initialize, before its body,
-// where a stream of events may already need it.
+// takeID reads the session id from the headers of the response to initialize. It is called
+// before the body is read: handling the messages of an event stream may need the id.
 func (c *streamableConn) takeID(resp *http.Response) error {
 	id := resp.Header.Get(mcp.HeaderSessionID)
 	if id == "" {
@@ -162,7 +163,8 @@ func (c *streamableConn) takeID(resp *http.Response) error {
 	return nil
 }
 
-// header is what every request of the session carries; it is the caller's.
+// header returns the headers that every request of the session carries. The caller owns
+// the result.
 func (c *streamableConn) header() http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +185,8 @@ func (c *streamableConn) HasSession() bool {
 	return c.id != ""
 }
 
-// isVisibleASCII is the rule for session ids (MCP, Streamable HTTP, Session
-// Management, 1).
+// isVisibleASCII reports whether s consists of visible ASCII, as a session id must (MCP,
+// Streamable HTTP, Session Management, 1).
 func isVisibleASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x21 || s[i] > 0x7e {
@@ -194,15 +196,15 @@ func isVisibleASCII(s string) bool {
 	return true
 }
 
-// Do plays out one exchange.
+// Do sends one request and returns its response.
 func (c *streamableConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	return c.request(ctx, x, nil)
 }
 
-// request sends x and waits for its answer, which may come on the response, on
-// the stream that continues it, or on the session's stream. first, if there is
-// one, sees the successful response before it is read. All of that happens on the
-// caller's goroutine; only what a stream brings after the answer does not.
+// request sends x and waits for its response, which may arrive in the HTTP response, on a
+// stream that resumes it, or on the session's stream. first, if not nil, receives the
+// successful HTTP response before its body is read. All of this runs on the caller's
+// goroutine, except reading a stream after the response.
 func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
 	line := wire.NewCallPeer(x.Peer)
 	defer line.Detach()
@@ -215,7 +217,8 @@ func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, firs
 		return nil, wire.ErrClosed(c.remote.String())
 	}
 	defer c.work.Leave()
-	// It may outlive ctx, until its stream ends, but not a cancellation, and not f.
+	// The HTTP request may continue after this call, until its stream ends. It is cancelled
+	// when ctx ends during the call, or when f ends by other means than this stream.
 	request, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, cancel)
 	c.pending.OnEnd(f, cancel)
@@ -238,7 +241,7 @@ func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, firs
 	return f.Answer, f.Err
 }
 
-// send POSTs a message that has no answer of its own.
+// send POSTs a message that has no response.
 func (c *streamableConn) send(ctx context.Context, m *mcp.Message, what string) error {
 	resp, err := c.post(ctx, c.url, c.header(), m)
 	if err != nil {
@@ -251,8 +254,8 @@ func (c *streamableConn) send(ctx context.Context, m *mcp.Message, what string) 
 	return nil
 }
 
-// refusedHere turns a refusal into an error, and ends the session if that is
-// what the refusal means.
+// refusedHere returns the error of a refusal. It ends the session if the refusal means
+// that the server does not have it.
 func (c *streamableConn) refusedHere(f *refusal) error {
 	if c.isLostBy(f) {
 		err := wire.SessionNotFound(c.remote.String())
@@ -262,8 +265,8 @@ func (c *streamableConn) refusedHere(f *refusal) error {
 	return f.err()
 }
 
-// Close ends the session at the server (DELETE) and everything that runs for
-// it. What is in flight fails.
+// Close ends the session at the server (DELETE) and waits for the goroutines of the
+// connection. Pending requests fail.
 func (c *streamableConn) Close() error {
 	c.close(true)
 	return nil
@@ -287,8 +290,8 @@ func (c *streamableConn) close(tell bool) {
 	})
 }
 
-// delete tells the server that the session is over; it may answer 405 (MCP,
-// Streamable HTTP, Session Management, 5).
+// delete ends the session at the server, which may respond 405 (MCP, Streamable HTTP,
+// Session Management, 5).
 func (c *streamableConn) delete() {
 	ctx, cancel := context.WithTimeout(context.Background(), wire.FarewellTimeout)
 	defer cancel()
