@@ -14,19 +14,19 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Bounds on what is remembered of tools, and on asking for them.
+// Bounds on what is cached of tools, and on the requests that list them.
 const (
 	maxTools     = 10_000
 	maxToolName  = 256
 	maxToolPages = 100
 	listTime     = 30 * time.Second
-	// relistTime is how long a tool that is on no list is not looked for again:
-	// clients call what does not exist.
+	// relistTime is how long the tools are not listed again for a tool that is not in the
+	// list: clients call tools that do not exist.
 	relistTime = time.Minute
 )
 
-// Cache remembers what tools want in headers, of one principal: a list may
-// differ by who asks (MCP 2026-07-28, Tools).
+// Cache holds, for one principal, which arguments of each tool are repeated in headers. A
+// server may list other tools for other principals (MCP 2026-07-28, Tools).
 type Cache struct {
 	log     *slog.Logger
 	listing singleflight.Group
@@ -34,15 +34,15 @@ type Cache struct {
 	mu     sync.Mutex
 	known  map[string][]definition
 	listed time.Time // when the whole list was read
-	serial int       // of forget
+	serial int       // number of calls of Forget
 }
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache(log *slog.Logger) *Cache {
 	return &Cache{log: log, known: map[string][]definition{}}
 }
 
-// Forget empties the cache: the list has changed.
+// Forget empties the cache. It is called when the list of tools has changed.
 func (t *Cache) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,8 +50,9 @@ func (t *Cache) Forget() {
 	t.serial++
 }
 
-// Definitions is what the tool wants in headers. list reads all tools: it is
-// called when this one is not known, or afresh.
+// Definitions returns the header definitions of the tool. It calls list, which reads all
+// tools, if afresh is set, or if the tool is not cached and the last list is older than
+// relistTime. The error is that of ctx only.
 func (t *Cache) Definitions(ctx context.Context, name string, afresh bool, list func(context.Context) error) ([]definition, error) {
 	t.mu.Lock()
 	definitions, known := t.known[name]
@@ -65,7 +66,7 @@ func (t *Cache) Definitions(ctx context.Context, name string, afresh bool, list 
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		// The server says what is missing, if it is.
+		// A server that requires a header rejects the call without it.
 		t.log.Debug("the tools cannot be listed, so none of their arguments is known to belong into headers", "error", err)
 	}
 	t.mu.Lock()
@@ -73,7 +74,7 @@ func (t *Cache) Definitions(ctx context.Context, name string, afresh bool, list 
 	return t.known[name], nil
 }
 
-// List reads all pages of tools/list, each by ask.
+// List reads all pages of tools/list into the cache. ask sends one request.
 func (t *Cache) List(ask func(params json.RawMessage) (*mcp.Message, error)) error {
 	t.mu.Lock()
 	serial := t.serial
@@ -114,9 +115,9 @@ func (t *Cache) List(ask func(params json.RawMessage) (*mcp.Message, error)) err
 	return errors.New("the list of tools does not end")
 }
 
-// Pass remembers the tools of an answer on its way to a client, and takes those
-// out whose definitions are invalid, as a client must (MCP 2026-07-28, Streamable
-// HTTP).
+// Pass caches the tools of a response to a client's tools/list. It returns the response
+// without the tools whose definitions are invalid, which a client must exclude (MCP
+// 2026-07-28, Streamable HTTP).
 func (t *Cache) Pass(answer *mcp.Message) (*mcp.Message, error) {
 	known := map[string][]definition{}
 	result, err := t.read(answer.Result, known)

@@ -13,10 +13,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Checks compares the Mcp-Param-* headers of stateless clients with the
-// arguments they repeat, where no HTTP server of that era stands behind us that
-// does (MCP 2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters,
-// Server Behavior).
+// Checks compares the Mcp-Param-* headers of stateless clients with the arguments that they
+// repeat. It is used for servers that do not compare them, which are all but the HTTP
+// servers of that era (MCP 2026-07-28, Streamable HTTP, Custom Headers from Tool
+// Parameters, Server Behavior).
 type Checks struct {
 	Log *slog.Logger
 
@@ -24,10 +24,10 @@ type Checks struct {
 	tools map[string]*Cache // by principal
 }
 
-// maxCheckedPrincipals bounds whose tools are remembered.
+// maxCheckedPrincipals bounds the principals whose tools are cached.
 const maxCheckedPrincipals = 1000
 
-// Of is the cache of a principal.
+// Of returns the cache of a principal.
 func (c *Checks) Of(principal string) *Cache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,15 +42,15 @@ func (c *Checks) Of(principal string) *Cache {
 	return t
 }
 
-// Check refuses a tools/call whose headers say something else than its body. do
-// plays out an exchange of ours.
+// Check rejects a tools/call whose headers differ from its arguments. do sends a request of
+// the gateway and returns its response.
 func (c *Checks) Check(ctx context.Context, x *exchange.Exchange, do func(context.Context, *exchange.Exchange) (*mcp.Message, error)) error {
 	name, found, err := mcp.LookupString(x.Request.Params, "name")
 	if err != nil || !found {
 		return err
 	}
 	meta, found, err := mcp.Lookup(x.Request.Params, "_meta")
-	if err == nil && found { // nobody hears the log of ours
+	if err == nil && found { // the gateway's own request needs no log messages
 		meta, err = mcp.Without(meta, func(key string) bool { return key == mcp.MetaLogLevel })
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Checks) Check(ctx context.Context, x *exchange.Exchange, do func(contex
 	return compare(definitions, x.Request.Params, x.Headers)
 }
 
-// compare holds the headers of a call to its arguments.
+// compare compares the headers of a call with its arguments.
 func compare(definitions []definition, params json.RawMessage, headers http.Header) error {
 	wanted, err := Mirror(definitions, params)
 	if err != nil {
@@ -100,7 +100,8 @@ func compare(definitions []definition, params json.RawMessage, headers http.Head
 	return nil
 }
 
-// sameNumber: integers are compared by their value.
+// sameNumber reports whether text is the integer argument of d: integers are compared by
+// value.
 func sameNumber(d definition, params json.RawMessage, text string) bool {
 	raw, found, err := mcp.Lookup(params, append([]string{"arguments"}, d.path...)...)
 	if err != nil || !found || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {

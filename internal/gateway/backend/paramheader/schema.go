@@ -16,11 +16,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Bounds on what the schema of one tool can make us keep and send.
+// Bounds on what the gateway stores and sends because of the schema of one tool.
 const (
 	maxParamHeaders = 32
 	maxSchemaDepth  = 32
-	maxParamBytes   = 12 << 10 // of all values in one request; common servers take 16 KiB of headers
+	maxParamBytes   = 12 << 10 // of all values in one request; common servers accept at most 16 KiB of headers
 )
 
 // definition is one x-mcp-header of a tool: the argument at path is repeated in
@@ -28,11 +28,11 @@ const (
 // Parameters).
 type definition struct {
 	path []string
-	name string // with the prefix, as net/http spells it
+	name string // with the prefix, in the canonical form of net/http
 }
 
-// ReadSchema reads the definitions in a tool's inputSchema. The error says
-// why they are invalid.
+// ReadSchema returns the definitions in a tool's inputSchema. The error is the reason why
+// they are invalid.
 func ReadSchema(schema json.RawMessage) ([]definition, error) {
 	if !mcp.Mentions(schema, "x-mcp-header") {
 		return nil, nil
@@ -46,7 +46,8 @@ func ReadSchema(schema json.RawMessage) ([]definition, error) {
 
 type schemaReader struct{ found []definition }
 
-// schema reads one schema. static: only properties lead to it.
+// schema reads one schema. static reports that every step on the path to it is a member of
+// "properties".
 func (r *schemaReader) schema(raw json.RawMessage, path []string, static bool, depth int) error {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil // true and false are schemas too
@@ -93,7 +94,7 @@ func (r *schemaReader) schema(raw json.RawMessage, path []string, static bool, d
 	return nil
 }
 
-// each reads an object of schemas.
+// each reads an object whose members are schemas.
 func (r *schemaReader) each(raw json.RawMessage, path []string, static bool, depth int) error {
 	if raw[0] != '{' {
 		return nil
@@ -129,8 +130,8 @@ func (r *schemaReader) add(raw, kind json.RawMessage, path []string, static bool
 	return nil
 }
 
-// isPrimitive: the type may be repeated in a header. One that may also be null is
-// as one that may be left out.
+// isPrimitive reports whether an argument of the type may be repeated in a header. A null
+// among the types is allowed: it is like an argument that is left out.
 func isPrimitive(kind json.RawMessage) bool {
 	var types []string
 	if json.Unmarshal(kind, &types) != nil {
@@ -143,7 +144,8 @@ func isPrimitive(kind json.RawMessage) bool {
 	return len(types) == 1 && slices.Contains([]string{"string", "integer", "boolean"}, types[0])
 }
 
-// isToken: RFC 9110 section 5.6.2.
+// isToken reports whether s is a token (RFC 9110 section 5.6.2) of at most [wire.MaxShown]
+// bytes.
 func isToken(s string) bool {
 	if s == "" || len(s) > wire.MaxShown {
 		return false
@@ -158,7 +160,8 @@ func isToken(s string) bool {
 	return true
 }
 
-// Mirror is the headers that repeat arguments of a tools/call.
+// Mirror returns the headers that repeat arguments of a tools/call. The error is an
+// *mcp.Error for params that cannot be parsed or are too long.
 func Mirror(definitions []definition, params json.RawMessage) (http.Header, error) {
 	var out http.Header
 	size := 0
@@ -183,11 +186,11 @@ func Mirror(definitions []definition, params json.RawMessage) (http.Header, erro
 	return out, nil
 }
 
-// maxSafe bounds the integers that every JSON reader understands alike.
+// maxSafe is the largest integer that every JSON reader represents exactly.
 const maxSafe = 1<<53 - 1
 
-// headerText is the text of a value that a header can repeat. What is of no such
-// type the server will refuse by itself.
+// headerText returns the text of a value in a header. It returns false for a value that a
+// header cannot repeat: the server rejects such an argument itself.
 func headerText(raw json.RawMessage) (string, bool) {
 	if len(raw) == 0 {
 		return "", false
