@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxRefusals bounds the bytes of ids of requests beyond that, which wait for
-	// a server to read that they are refused: some 26,000.
+	// maxRefusals bounds the refusals that are not sent yet because the server does not
+	// read them, in bytes: some 26,000 requests.
 	maxRefusals = 1 << 20
-	refusalSize = 32 // of a refusal, beside its id
+	refusalSize = 32 // bytes that a refusal counts in addition to its id
 )
 
 var (
@@ -23,10 +23,10 @@ var (
 	errFlood                 = wire.ServerGone("the server asks its clients more than it reads answers to")
 )
 
-// ServerRequests are the requests of a server that wait for a client's answer. Each
-// has a goroutine of its own, so that reading continues.
+// ServerRequests holds the requests of a server that wait for a client's response. Each has
+// a goroutine of its own, so that the reader of the connection does not block.
 type ServerRequests struct {
-	// send sends an answer to the server. Its error is logged by itself.
+	// send sends a response to the server. It logs its own errors.
 	send func(context.Context, *mcp.Message)
 
 	ctx  context.Context
@@ -43,8 +43,8 @@ type ServerRequests struct {
 	refusing    bool
 }
 
-// NewServerRequests makes the table; send sends one answer to the server. close
-// must be called.
+// NewServerRequests returns an empty table; send sends one response to the server. The
+// caller must call Close.
 func NewServerRequests(send func(context.Context, *mcp.Message)) *ServerRequests {
 	ctx, stop := context.WithCancel(context.Background())
 	return &ServerRequests{send: send, ctx: ctx, Stop: stop, open: map[mcp.ID]context.CancelFunc{}}
@@ -77,12 +77,13 @@ func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Me
 		reply(&mcp.Message{ID: m.ID, Error: errTooManyServerRequests})
 		return nil
 	}
-	// It may wait for long: of what it came in, nothing else does.
+	// The request may wait for long. A copy of its params does not keep the buffer in which
+	// the message arrived.
 	m = &mcp.Message{ID: m.ID, Method: m.Method, Params: bytes.Clone(m.Params)}
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.open[m.ID] = cancel
 	q.run(func() {
-		defer cancel() // when the server has the answer, which is counted until then
+		defer cancel() // after the response was sent
 		answer, err := ask(ctx, m)
 		q.forget(m.ID)
 		switch {
@@ -135,7 +136,7 @@ func (q *ServerRequests) refuseAll() {
 	}
 }
 
-// run starts f; the caller holds mu.
+// run starts f in a goroutine. The caller holds mu.
 func (q *ServerRequests) run(f func()) {
 	q.running++
 	q.wait.Go(func() {
@@ -152,7 +153,7 @@ func (q *ServerRequests) forget(id mcp.ID) {
 	delete(q.open, id)
 }
 
-// Pending reports whether a request waits for the client's answer.
+// Pending reports whether a request waits for the client's response.
 func (q *ServerRequests) Pending() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// NotifyStateless passes a notification of the stateless era to the exchange it
-// belongs to, and reports whether that could be told: by the progress token, by
-// the subscription id, which is the listen request's (MCP 2026-07-28,
-// Subscriptions), or because there is only one that can be meant.
+// NotifyStateless passes a notification of the stateless era to the exchange it belongs to,
+// and reports whether it could be attributed: by the progress token, by the subscription
+// id, which is the id of the listen request (MCP 2026-07-28, Subscriptions), or because
+// only one pending request can be meant.
 func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 	raw, subscribed, err := mcp.Lookup(m.Params, "_meta", mcp.MetaSubscription)
 	if err != nil {
@@ -20,7 +20,7 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 			return false // only a subscription has these: see [stdio.subscriptions.unmarked]
 		}
 		if m.Method == mcp.NotificationProgress {
-			// Progress of a request that is answered already is nobody's.
+			// Notify drops progress of a request that has its response already.
 			return t.Notify(m)
 		}
 		f := t.onlyCall(m.Method)
@@ -43,10 +43,10 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 	return true
 }
 
-// EndSubscription ends the subscription whose listen request the server cancels,
-// which is how it ends one on this transport (MCP 2026-07-28, Cancellation), and
-// reports whether there is one. The client gets the result that the same end has
-// on a transport with a stream of its own (Subscriptions).
+// EndSubscription ends the subscription whose listen request the server cancels: over stdio
+// a server ends a subscription so (MCP 2026-07-28, Cancellation). It reports whether there
+// was one. The client receives the result with which a subscription ends over HTTP
+// (Subscriptions).
 func (t *RequestTable) EndSubscription(m *mcp.Message) bool {
 	id, ok := mcp.CancelledID(m)
 	if !ok {
@@ -68,7 +68,7 @@ func (t *RequestTable) subscription(id mcp.ID) *PendingRequest {
 	return t.listening(id)
 }
 
-// listening is the listen request with the id. The caller holds mu.
+// listening returns the listen request with the id, nil for none. The caller holds mu.
 func (t *RequestTable) listening(id mcp.ID) *PendingRequest {
 	if f := t.named(id); f != nil && f.Method == mcp.MethodSubscriptionsListen {
 		return f
@@ -76,10 +76,11 @@ func (t *RequestTable) listening(id mcp.ID) *PendingRequest {
 	return nil
 }
 
-// onlyCall is the pending request to which a notification of that method belongs that
-// carries no association; nil when there is none or several. Messages of subscriptions
-// carry their id. Log messages are sent only for requests that name a log level (MCP
-// 2026-07-28, Logging), so the others are not counted for these.
+// onlyCall returns the pending request to which a notification of that method belongs if it
+// carries no association; nil if no request or several can be meant. Listen requests are
+// not counted: their messages carry a subscription id. For log messages, only requests that
+// name a log level are counted, since the server sends none for the others (MCP 2026-07-28,
+// Logging).
 func (t *RequestTable) onlyCall(method string) *PendingRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,8 +97,8 @@ func (t *RequestTable) onlyCall(method string) *PendingRequest {
 	return only
 }
 
-// RestoreSubscription puts the client's id into the result of a listen request,
-// where the server put the one it knows.
+// RestoreSubscription replaces the subscription id in the result of a listen request, which
+// is the gateway's id, by the client's id.
 func RestoreSubscription(result json.RawMessage, id mcp.ID) (json.RawMessage, error) {
 	_, found, err := mcp.Lookup(result, "_meta", mcp.MetaSubscription)
 	if err != nil || !found {

@@ -16,26 +16,26 @@ import (
 )
 
 // PendingRequest is a request that was sent and has no response yet. It may outlive its
-// caller, so it keeps nothing of the params.
+// caller, so it does not refer to the params.
 type PendingRequest struct {
-	ID       mcp.ID // toward the server
-	ClientID mcp.ID // the client's
+	ID       mcp.ID // used toward the server
+	ClientID mcp.ID // used by the client
 	Method   string
 	Peer     exchange.Peer   // the exchange's, never nil
 	token    json.RawMessage // the client's progress token, nil for none
 	number   int64
-	wire     mcp.ID // the token toward the server, as an ID so that it compares
-	logs     bool   // stateless era: it asks for log messages
+	wire     mcp.ID // the token used toward the server, as an ID so that it is comparable
+	logs     bool   // stateless era: it requests log messages
 	orphan   bool   // it was cancelled: see [RequestTable.Orphan]
 	Done     chan struct{}
-	Answer   *mcp.Message // set with err before done is closed
+	Answer   *mcp.Message // set with Err before Done is closed
 	Err      error
-	// onEnd is called when f has ended, unless it was by deliverTo. It does not wait.
+	// onEnd is called when f ends, except by DeliverTo. It must not block.
 	onEnd func()
 }
 
-// Wait returns the server's answer with the client's id, or why there is none.
-// When ctx ends first the error is its own, and the caller cancels at the server.
+// Wait returns the server's response with the client's id, or the reason why there is none.
+// If ctx ends first, the error is ctx.Err(), and the caller cancels f at the server.
 func (f *PendingRequest) Wait(ctx context.Context) (*mcp.Message, error) {
 	select {
 	case <-f.Done:
@@ -56,11 +56,11 @@ func (f *PendingRequest) Cancelled() *mcp.Message {
 // notification by its token. Any other belongs to the sole pending request if there is
 // exactly one, and otherwise to the session.
 type RequestTable struct {
-	// Shared: the requests may be of different sessions. Then progress tokens are
-	// replaced by the request's id toward the server and restored on the way back, and
-	// no message is assigned on a guess. A
-	// connection of one session passes tokens through: they are unique already,
-	// and may outlive the request (MCP 2025-11-25, Tasks).
+	// Shared: the requests may be of different sessions. Then a progress token is replaced
+	// by the request's id toward the server and restored on the way back, and
+	// SendServerRequest fails unless exactly one request is pending. A connection of one
+	// session passes tokens through: they are unique already, and may outlive the request
+	// (MCP 2025-11-25, Tasks).
 	Shared atomic.Bool
 	// Stateless: the requests are of the stateless era.
 	Stateless bool
@@ -69,17 +69,17 @@ type RequestTable struct {
 
 	mu        sync.Mutex
 	byID      map[mcp.ID]*PendingRequest
-	failure   error // nothing can be sent any more
-	suspended error // requests fail for now: see Suspend
+	failure   error // if set, Add fails with it
+	suspended error // set between Suspend and Resume
 	orphans   int   // cancelled requests in byID
 }
 
-// maxFirstID bounds the id of a table's first request. It leaves as many again
-// before the end of the 31 bits that some servers have for a number, and is far from
-// the 2^53 that every JSON reader takes exactly (RFC 8259 section 6).
+// maxFirstID bounds the id of a table's first request. It leaves 2^30 ids within the 31 bits
+// that some servers have for a number, and is far below 2^53, up to which every JSON reader
+// represents integers exactly (RFC 8259 section 6).
 const maxFirstID = 1 << 30
 
-// NewRequestTable makes a table whose ids begin at a random number. A server that mixes up
+// NewRequestTable returns a table whose ids begin at a random number. A server that mixes up
 // its sessions then finds no equal id in another one; and a session that is resumed by
 // another gateway process does not repeat ids (MCP, Base protocol, Requests: an id must
 // not be used before).
@@ -90,9 +90,9 @@ func NewRequestTable(shared bool) *RequestTable {
 	return t
 }
 
-// Add registers x and returns it as pending, and the request to send. The caller removes
-// it when it no longer waits. The error is that of fail, or an
-// *mcp.Error for params that cannot be understood.
+// Add registers x and returns it as pending, with the request to send. The caller calls
+// Remove when it no longer waits. The error is that of Fail, Refuse or Suspend, or an
+// *mcp.Error for params that cannot be parsed.
 func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message, error) {
 	token, logs, err := t.Hints(x)
 	if err != nil {
@@ -144,7 +144,8 @@ func (t *RequestTable) Remove(f *PendingRequest) {
 	}
 }
 
-// OnEnd has do called when f ends, at once if it has. It does not wait.
+// OnEnd registers do to be called when f ends, except by DeliverTo. If f has ended, it calls
+// do at once. do must not block.
 func (t *RequestTable) OnEnd(f *PendingRequest, do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +156,7 @@ func (t *RequestTable) OnEnd(f *PendingRequest, do func()) {
 	f.onEnd = do
 }
 
-// Refuse ends every later add with err.
+// Refuse fails every later Add with err.
 func (t *RequestTable) Refuse(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +165,7 @@ func (t *RequestTable) Refuse(err error) {
 	}
 }
 
-// Fail ends every pending request with err, and every later add.
+// Fail ends every pending request with err, and fails every later Add with it.
 func (t *RequestTable) Fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +178,7 @@ func (t *RequestTable) Fail(err error) {
 	}
 }
 
-// Suspend ends every pending request with err, and later ones at once, until Resume. Those
+// Suspend ends every pending request with err, and fails Add with it until Resume. Requests
 // of a liveness check ([exchange.Client]) are still sent. It returns the requests that it
 // ended: the server may still read them.
 func (t *RequestTable) Suspend(err error) (ended []*PendingRequest) {
@@ -194,7 +195,7 @@ func (t *RequestTable) Suspend(err error) (ended []*PendingRequest) {
 	return ended
 }
 
-// Resume ends what Suspend began.
+// Resume reverses Suspend: Add accepts requests again.
 func (t *RequestTable) Resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,7 +214,7 @@ func (t *RequestTable) Waiting() bool {
 	return false
 }
 
-// Settle ends f with err, unless it has its answer already.
+// Settle ends f with err if f is still pending.
 func (t *RequestTable) Settle(f *PendingRequest, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,7 +224,7 @@ func (t *RequestTable) Settle(f *PendingRequest, err error) {
 	}
 }
 
-// Has reports whether f still waits for its answer.
+// Has reports whether f is still pending.
 func (t *RequestTable) Has(f *PendingRequest) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -274,7 +275,7 @@ func IsSessionWide(method string) bool {
 	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
 }
 
-// byToken is the newest pending request with the token: a client that uses one twice means
+// byToken returns the newest pending request with the token: a client that uses one twice means
 // its latest request.
 func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
 	if token.IsZero() {
@@ -325,8 +326,8 @@ func (t *RequestTable) Orphan(f *PendingRequest) bool {
 	return true
 }
 
-// only is the sole pending request, nil when there are none or several. The caller
-// holds mu.
+// only returns the sole pending request, nil if there are none or several. The caller holds
+// mu.
 func (t *RequestTable) only() *PendingRequest {
 	if len(t.byID) != 1 {
 		return nil
@@ -337,10 +338,10 @@ func (t *RequestTable) only() *PendingRequest {
 	return nil
 }
 
-// SendServerRequest sends the server's request q to its client: within the sole pending
-// request, with several to the session, and if the session cannot receive it within the
-// newest request. session may be nil. On a shared connection with several pending requests
-// it fails.
+// SendServerRequest sends the server's request q to its client, within the sole pending
+// request if there is exactly one. Otherwise it sends q to the session, which may be nil,
+// and if that fails, within the newest pending request. On a shared connection it fails
+// unless exactly one request is pending.
 func (t *RequestTable) SendServerRequest(ctx context.Context, q *mcp.Message, session exchange.Peer) (*mcp.Message, error) {
 	only, newest := t.candidates()
 	if only != nil {

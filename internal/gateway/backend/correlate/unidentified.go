@@ -8,8 +8,8 @@ import (
 // Deliver assigns the response m to the request that it answers, and reports whether
 // there is one. A response without an id is an error for a message that the server could
 // not read (JSON-RPC 2.0 section 5): it answers the sole pending request, if there is
-// exactly one. A server that does not know a method has read the id, so such an error
-// without one is about a notification.
+// exactly one. An error "method not found" without an id is about a notification, since
+// the server could read the message.
 func (t *RequestTable) Deliver(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -24,16 +24,17 @@ func (t *RequestTable) Deliver(m *mcp.Message) bool {
 	return true
 }
 
-// named is the request that a server means by id, nil for none. The caller holds mu.
+// named returns the pending request that a server refers to by id, nil for none. The caller
+// holds mu.
 func (t *RequestTable) named(id mcp.ID) *PendingRequest {
 	if f := t.byID[id]; f != nil {
 		return f
 	}
-	return t.byID[id.AsNumber()] // ours are numbers
+	return t.byID[id.AsNumber()] // a server may return the number as a string
 }
 
-// DeliverTo is deliver for a response that came where only f's can come. One
-// to another request is refused.
+// DeliverTo is Deliver for a response that arrived where only that to f can arrive. It
+// rejects a response to another request.
 func (t *RequestTable) DeliverTo(f *PendingRequest, m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,13 +46,13 @@ func (t *RequestTable) DeliverTo(f *PendingRequest, m *mcp.Message) bool {
 	return true
 }
 
-// complete ends f with its answer. The caller holds mu.
+// complete ends f with the response m. The caller holds mu.
 func (t *RequestTable) complete(f *PendingRequest, m *mcp.Message) {
 	f.Answer = &mcp.Message{ID: f.ClientID, Result: m.Result, Error: m.Error}
 	t.end(f)
 }
 
-// end takes f out, whose answer or error is set. The caller holds mu.
+// end removes f, whose Answer or Err is set. The caller holds mu.
 func (t *RequestTable) end(f *PendingRequest) {
 	delete(t.byID, f.ID)
 	close(f.Done)
@@ -60,11 +61,14 @@ func (t *RequestTable) end(f *PendingRequest) {
 	}
 }
 
-// Unreadable deals with b, which a server sent as a message and [mcp.Parse]
-// refused with err: a request whose answer it was ends with an error. on is the
-// flight on whose own stream it came, nil for none. unreadable reports whether nobody
-// can be left waiting for what was in b, which also holds for text that is no JSON
-// object or array at all, such as a log line.
+// Unreadable handles b, which the server sent and [mcp.Parse] rejected with err. A pending
+// request that b responds to ends with an error. on is the request on whose own stream b
+// arrived, nil for none. If b is a response whose id cannot be read and on is nil, the sole
+// pending request ends.
+//
+// The result is false if a pending request may wait for a response that was in b; the
+// caller then has to end it. It is true if a request ended, if b is not a JSON object or
+// array, such as a log line, and, with on nil, if b is a response whose id cannot be read.
 func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool {
 	if !wire.LooksLikeJSON(b) {
 		return true
@@ -81,7 +85,7 @@ func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool 
 		}
 	}
 	if on != nil {
-		return settled // the caller knows which request it answers
+		return settled // the caller ends on if necessary
 	}
 	if f := t.only(); lost && f != nil {
 		f.Err = wire.ServerGone("an answer of the server cannot be understood: %v", err)
