@@ -17,10 +17,10 @@ import (
 // what it requested. No session has to move to another process, where it would lose what
 // the server keeps in memory.
 
-// preferences are a session's own in a shared process, guarded by conn.mu.
+// preferences are those of one session in a shared process. They are guarded by conn.mu.
 type preferences struct {
-	level string   // "" until it set one
-	uris  []string // resources that it subscribed to
+	level string   // "" before the first logging/setLevel
+	uris  []string // resources with a subscription
 }
 
 // isAdjustment reports whether the request changes preferences.
@@ -50,7 +50,7 @@ func (p *process) adjust(ctx context.Context, c *conn, x *exchange.Exchange) (*m
 	if err != nil {
 		return nil, err
 	}
-	if !found { // the server refuses it
+	if !found { // the server rejects it
 		answer, _, err := p.play(ctx, x)
 		return answer, err
 	}
@@ -71,14 +71,15 @@ func (p *process) adjust(ctx context.Context, c *conn, x *exchange.Exchange) (*m
 	return answer, err
 }
 
-// setLevel sends the most verbose of the levels that the sessions of p have set.
+// setLevel sends the most verbose of the levels that c requests and that the other sessions
+// of p have set.
 func (p *process) setLevel(ctx context.Context, c *conn, x *exchange.Exchange) (*mcp.Message, error) {
 	level, _, err := mcp.LookupString(x.Request.Params, "level")
 	if err != nil {
 		return nil, err
 	}
 	most := level
-	if mcp.LogRank(level) >= 0 { // else the server refuses it
+	if mcp.LogRank(level) >= 0 { // otherwise the server rejects it
 		for _, other := range p.others(c) {
 			if set := other.preferences().level; set != "" && mcp.LogRank(set) < mcp.LogRank(most) {
 				most = set
@@ -100,8 +101,8 @@ func (p *process) setLevel(ctx context.Context, c *conn, x *exchange.Exchange) (
 	return answer, err
 }
 
-// unsubscribe ends a subscription of c. The server receives it when no other session has
-// the same one.
+// unsubscribe ends a subscription of c. The request is sent to the server only if no other
+// session has the same subscription.
 func (p *process) unsubscribe(ctx context.Context, c *conn, x *exchange.Exchange, uri string) (*mcp.Message, error) {
 	drop := func(own *preferences) {
 		own.uris = slices.DeleteFunc(own.uris, func(u string) bool { return u == uri })
@@ -141,7 +142,7 @@ func (p *process) forget(c *conn) {
 	})
 }
 
-// restore gives p, to which c moves, the preferences of c.
+// restore sends the preferences of c to p, to which c moves.
 func (p *process) restore(ctx context.Context, c *conn) {
 	ctx, cancel := context.WithTimeout(ctx, wire.FarewellTimeout)
 	defer cancel()
@@ -170,7 +171,7 @@ func (c *conn) prefer(change func(*preferences)) {
 	change(&c.own)
 }
 
-// preferences returns a copy.
+// preferences returns a copy of the preferences of c.
 func (c *conn) preferences() preferences {
 	c.mu.Lock()
 	defer c.mu.Unlock()

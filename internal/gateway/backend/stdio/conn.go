@@ -18,7 +18,7 @@ type conn struct {
 	session exchange.Peer
 	info    json.RawMessage
 
-	// ctx ends with the session and ends the requests in flight.
+	// ctx ends with the session; its end cancels the pending requests.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -28,7 +28,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	over    bool
-	shared  bool // its requests are of several clients
+	shared  bool // the requests are of several clients: see Share
 	process *process
 	own     preferences
 }
@@ -67,7 +67,7 @@ func (c *conn) Share() {
 // errSessionClosed fails the requests of a session that was closed.
 var errSessionClosed = wire.ServerGone("the session was closed before the server answered")
 
-// ServerInfo is the server's InitializeResult, raw.
+// InitializeResult returns the server's InitializeResult, raw.
 func (c *conn) InitializeResult() json.RawMessage { return c.info }
 
 // Done is closed when the session's process has ended, and by Close.
@@ -110,7 +110,7 @@ func (c *conn) Notify(ctx context.Context, m *mcp.Message) error {
 	return p.send(ctx, m)
 }
 
-// use returns the session's process, which stays until it is released.
+// use returns the session's process and registers a user of it. The caller releases it.
 func (c *conn) use() (*process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *conn) use() (*process, error) {
 }
 
 // move gives the session a process of its own, unless it has one. Requests in
-// flight are answered by the process they were sent to.
+// flight are answered by the process to which they were sent.
 func (c *conn) move(ctx context.Context) error {
 	select {
 	case c.moving <- struct{}{}:
@@ -155,14 +155,14 @@ func (c *conn) move(ctx context.Context) error {
 		return context.Cause(c.ctx)
 	}
 	c.leave(before)
-	if own.over() { // lose came before own was the session's
+	if own.over() { // it ended before it was assigned
 		c.lose(own)
 		return own.why
 	}
 	return nil
 }
 
-// leave takes the session off p.
+// leave removes the session from p.
 func (c *conn) leave(p *process) {
 	c.backend.mu.Lock()
 	delete(p.sessions, c)
@@ -176,8 +176,8 @@ func (c *conn) leave(p *process) {
 // lose ends the session if p is still its process, which has ended.
 func (c *conn) lose(p *process) { c.finish(p, p.why) }
 
-// finish ends the session once and returns the process it was on. only, if not
-// nil, is the one it must be on.
+// finish ends the session and returns its process. It returns nil if the session has ended
+// already, or if only is not nil and not the session's process.
 func (c *conn) finish(only *process, why error) *process {
 	c.mu.Lock()
 	if c.over || only != nil && c.process != only {
@@ -192,8 +192,8 @@ func (c *conn) finish(only *process, why error) *process {
 	return p
 }
 
-// Close ends the session and what it has in flight, and its process if it has
-// one of its own; then it returns when that has ended.
+// Close ends the session and its pending requests. If the session has a process of its own,
+// Close ends it and waits until it has exited.
 func (c *conn) Close() error {
 	p := c.finish(nil, errSessionClosed)
 	if p == nil {

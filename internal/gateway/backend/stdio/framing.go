@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// maxStrayLines is how many lines in a row may be no message before the process
-	// is ended. Servers print banners and stack traces; none prints a thousand
-	// lines of them without a message.
+	// maxStrayLines is the number of consecutive lines that are no message after which the
+	// process is ended. Servers print banners and stack traces, but not a thousand lines of
+	// them without a message.
 	maxStrayLines = 1000
-	// loggedStrayLines is how many of a process's garbage lines are logged.
+	// loggedStrayLines bounds the lines of a process that are no message and are logged.
 	loggedStrayLines = 20
 )
 
-// errLineTooLong: a server's line is over mcp.MaxEvent. It cannot be skipped, it
-// may have no end.
+// errLineTooLong reports a line of more than [mcp.MaxEvent] bytes. The line cannot be
+// skipped, since it may have no end.
 var errLineTooLong = errors.New("a line is too long")
 
 // send writes m on one line (MCP, Transports, stdio: messages are delimited by
-// newlines and must not contain embedded ones). It returns when the line is
-// handed over for writing, or ctx or the process ends.
+// newlines and must not contain embedded ones). It returns when the writer has received the
+// line, or when ctx or the process ends.
 func (p *process) send(ctx context.Context, m *mcp.Message) error {
 	return p.put(ctx, append(m.Encode(), '\n'))
 }
 
-// flush returns when what was sent has been written: the writer takes a line when it is
-// done with the one before.
+// flush returns when the lines sent before it have been written: the writer receives a line
+// after it has written the previous one.
 func (p *process) flush(ctx context.Context) error { return p.put(ctx, nil) }
 
-// put hands a line to the writer.
+// put sends a line to the writer.
 func (p *process) put(ctx context.Context, line []byte) error {
 	select {
-	case <-p.closing: // it must win over a writer that is still there
+	case <-p.closing: // checked first: the writer may still receive
 		return p.why
 	default:
 	}
@@ -53,8 +53,8 @@ func (p *process) put(ctx context.Context, line []byte) error {
 	}
 }
 
-// write writes lines one after the other. A server that does not read its input stalls its
-// own clients, each until its own deadline.
+// write writes lines one after the other. If the server does not read its input, senders
+// block until their deadlines.
 func (p *process) write() {
 	stdin := p.server.Stdin()
 	for {
@@ -86,8 +86,8 @@ func (p *process) read() error {
 			return wire.ServerGone("the server's process was ended because it wrote a line of more than %d MiB", mcp.MaxEvent>>20)
 		}
 		if err != nil {
-			// A last line without a newline is no message, but may give the reason
-			// why the process ended.
+			// A last line without a newline is not a message, but may contain the reason why
+			// the process exited.
 			if logged < loggedStrayLines && (!p.over() || !p.spoke.Load()) {
 				p.showStray(line)
 			}
@@ -95,7 +95,7 @@ func (p *process) read() error {
 		}
 		messages, err := p.parse(line)
 		if err == nil {
-			parts.drop() // a part before a whole message is not continued
+			parts.drop() // a complete message ends an incomplete one
 		} else {
 			whole, complete := parts.add(line)
 			if !complete {
@@ -141,13 +141,13 @@ func (p *process) showStray(line []byte) {
 	}
 }
 
-// strayText is what is shown of a line that is no message.
+// strayText returns the text that is logged of a line that is no message.
 func strayText(line []byte) string { return wire.Printable(string(line[:min(len(line), maxStray)])) }
 
-// maxStray is how many bytes of a line that is no message are shown.
+// maxStray bounds the logged part of a line that is no message, in bytes.
 const maxStray = 1024
 
-// parse reads one line. Only version 2025-03-26 has batches.
+// parse parses one line. Only version 2025-03-26 has batches.
 func (p *process) parse(line []byte) ([]*mcp.Message, error) {
 	if v := p.version.Load(); v != nil && *v == mcp.V20250326 {
 		messages, _, err := mcp.ParseBatch(line)
@@ -160,9 +160,9 @@ func (p *process) parse(line []byte) ([]*mcp.Message, error) {
 	return []*mcp.Message{m}, nil
 }
 
-// readServerLine returns the next line without its end. It is the caller's,
-// because messages are parts of it. A last line without an end, which was cut
-// off, comes with the error.
+// readServerLine returns the next line without its line ending. The line is a new slice,
+// because parsed messages refer to it. A last line without a line ending is returned with
+// the error.
 func readServerLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -183,5 +183,5 @@ func readServerLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// errOutputEnded is io.EOF in words.
+// errOutputEnded replaces io.EOF, for error messages.
 var errOutputEnded = errors.New("end of its standard output")

@@ -9,10 +9,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// joinTime bounds the wait for the rest of a message.
+// joinTime bounds the wait for the next line of a message.
 const joinTime = 2 * time.Second
 
-// errIncomplete is the reason why a message that was begun cannot be read.
+// errIncomplete is the error for a message whose remaining lines did not arrive.
 var errIncomplete = errors.New("it is not complete")
 
 // joiner joins the lines of a message that a server writes over several of them. The
@@ -20,18 +20,18 @@ var errIncomplete = errors.New("it is not complete")
 // newlines), but indented JSON is still read. A message is complete when its brackets are
 // closed. It has at most [mcp.MaxEvent] bytes, and the next line within joinTime.
 type joiner struct {
-	// late receives a part that was not continued.
+	// late receives an incomplete message when no line continues it.
 	late func(part []byte)
 
 	mu              sync.Mutex
-	part            []byte // of a message, nil for none
+	part            []byte // the lines of a message so far, nil for none
 	depth           int
 	inString, quote bool
 	timer           *time.Timer
-	number          int // of the timer's part
+	number          int // of the line for which timer was started
 }
 
-// add takes a line that is no message. complete is false when more lines may follow;
+// add adds a line that is not a message by itself. complete is false when more lines may follow;
 // otherwise text is the line, or the message that ends with it.
 func (j *joiner) add(line []byte) (text []byte, complete bool) {
 	j.mu.Lock()
@@ -77,7 +77,7 @@ func (j *joiner) scan(line []byte) {
 	}
 }
 
-// expire passes a part on that was not continued in time.
+// expire passes the incomplete message to late if no line was added since number.
 func (j *joiner) expire(number int) {
 	j.mu.Lock()
 	part := j.part
@@ -90,7 +90,7 @@ func (j *joiner) expire(number int) {
 	j.late(part)
 }
 
-// drop passes a part on, if there is one.
+// drop passes the incomplete message, if there is one, to late.
 func (j *joiner) drop() {
 	j.mu.Lock()
 	part := j.part
@@ -101,7 +101,7 @@ func (j *joiner) drop() {
 	}
 }
 
-// reset forgets what is there.
+// reset discards the incomplete message and stops the timer.
 func (j *joiner) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

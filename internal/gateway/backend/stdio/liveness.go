@@ -15,11 +15,11 @@ import (
 // one of them. A process is unresponsive when requests are pending, it has sent nothing
 // for Config.CheckAfter, it does not answer a ping either, and the guest reports that it
 // cannot run. Its pending requests fail, and later ones fail at once, until it sends a
-// message again. It keeps its sessions. A process that runs and answers no ping is at work
-// on a request: many servers run a tool on the thread that reads.
+// message again. Its sessions continue. A process that runs but does not answer the ping is
+// busy with a request: many servers run a tool on the thread that reads.
 
-// defaultCheckAfter, as long again for the ping, and guestTimeout make a call fail within
-// a minute.
+// A request to a stopped process fails within a minute: after defaultCheckAfter, the same
+// time again for the ping, and guestTimeout.
 const (
 	defaultCheckAfter = 20 * time.Second
 	guestTimeout      = 10 * time.Second
@@ -43,10 +43,10 @@ func (p *process) watch() {
 }
 
 // overdue reports whether a request is pending and the server has sent nothing for that
-// long. A server that waits for its client's answer may have to have it before it reads
-// anything else.
+// long. A server that waits for its client's response is not overdue: it may read nothing
+// else before that response.
 func (p *process) overdue(after time.Duration) bool {
-	if p.version.Load() == nil && !p.isStateless() { // the handshake has a bound of its own
+	if p.version.Load() == nil && !p.isStateless() { // the handshake has its own timeout
 		return false
 	}
 	return time.Since(p.lastMessage()) >= after && (p.suspended.Load() || p.pending.Waiting()) && !p.serverRequests.Pending()
@@ -70,14 +70,14 @@ func (p *process) responds(within time.Duration) bool {
 	return err == nil || p.lastMessage().After(since)
 }
 
-// frozen reports whether the process cannot run, as the guest sees it.
+// frozen returns the guest's report on whether the process cannot run.
 func (p *process) frozen() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), guestTimeout)
 	defer cancel()
 	return p.server.Frozen(ctx)
 }
 
-// suspend fails the pending requests and later ones.
+// suspend fails the pending requests, and later ones until the server sends a message.
 func (p *process) suspend() {
 	why := wire.ServerGone("the server does not respond: it is stopped or paused and has sent nothing for %s; what was requested may or may not have been done",
 		time.Since(p.lastMessage()).Round(time.Second))
@@ -104,7 +104,7 @@ func (p *process) suspend() {
 	})
 }
 
-// received notes that the server sent a message.
+// received records that the server sent a message, and ends a suspension.
 func (p *process) received() {
 	p.last.Store(time.Now().UnixNano())
 	if p.suspended.Swap(false) {

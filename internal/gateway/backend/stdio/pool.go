@@ -53,7 +53,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// NewPool makes the pool of a server's processes.
+// NewPool returns the pool of a server's processes. It starts none.
 func NewPool(cfg Config) *Pool {
 	if cfg.MaxProcesses <= 0 {
 		cfg.MaxProcesses = defaultMaxProcesses
@@ -84,7 +84,7 @@ func NewPool(cfg Config) *Pool {
 	return b
 }
 
-// Pool keeps the processes of one server.
+// Pool starts, shares and ends the processes of one server.
 type Pool struct {
 	exchange.BackendDefaults
 	cfg Config
@@ -92,7 +92,7 @@ type Pool struct {
 	// has ended.
 	slots   chan struct{}
 	waiting atomic.Int64
-	// evictCall ends a call that waits for its client (exchange.Backend, SetEvictor).
+	// evictCall ends a call that waits for its client: see [exchange.Backend], SetEvictor.
 	evictCall func()
 
 	ctx  context.Context // ends with Close
@@ -104,7 +104,7 @@ type Pool struct {
 	closed    bool
 	shared    map[sharing]*sharedProcess
 	processes map[*process]struct{}
-	busy      string // exchange.Processes, Busy
+	busy      string // see [exchange.Processes], Busy
 }
 
 // Open begins a session in a process of its own, or in a shared one.
@@ -128,7 +128,7 @@ func (b *Pool) Open(ctx context.Context, client *exchange.Client, session exchan
 	return c, nil
 }
 
-// begin starts a process of c's own.
+// begin starts a process for c alone.
 func (b *Pool) begin(ctx context.Context, c *conn) (*process, error) {
 	p, err := b.start(ctx, c.client, c.session, nil)
 	if err != nil {
@@ -144,13 +144,13 @@ func (b *Pool) begin(ctx context.Context, c *conn) (*process, error) {
 }
 
 // start starts a process and performs the handshake on behalf of client, unless
-// the process is of the stateless era, which has none. com is nil for a process
-// of one session, whose Peer is then session.
+// the process is of the stateless era, which has none. com is the shared process, nil for a
+// process of one session; session is the Peer of that session.
 func (b *Pool) start(ctx context.Context, client *exchange.Client, session exchange.Peer, com *sharedProcess) (*process, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(wire.ErrStopped) })()
-	// Close waits for what is being started, too.
+	// Close also waits for a process that is being started.
 	if !b.work.Enter() {
 		return nil, wire.ErrStopped
 	}
@@ -202,7 +202,8 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 	return p, nil
 }
 
-// spawn starts a process, within [wire.HandshakeTimeout]: a paused container never does.
+// spawn starts a process within [wire.HandshakeTimeout]: in a paused container the start
+// never completes.
 func (b *Pool) spawn(ctx context.Context) (guest.Process, error) {
 	late := wire.ServerGone("the server's process did not start within %s", wire.HandshakeTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, wire.HandshakeTimeout, late)
@@ -214,7 +215,7 @@ func (b *Pool) spawn(ctx context.Context) (guest.Process, error) {
 	return server, err
 }
 
-// takeSlot waits until there may be one more process.
+// takeSlot waits for a free slot and takes it. Meanwhile it reclaims idle processes.
 func (b *Pool) takeSlot(ctx context.Context) error {
 	select {
 	case b.slots <- struct{}{}:
@@ -252,10 +253,10 @@ func (b *Pool) takeSlot(ctx context.Context) error {
 	}
 }
 
-// Stateless is the way to the server in the stateless era.
+// Stateless returns the connection to the server in the stateless era.
 func (b *Pool) Stateless() wire.Stateless { return stateless{b} }
 
-// Waiting is the number of sessions that wait for a process.
+// Waiting returns the number of callers that wait for a slot.
 func (b *Pool) Waiting() int { return int(b.waiting.Load()) }
 
 // SetEvictor implements [exchange.Backend].
@@ -284,7 +285,7 @@ func (b *Pool) ended(p *process) {
 	b.mu.Unlock()
 }
 
-// Close ends every process and waits for it.
+// Close ends every process and waits until they have exited.
 func (b *Pool) Close() error {
 	b.mu.Lock()
 	b.closed = true

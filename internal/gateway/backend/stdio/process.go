@@ -17,21 +17,19 @@ import (
 )
 
 const (
-	// stopTime bounds the end of a process, which takes its own grace, SIGTERM
-	// and SIGKILL.
+	// stopTime bounds the stop of a process: its grace period, SIGTERM and SIGKILL.
 	stopTime = 10 * time.Second
-	// exitTime bounds the wait for the exit status of a process whose output has
-	// ended.
+	// exitTime bounds the wait for the exit status after the end of a process's output.
 	exitTime = 2 * time.Second
 )
 
-// process is one process of a stdio server, after or in its handshake.
+// process is one process of a stdio server, during or after its handshake.
 type process struct {
 	backend *Pool
 	server  guest.Process
 	log     *slog.Logger
 	shared  *sharedProcess // nil for a process of one session
-	session exchange.Peer  // that session's, else nil
+	session exchange.Peer  // of that session; nil for a shared process
 
 	info    json.RawMessage // the InitializeResult; set by the handshake
 	version atomic.Pointer[mcp.Version]
@@ -47,16 +45,16 @@ type process struct {
 	stateless      statelessState // of a process of the stateless era
 	// complained: a response without an id has been logged.
 	complained atomic.Bool
-	spoke      atomic.Bool // it has sent a message
-	stray      atomic.Bool // it has written a line that is no message
+	spoke      atomic.Bool // the server has sent a message
+	stray      atomic.Bool // the server has written a line that is no message
 
 	once    sync.Once
 	why     error         // set before closing is closed
 	closing chan struct{} // nothing is sent or received any more
-	stopped chan struct{} // the process has ended
-	exited  chan struct{} // ... and exit says how
+	stopped chan struct{} // the process has exited, or could not be stopped
+	exited  chan struct{} // the process has exited, and exit is set
 	exit    error
-	ended   chan struct{} // nothing of it is left
+	ended   chan struct{} // run has returned
 
 	// Guarded by backend.mu. A session counts as a user, and so does each of its
 	// requests: a session that moved away may still wait for an answer here.
@@ -80,15 +78,15 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *share
 	return p
 }
 
-// admit makes c one of p's sessions. The caller holds backend.mu and knows that
-// p is not over.
+// admit adds c to p's sessions. The caller holds backend.mu and has checked that p is not
+// over.
 func (p *process) admit(c *conn) {
 	p.sessions[c] = struct{}{}
 	p.users++
 	p.lastUse = time.Now()
 }
 
-// over reports whether p is ending or has ended; p.why is the reason then.
+// over reports whether p is ending or has ended; if so, p.why is set.
 func (p *process) over() bool {
 	select {
 	case <-p.closing:
@@ -160,7 +158,7 @@ func (p *process) end(why error) (first bool) {
 func (p *process) diagnose(err error) error {
 	var rpc *mcp.Error
 	if errors.As(err, &rpc) {
-		return err // the reason already
+		return err // it is the reason
 	}
 	timeout := time.NewTimer(exitTime)
 	defer timeout.Stop()

@@ -33,8 +33,8 @@ type reclaimed int
 
 const (
 	notNeeded reclaimed = iota // enough slots are free, or become free soon
-	one                        // a process was ended
-	tooRecent                  // one is idle, but not for long enough
+	one                        // one process was ended
+	tooRecent                  // a process is idle, but not for long enough
 	noneIdle
 )
 
@@ -132,14 +132,14 @@ func (p *process) class() int {
 	return ofClients
 }
 
-// Processes implements [exchange.ServerInfo].
+// Processes returns the counts of [exchange.ServerInfo], Processes.
 func (b *Pool) Processes() exchange.Processes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return exchange.Processes{Running: len(b.processes), Max: b.cfg.MaxProcesses, Waiting: b.Waiting(), Busy: b.busy}
 }
 
-// setBusy notes whether callers wait for a process in vain, and logs when that changes.
+// setBusy records whether callers wait for a slot and none becomes free. It logs a change.
 func (b *Pool) setBusy(busy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,18 +15,18 @@ import (
 // common to share a process.
 type sharing struct {
 	principal string
-	// stateless is a process of the stateless era; then only the principal counts.
+	// stateless marks a process of the stateless era; the fields below are empty then.
 	stateless    bool
 	version      mcp.Version
 	capabilities string // canonical JSON
-	// info is the client's, canonical JSON, when the server may send requests to it
-	// ([exchange.Client], OneProcess); otherwise it does not count.
+	// info is the client's Info as canonical JSON if the server may send requests to the
+	// client ([exchange.Client], OneProcess); empty otherwise.
 	info string
 }
 
 // sharingOf returns the key under which a session of client shares a process. Clients of
-// the same principal share one that declared the same version and capabilities. Their
-// names may differ: the server receives those of the first.
+// the same principal share a process if they declared the same version and capabilities.
+// Their Info may differ: the server receives that of the first client.
 //
 // A client that declared sampling, elicitation or roots shares only with itself: with the
 // sessions of the same [exchange.Client], OneProcess, and Info. mayShare is false for a
@@ -64,32 +64,31 @@ func needsOwnProcess(m *mcp.Message) bool {
 		return true
 	}
 	_, task, err := mcp.Lookup(m.Params, "task")
-	return task || err != nil // the server may read what the gateway cannot
+	return task || err != nil // the server may be able to parse the params
 }
 
-// sharedProcess is a shared process, or the start of one that sessions wait for. All
-// but ready is guarded by the backend's mu.
+// sharedProcess is a shared process, or the start of one for which sessions wait. All fields
+// but ready are guarded by Pool.mu.
 type sharedProcess struct {
 	key     sharing
 	waiters int
-	// starting is the process before it has answered the handshake; nil before it runs.
+	// starting is the process from its start on, also before the handshake is complete.
 	starting *process
 	cancel   context.CancelFunc
 	timer    *time.Timer
-	idle     time.Time // since when it has no users; zero while it has some
+	idle     time.Time // when the last user left; zero while there are users
 
 	ready   chan struct{} // closed when process or err is set
 	process *process
 	err     error
 }
 
-// joinAttempts bounds how often a session tries to join a process that ends at
-// just that moment.
+// joinAttempts bounds the attempts to join a process, which may end during each of them.
 const joinAttempts = 3
 
-// join returns the process that is shared under the key, which it starts on
-// behalf of client if there is none. admit makes the caller a user of it; it is
-// called while the backend's mu is held.
+// join returns the process that is shared under the key. If there is none, join starts one
+// on behalf of client. admit registers the caller as a user of the process; it is called
+// with Pool.mu held.
 func (b *Pool) join(ctx context.Context, key sharing, client *exchange.Client, admit func(*process)) (*process, error) {
 	var err error
 	for range joinAttempts {
@@ -170,7 +169,7 @@ func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*proce
 		return nil, false, com.err
 	}
 	if com.process.over() {
-		b.withdraw(com) // its end may not have done so yet
+		b.withdraw(com) // end may not have removed it yet
 		return nil, true, com.process.why
 	}
 	admit(com.process)
@@ -178,7 +177,7 @@ func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*proce
 	return com.process, false, nil
 }
 
-// release takes one user off p. The caller must not hold mu.
+// release removes one user of p. The caller must not hold mu.
 func (b *Pool) release(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,7 +220,7 @@ func (b *Pool) rest(p *process) {
 // errUnused ends a process that has lingered for long enough.
 var errUnused = wire.ServerGone("the server's process was ended because no session used it")
 
-// unused: com's process has started and lingers. The caller holds mu.
+// unused reports whether com's process has started and has no users. The caller holds mu.
 func (b *Pool) unused(com *sharedProcess) bool {
 	return com.process != nil && com.process.users == 0 && com.waiters == 0
 }

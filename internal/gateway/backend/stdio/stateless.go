@@ -12,7 +12,7 @@ import (
 )
 
 // stateless sends requests to a stdio server in version 2026-07-28, which has no
-// handshake: each request is complete in itself. All exchanges of one principal share a
+// handshake: each request is self-contained. All exchanges of one principal share a
 // process, which is started on demand and lingers. Principals do not share one, since a
 // program may keep in memory what it received.
 //
@@ -22,14 +22,14 @@ type stateless struct{ backend *Pool }
 
 // statelessState is the state of a process of the stateless era.
 type statelessState struct {
-	// proven: it has answered as a server of this era does.
+	// proven: a response has shown that the server is of this era.
 	proven atomic.Bool
-	// used: it received more than server/discover, so that its end is logged. A server of
-	// the session era may exit at server/discover.
+	// used: the process was sent more than server/discover, so its exit is logged. A server
+	// of the session era may exit on server/discover.
 	used atomic.Bool
 	// dropped counts notifications that could not be attributed.
 	dropped atomic.Int64
-	// subscriptions are those of all its clients.
+	// subscriptions holds those of all clients of the process.
 	subscriptions *subscriptions
 }
 
@@ -69,7 +69,7 @@ func (s stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 	}
 }
 
-// listen plays a subscriptions/listen, combined with those of other clients if possible.
+// listen sends a subscriptions/listen, combined with those of other clients if possible.
 func (p *process) listen(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	wants, all, err := wire.RequestedFilter(x)
 	if err != nil {
@@ -81,7 +81,8 @@ func (p *process) listen(ctx context.Context, x *exchange.Exchange) (answer *mcp
 	return p.stateless.subscriptions.play(ctx, x, wants)
 }
 
-// settle checks the outcome of x for signs of the server's era.
+// settle returns the outcome of x. It detects a server that is not of the stateless era, and
+// restores the client's subscription id.
 func (s stateless) settle(ctx context.Context, p *process, x *exchange.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
 	if x.Request.Method == mcp.MethodDiscover && !p.stateless.proven.Load() && !wire.ProvesStateless(answer) {
 		return s.dismiss(ctx, p, answer, err)
@@ -104,8 +105,8 @@ func (s stateless) settle(ctx context.Context, p *process, x *exchange.Exchange,
 	return answer, nil
 }
 
-// dismiss ends a process that failed server/discover: it is of no use, and occupies the
-// slot of one for the other era.
+// dismiss ends a process that failed server/discover: it cannot be used in this era, and
+// occupies a slot that a process for the other era may need.
 func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message, err error) (*mcp.Message, error) {
 	itself := p.over() && !errors.Is(err, wire.ErrStopped)
 	s.backend.discard(p, wire.ServerGone("the server's process was ended because it does not speak MCP 2026-07-28"))
@@ -136,7 +137,7 @@ func (b *Pool) discard(p *process, why error) {
 	}
 }
 
-// Close does nothing: the processes are the backend's.
+// Close does nothing: [Pool.Close] ends the processes.
 func (s stateless) Close() error { return nil }
 
 // notifyStateless passes a notification of a process of the stateless era to the

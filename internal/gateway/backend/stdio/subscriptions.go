@@ -13,24 +13,24 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// settleTime bounds the waits for a server to end a subscription and to
-// acknowledge one, while others who want to subscribe wait.
+// settleTime bounds the wait for the server to end a subscription, and to acknowledge one.
+// Other clients that subscribe wait meanwhile.
 const settleTime = 500 * time.Millisecond
 
-// subscriptions makes one subscription at a process out of those of its clients.
-// A server may have any number of them by the protocol, but a stdio server knows
-// one client, and the official Go SDK's (v1.8.0) keeps one subscription for it:
-// a second one silences the first, and the end of either ends both. So there is
-// one for everything that anybody wants; it is replaced when somebody wants
-// more, and each client hears what it asked for.
+// subscriptions combines the subscriptions of a process's clients into one at the server.
+// The protocol allows any number of them. But a stdio server has one client, and a server
+// of the official Go SDK (v1.8.0) keeps one subscription for it: a second one replaces the
+// first, and the end of either ends both. So the subscription at the server is the union of
+// the clients' filters. It is replaced when a client requests more than it covers, and each
+// client receives what it requested.
 type subscriptions struct {
 	process *process
-	turn    chan struct{} // held by who replaces the one at the server
+	turn    chan struct{} // held while the subscription at the server is replaced
 
 	mu      sync.Mutex
 	members map[*subscriber]struct{}
 	current *upstream                 // nil for none
-	last    *correlate.PendingRequest // the newest that was cancelled, which may not have ended yet
+	last    *correlate.PendingRequest // the latest cancelled one, which may not have ended yet
 }
 
 // subscriber is one client's subscription.
@@ -38,8 +38,8 @@ type subscriber struct {
 	exchange *exchange.Exchange
 	wants    wire.Filter
 	line     *wire.CallPeer
-	told     bool        // it has had the acknowledgement
-	hears    wire.Filter // what that named
+	told     bool        // the client has received the acknowledgement
+	hears    wire.Filter // the filter in the acknowledgement
 	end      chan outcomeOf
 }
 
@@ -54,12 +54,12 @@ type upstream struct {
 	subscriptions *subscriptions
 	flight        *correlate.PendingRequest
 	covers        wire.Filter
-	newest        *subscriber     // because of whom it was made; nil when it was restored
+	newest        *subscriber     // the one for which it was opened; nil if it was restored
 	ack           json.RawMessage // params of its acknowledgement, nil before
 	honors        wire.Filter
 	replaced      bool
-	acked         chan struct{} // closed with ack
-	gone          chan struct{} // closed with replaced
+	acked         chan struct{} // closed when ack is set
+	gone          chan struct{} // closed when replaced is set
 	over          chan struct{} // closed when the server has ended it
 }
 
@@ -67,11 +67,11 @@ func newSubscriptions(p *process) *subscriptions {
 	return &subscriptions{process: p, turn: make(chan struct{}, 1), members: map[*subscriber]struct{}{}}
 }
 
-// play plays out a listen request; sent reports whether the server may have got
-// it.
+// play adds the listen request x to the subscription and waits for its response. sent
+// reports whether the server may have received it.
 func (h *subscriptions) play(ctx context.Context, x *exchange.Exchange, wants wire.Filter) (answer *mcp.Message, sent bool, err error) {
 	if _, _, err := h.process.pending.Hints(x); err != nil {
-		return nil, false, err // before it is among the others'
+		return nil, false, err // rejected before it is combined with others
 	}
 	s := &subscriber{exchange: x, wants: wants, line: wire.NewCallPeer(x.Peer), end: make(chan outcomeOf, 1)}
 	defer s.line.Detach()
@@ -100,7 +100,8 @@ func (h *subscriptions) play(ctx context.Context, x *exchange.Exchange, wants wi
 	}
 }
 
-// admit makes s a member. The caller holds the turn.
+// admit adds s to the members and replaces the subscription at the server unless it covers
+// s. The caller holds turn.
 func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
 	h.mu.Lock()
 	watched := len(s.wants.ResourceSubscriptions)
@@ -128,9 +129,9 @@ func (h *subscriptions) admit(ctx context.Context, s *subscriber) error {
 	return err
 }
 
-// restore makes the subscription at the server for its members when there is none:
-// the server did not want the newest one's, or could not be told of it. If that fails
-// they are told. The caller holds the turn.
+// restore opens a subscription at the server if there are members but no subscription: the
+// server rejected or ended the last one, or it could not be sent. If that fails, all
+// members end with the error. The caller holds turn.
 func (h *subscriptions) restore(ctx context.Context) {
 	h.mu.Lock()
 	bereft := h.current == nil && len(h.members) > 0
@@ -150,8 +151,8 @@ func (h *subscriptions) restore(ctx context.Context) {
 	}
 }
 
-// renew makes the subscription anew at the server for all members. It waits a
-// little for the end of the one before, and for the acknowledgement.
+// renew replaces the subscription at the server by one for all members. It waits for the
+// end of the previous one and for the acknowledgement, each for at most settleTime.
 func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 	h.mu.Lock()
 	old := h.withdraw()
@@ -190,7 +191,7 @@ func (h *subscriptions) renew(ctx context.Context, newest *subscriber) error {
 	h.mu.Lock()
 	h.current = up
 	h.mu.Unlock()
-	// Of others, too: it does not end with who has made it necessary.
+	// The subscription is also that of other clients, so it does not end with ctx.
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), wire.FarewellTimeout)
 	defer cancel()
 	if err = h.process.send(sending, out); err == nil && !h.process.work.Go(up.watch) {
@@ -222,8 +223,8 @@ func (h *subscriptions) waitFor(ctx context.Context, one, other <-chan struct{})
 	}
 }
 
-// withdraw gives up the subscription at the server; what it returns is to be
-// cancelled there. The caller holds mu.
+// withdraw removes the subscription at the server and returns its request, which the caller
+// has to cancel; nil for none. The caller holds mu.
 func (h *subscriptions) withdraw() *correlate.PendingRequest {
 	up := h.current
 	if up == nil {
@@ -234,7 +235,7 @@ func (h *subscriptions) withdraw() *correlate.PendingRequest {
 	return up.flight
 }
 
-// leave ends s's part; the last one ends it at the server.
+// leave removes s. Without members, the subscription at the server is cancelled.
 func (h *subscriptions) leave(s *subscriber) {
 	h.mu.Lock()
 	delete(h.members, s)
@@ -248,11 +249,11 @@ func (h *subscriptions) leave(s *subscriber) {
 	}
 }
 
-// watch waits for the server to end the subscription.
+// watch waits for the server to end the subscription, and restores it if members remain.
 func (u *upstream) watch() {
 	select {
 	case <-u.flight.Done:
-	case <-u.gone: // a server need not answer what was cancelled
+	case <-u.gone: // a server need not respond to a cancelled request
 		return
 	}
 	u.ended()
@@ -265,7 +266,7 @@ func (u *upstream) watch() {
 	}
 }
 
-// ended tells the members whom it concerns that the server has ended the subscription.
+// ended ends the members' requests with the response that ended the subscription.
 func (u *upstream) ended() {
 	h := u.subscriptions
 	h.mu.Lock()
@@ -276,7 +277,8 @@ func (u *upstream) ended() {
 	}
 	h.current = nil
 	for s := range h.members {
-		// A refusal is for who wanted more than the others.
+		// A refusal concerns the newest member, because of which more was requested. The
+		// members that were acknowledged before stay.
 		if u.ack == nil && u.flight.Err == nil && u.flight.Answer.Error != nil && u.newest != nil && s != u.newest && s.told {
 			continue
 		}
@@ -285,12 +287,12 @@ func (u *upstream) ended() {
 	}
 }
 
-// Notify passes a message of the subscription to those whom it concerns.
+// Notify passes a message of the subscription to the members whose filters match it.
 func (u *upstream) Notify(m *mcp.Message) {
 	h := u.subscriptions
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if u.replaced || m.Method == mcp.NotificationProgress { // which is nobody's
+	if u.replaced || m.Method == mcp.NotificationProgress { // progress has no member
 		return
 	}
 	if m.Method != mcp.NotificationSubscribed {
@@ -305,10 +307,10 @@ func (u *upstream) Notify(m *mcp.Message) {
 		return
 	}
 	u.ack = slices.Clone(m.Params)
-	u.honors, _, _ = wire.ParseFilter(m.Params) // what cannot be read is not honored
+	u.honors, _, _ = wire.ParseFilter(m.Params) // empty if it cannot be parsed
 	for s := range h.members {
 		if s.told {
-			s.refresh(u.honors) // it may have missed something in between
+			s.refresh(u.honors) // changes may have been lost meanwhile
 		} else {
 			u.welcome(s)
 		}
@@ -316,9 +318,10 @@ func (u *upstream) Notify(m *mcp.Message) {
 	close(u.acked)
 }
 
-// unmarked passes on a change that names no subscription, and reports whether there
-// is one. Every message of a subscription must name it (MCP 2026-07-28, Subscriptions),
-// but over stdio mcp-go's (v1.2.1) do not, and here they can only be about this one.
+// unmarked passes a change that carries no subscription id to the members, and reports
+// whether there is a subscription. Every message of a subscription must carry its id (MCP
+// 2026-07-28, Subscriptions). Those of mcp-go (v1.2.1) over stdio do not, and can only
+// belong to the one subscription.
 func (h *subscriptions) unmarked(m *mcp.Message) bool {
 	h.mu.Lock()
 	up := h.current
@@ -330,19 +333,19 @@ func (h *subscriptions) unmarked(m *mcp.Message) bool {
 	return true
 }
 
-// isMarked: m names a subscription, or cannot be read.
+// isMarked reports whether m carries a subscription id or cannot be parsed.
 func isMarked(m *mcp.Message) bool {
 	_, found, err := mcp.Lookup(m.Params, "_meta", mcp.MetaSubscription)
 	return found || err != nil
 }
 
-// Ask is not called: see [process.ask].
+// Ask implements [exchange.Peer]. It is not called: see [process.ask].
 func (u *upstream) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 	return nil, errNoQuestions
 }
 
-// welcome acknowledges s's subscription with what of it is honored. The caller
-// holds mu.
+// welcome sends s the acknowledgement, with the part of its filter that the server honors.
+// The caller holds mu.
 func (u *upstream) welcome(s *subscriber) {
 	s.told, s.hears = true, s.wants.Intersection(u.honors)
 	if params, err := mcp.Set(u.ack, s.hears.JSON(), "notifications"); err == nil {
@@ -350,7 +353,7 @@ func (u *upstream) welcome(s *subscriber) {
 	}
 }
 
-// tell passes a notification with the client's own subscription id.
+// tell sends s a notification with the client's own subscription id.
 func (s *subscriber) tell(method string, params json.RawMessage) {
 	params, err := mcp.Set(params, s.exchange.Request.ID.Raw(), "_meta", mcp.MetaSubscription)
 	if err == nil {
@@ -358,7 +361,8 @@ func (s *subscriber) tell(method string, params json.RawMessage) {
 	}
 }
 
-// refresh says that everything may have changed.
+// refresh sends s a change notification for everything to which it is subscribed and that
+// the server honors.
 func (s *subscriber) refresh(honored wire.Filter) {
 	both := s.hears.Intersection(honored)
 	for _, change := range wire.ListChanges {
