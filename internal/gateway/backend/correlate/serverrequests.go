@@ -51,9 +51,9 @@ func NewServerRequests(send func(context.Context, *mcp.Message)) *ServerRequests
 }
 
 // Start sends the server's request m to the client by ask, and sends the response or an
-// error to the server, with the server's id. A ping is answered at once (MCP, Ping). Start
-// does not wait. Its error is a reason to end the connection: the server sends requests
-// without reading the responses.
+// error to the server, with the server's id. Start sends the response to a ping itself
+// (MCP, Ping). It does not wait. On an error the caller must close the connection: the
+// server sends requests without reading the responses.
 func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Message) (*mcp.Message, error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,8 +77,8 @@ func (q *ServerRequests) Start(m *mcp.Message, ask func(context.Context, *mcp.Me
 		reply(&mcp.Message{ID: m.ID, Error: errTooManyServerRequests})
 		return nil
 	}
-	// The request may wait for long. A copy of its params does not keep the buffer in which
-	// the message arrived.
+	// The request may wait for long. Its params are copied so that the buffer in which the
+	// message arrived can be freed.
 	m = &mcp.Message{ID: m.ID, Method: m.Method, Params: bytes.Clone(m.Params)}
 	ctx, cancel := context.WithCancel(q.ctx)
 	q.open[m.ID] = cancel

@@ -45,8 +45,7 @@ func (f *PendingRequest) Wait(ctx context.Context) (*mcp.Message, error) {
 	}
 }
 
-// Cancelled is the notification that cancels f at the server
-// (MCP, Cancellation).
+// Cancelled returns the notification that cancels f at the server (MCP, Cancellation).
 func (f *PendingRequest) Cancelled() *mcp.Message {
 	return mcp.Cancelled(f.ID, "the client cancelled the request")
 }
@@ -126,8 +125,8 @@ func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message,
 	return f, out, nil
 }
 
-// Hints returns what attributes messages to x: its progress token, nil for none, and
-// whether it requests log messages. The error is an *mcp.Error.
+// Hints returns the properties by which messages are attributed to x: its progress token,
+// nil for none, and whether it requests log messages. The error is an *mcp.Error.
 func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs bool, err error) {
 	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.Stateless {
 		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
@@ -135,7 +134,7 @@ func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs 
 	return token, logs, err
 }
 
-// Remove takes f out of the table; a later response is dropped.
+// Remove removes f from the table; a later response is dropped.
 func (t *RequestTable) Remove(f *PendingRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,7 +236,7 @@ func (t *RequestTable) Notify(m *mcp.Message) bool {
 	f, progress := t.owner(m)
 	if f == nil {
 		// Progress of a request that has its response already: on a shared connection
-		// the client's own token is no longer known.
+		// the client's own token is no longer stored.
 		return progress && t.Shared.Load()
 	}
 	if progress && t.Shared.Load() {
@@ -275,8 +274,8 @@ func IsSessionWide(method string) bool {
 	return strings.HasSuffix(method, "/list_changed") || method == mcp.NotificationResourceUpdated
 }
 
-// byToken returns the newest pending request with the token: a client that uses one twice means
-// its latest request.
+// byToken returns the newest pending request with the token: a client that uses one twice
+// means its latest request.
 func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
 	if token.IsZero() {
 		return nil
@@ -300,7 +299,7 @@ func (t *RequestTable) byToken(token mcp.ID) *PendingRequest {
 const maxOrphans = 256
 
 // Orphan marks f, which was cancelled, and reports whether it was pending. On a shared
-// connection it stays in the table until the server answers it, for at most
+// connection it stays in the table until the server responds to it, for at most
 // [wire.AbandonTimeout]: what the server still sends about it is not assigned to the sole
 // other request. The caller has detached its peer.
 func (t *RequestTable) Orphan(f *PendingRequest) bool {

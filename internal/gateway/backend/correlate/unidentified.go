@@ -5,11 +5,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Deliver assigns the response m to the request that it answers, and reports whether
-// there is one. A response without an id is an error for a message that the server could
-// not read (JSON-RPC 2.0 section 5): it answers the sole pending request, if there is
-// exactly one. An error "method not found" without an id is about a notification, since
-// the server could read the message.
+// Deliver assigns the response m to its pending request, and reports whether there is one.
+// A response without an id is an error for a message that the server could not read
+// (JSON-RPC 2.0 section 5): it is assigned to the sole pending request, if there is exactly
+// one. An error "method not found" without an id is about a notification, since the server
+// could read the message.
 func (t *RequestTable) Deliver(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,8 +33,8 @@ func (t *RequestTable) named(id mcp.ID) *PendingRequest {
 	return t.byID[id.AsNumber()] // a server may return the number as a string
 }
 
-// DeliverTo is Deliver for a response that arrived where only that to f can arrive. It
-// rejects a response to another request.
+// DeliverTo delivers the response m, which arrived on the HTTP response to f, to f. It
+// returns false if m responds to another request or if f is no longer pending.
 func (t *RequestTable) DeliverTo(f *PendingRequest, m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

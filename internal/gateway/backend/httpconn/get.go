@@ -54,7 +54,7 @@ func (c *streamableConn) startListening() <-chan struct{} {
 
 func (c *streamableConn) keepListening(accepted func()) {
 	var state streamState
-	opened := c.resumed // a resumed session was accepted before
+	opened := c.resumed // a resumed session existed before
 	for {
 		var again bool
 		resp, err := c.get(c.ctx, c.header(), state.lastID)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// maxErrorBody bounds how much of an HTTP error's body is read.
+// maxErrorBody bounds the part of an HTTP error's body that is read, in bytes.
 const maxErrorBody = 64 << 10
 
 // remote is an MCP server at an HTTP URL.

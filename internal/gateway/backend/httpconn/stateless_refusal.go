@@ -32,7 +32,7 @@ func (f *refusal) isAnswer(id mcp.ID) bool {
 	case f.rpc.ID.IsZero():
 		return code == mcp.CodeMethodNotFound || code == mcp.CodeInvalidParams
 	default:
-		return code > -32000 || code <= -32020 // -32000 to -32019 are the session era's
+		return code > -32000 || code <= -32020 // -32000 to -32019 are codes of the session era
 	}
 }
 

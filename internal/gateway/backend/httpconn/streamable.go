@@ -178,7 +178,7 @@ func (c *streamableConn) header() http.Header {
 	return h
 }
 
-// HasSession reports whether the server gave the session an id.
+// HasSession reports whether the server issued a session id.
 func (c *streamableConn) HasSession() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

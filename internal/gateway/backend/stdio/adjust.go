@@ -11,11 +11,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// A server keeps one log level and one set of subscriptions for the client that it knows.
-// In a shared process the gateway keeps them for each session: the server receives the
-// most verbose level and every subscription of its sessions, and each session receives
-// what it requested. No session has to move to another process, where it would lose what
-// the server keeps in memory.
+// A server keeps one log level and one set of subscriptions for its one client. In a shared
+// process the gateway keeps them for each session: the server receives the most verbose
+// level and every subscription of its sessions, and each session receives what it
+// requested. No session has to move to another process, where it would lose what the server
+// keeps in memory.
 
 // preferences are those of one session in a shared process. They are guarded by conn.mu.
 type preferences struct {

@@ -31,8 +31,8 @@ type joiner struct {
 	number          int // of the line for which timer was started
 }
 
-// add adds a line that is not a message by itself. complete is false when more lines may follow;
-// otherwise text is the line, or the message that ends with it.
+// add adds a line that is not a message by itself. complete is false when
+// more lines may follow; otherwise text is the line, or the message that ends with it.
 func (j *joiner) add(line []byte) (text []byte, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // A process that was stopped (SIGSTOP, a paused container) keeps its pipes open and never
-// answers. The pool checks each process by itself, since the owner's ping reaches only
+// responds. The pool checks each process by itself, since the owner's ping reaches only
 // one of them. A process is unresponsive when requests are pending, it has sent nothing
 // for Config.CheckAfter, it does not answer a ping either, and the guest reports that it
 // cannot run. Its pending requests fail, and later ones fail at once, until it sends a

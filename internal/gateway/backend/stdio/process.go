@@ -50,14 +50,14 @@ type process struct {
 
 	once    sync.Once
 	why     error         // set before closing is closed
-	closing chan struct{} // nothing is sent or received any more
+	closing chan struct{} // the process is ending; nothing more is sent or received
 	stopped chan struct{} // the process has exited, or could not be stopped
 	exited  chan struct{} // the process has exited, and exit is set
 	exit    error
 	ended   chan struct{} // run has returned
 
 	// Guarded by backend.mu. A session counts as a user, and so does each of its
-	// requests: a session that moved away may still wait for an answer here.
+	// requests: a session that moved away may still wait for a response here.
 	users    int
 	sessions map[*conn]struct{}
 	lastUse  time.Time // when a session began or a request ended

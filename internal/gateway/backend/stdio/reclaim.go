@@ -117,7 +117,7 @@ func (p *process) before(q *process) bool {
 const (
 	unused        = iota // without a session
 	ofClients            // with sessions of clients
-	livenessCheck        // also with that of the liveness check
+	livenessCheck        // with the session of the liveness check
 )
 
 func (p *process) class() int {

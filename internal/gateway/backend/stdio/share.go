@@ -11,8 +11,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// sharing is what sessions, or exchanges of the stateless era, must have in
-// common to share a process.
+// sharing is the key of a shared process: sessions, or exchanges of the stateless era, share
+// a process if their keys are equal.
 type sharing struct {
 	principal string
 	// stateless marks a process of the stateless era; the fields below are empty then.
@@ -31,7 +31,7 @@ type sharing struct {
 // A client that declared sampling, elicitation or roots shares only with itself: with the
 // sessions of the same [exchange.Client], OneProcess, and Info. mayShare is false for a
 // client of the session era that declared them. The error is an *mcp.Error for
-// capabilities that two readers could read differently.
+// capabilities that two parsers could read differently.
 func sharingOf(client *exchange.Client) (key sharing, mayShare bool, err error) {
 	accepts, err := wire.AcceptsRequests(client)
 	if err != nil || accepts && !client.OneProcess {

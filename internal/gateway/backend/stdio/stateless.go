@@ -17,7 +17,7 @@ import (
 // program may keep in memory what it received.
 //
 // On the one stream of a process, ids, progress tokens and subscription ids are the
-// gateway's own. They alone attribute a message of the server.
+// gateway's own. By them the messages of the server are attributed.
 type stateless struct{ backend *Pool }
 
 // statelessState is the state of a process of the stateless era.
@@ -36,7 +36,7 @@ type statelessState struct {
 // isStateless reports whether p is used in the stateless era.
 func (p *process) isStateless() bool { return p.shared != nil && p.shared.key.stateless }
 
-// errNoQuestions answers a request of the server.
+// errNoQuestions is the response to a request of the server.
 var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
 	Message: "a server does not send requests in MCP 2026-07-28; it answers with resultType input_required"}
 
@@ -141,7 +141,7 @@ func (b *Pool) discard(p *process, why error) {
 func (s stateless) Close() error { return nil }
 
 // notifyStateless passes a notification of a process of the stateless era to the
-// exchange that it names.
+// exchange to which it belongs.
 func (p *process) notifyStateless(m *mcp.Message) {
 	pass := p.pending.NotifyStateless
 	switch {

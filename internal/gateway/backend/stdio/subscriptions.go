@@ -19,10 +19,10 @@ const settleTime = 500 * time.Millisecond
 
 // subscriptions combines the subscriptions of a process's clients into one at the server.
 // The protocol allows any number of them. But a stdio server has one client, and a server
-// of the official Go SDK (v1.8.0) keeps one subscription for it: a second one replaces the
-// first, and the end of either ends both. So the subscription at the server is the union of
-// the clients' filters. It is replaced when a client requests more than it covers, and each
-// client receives what it requested.
+// of the official Go SDK (v1.8.0) keeps one subscription for it: after a second one, the
+// first receives nothing, and the end of either ends both. So the subscription at the
+// server is the union of the clients' filters. It is replaced when a client requests more
+// than it covers, and each client receives what it requested.
 type subscriptions struct {
 	process *process
 	turn    chan struct{} // held while the subscription at the server is replaced
