@@ -56,14 +56,14 @@ func testPublishLifecycle(t *testing.T, s *instance) {
 			t.Errorf("published as %+v", got)
 		}
 	}
-	t.Run("versions come the newest first", func(t *testing.T) {
+	t.Run("versions are listed by publication, newest first", func(t *testing.T) {
 		var l serverList
 		mustDo(t, s.do("GET", at(name, "/versions"), nil), http.StatusOK).into(t, &l)
-		if diff := cmp.Diff([]string{name + " 1.10.0", name + " 1.9.0", name + " 1.0.0"}, names(l)); diff != "" {
+		if diff := cmp.Diff([]string{name + " 1.9.0", name + " 1.10.0", name + " 1.0.0"}, names(l)); diff != "" {
 			t.Error(diff)
 		}
-		if !l.Servers[0].Meta[official].IsLatest || l.Servers[1].Meta[official].IsLatest {
-			t.Error("the newest is not marked as the latest")
+		if l.Servers[0].Meta[official].IsLatest || !l.Servers[1].Meta[official].IsLatest {
+			t.Error("the highest version is not marked as the latest")
 		}
 	})
 	t.Run("latest is the newest", func(t *testing.T) {
