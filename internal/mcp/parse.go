@@ -124,7 +124,10 @@ func (e *envelope) set(rawKey, value []byte) error {
 	if len(rawKey) > 2 && !containsBackslash(rawKey) {
 		rawKey = rawKey[1 : len(rawKey)-1]
 	} else {
-		key, _ := unquote(rawKey)
+		key, ok := unquote(rawKey)
+		if !ok {
+			return invalid("a key holds half of a surrogate pair")
+		}
 		rawKey = []byte(key)
 	}
 	var field *[]byte

@@ -136,9 +136,9 @@ func (p *process) end(why error) (first bool) {
 		first = true
 		p.why = why
 		close(p.closing)
+		p.backend.lost(p) // first: a client that receives the error may send the next request
 		p.pending.Fail(why)
 		p.serverRequests.Stop()
-		p.backend.lost(p)
 		go func() {
 			defer close(p.stopped)
 			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
