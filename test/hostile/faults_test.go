@@ -178,6 +178,9 @@ func sufferAll(t *testing.T, url string, modernServer bool, wants map[string]str
 		slots := make(chan struct{}, 4)
 		for _, name := range slices.Sorted(maps.Keys(wants)) {
 			want := wants[name]
+			if Faults[name].Fatal {
+				continue
+			}
 			slots <- struct{}{}
 			all.Go(func() {
 				began := time.Now()
@@ -192,6 +195,16 @@ func sufferAll(t *testing.T, url string, modernServer bool, wants map[string]str
 			})
 		}
 		all.Wait()
+		// These end the process of a stdio server, and with it the other calls of the
+		// same client, which are in that process (docs/decisions/0003).
+		for _, name := range slices.Sorted(maps.Keys(wants)) {
+			if Faults[name].Fatal {
+				if err := suffer(t.Context(), c, name, wants[name], modern != modernServer); err != nil {
+					t.Errorf("modern client %v, %s: %v", modern, name, err)
+				}
+				memory.check(t, name)
+			}
+		}
 	}
 }
 
