@@ -305,11 +305,19 @@ func TestModernStdioProcessThatLingersMakesWay(t *testing.T) {
 	s.eventually(t, 1)
 }
 
-// overdue is a context whose deadline passes when the test says so: not before the
-// process it waits for has been started, however busy the machine is.
+// overdue is a context whose deadline passes when done is closed: not before the server has
+// the request, on a machine of any speed.
 type overdue struct {
 	context.Context
 	done chan struct{}
+}
+
+// lineWriter sends what is written to a channel, which must have room.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
 }
 
 func (c overdue) Done() <-chan struct{} { return c.done }
@@ -352,10 +360,15 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		})
 	}
 	t.Run("mute", func(t *testing.T) {
-		s, m := modernSite(t, stdio.Config{}, "mute")
+		received := make(chan string, 1)
+		s, m := modernSite(t, stdio.Config{Stray: lineWriter(received)}, "mumbling")
 		ctx := overdue{t.Context(), make(chan struct{})}
 		done := beginModern(ctx, m, discoverExchange())
-		s.eventually(t, 1)
+		select {
+		case <-received:
+		case <-time.After(backendtest.Patience):
+			t.Fatal("the server did not receive the request")
+		}
 		close(ctx.done)
 		if answer, err := backendtest.Wait(t, done); !isOtherEra(err) {
 			t.Errorf("%v, %v", answer, err)

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"syscall"
@@ -152,6 +154,43 @@ func TestStdioStatelessClientHasOneProcess(t *testing.T) {
 		t.Error(got)
 	}
 	s.eventually(t, 1)
+}
+
+// The subscriptions and the calls of a stateless client are served by one process, also
+// when another client, with the same capabilities, was there before.
+func TestStdioStatelessClientsDoNotShareSessions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.backend(t, stdio.Config{}, role(t, "crude")...)
+	request := func(client, method, members string, p exchange.Peer) *exchange.Exchange {
+		x := statelessRequest(method, members, `{"elicitation":{}}`, p)
+		x.Client.Info = json.RawMessage(`{"name":"` + client + `","version":"1"}`)
+		return x
+	}
+	call := func(client, tool string) string {
+		return backendtest.Text(b.Do(backendtest.TestContext(t), request(client, mcp.MethodToolsCall, `"name":"`+tool+`","arguments":{"is":""}`, backendtest.NewPeer())))
+	}
+	first := call("first", "pid")
+	if _, err := b.Do(backendtest.TestContext(t), request("first", mcp.MethodDiscover, "", backendtest.NewPeer())); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	peer, listening := backendtest.NewPeer(), make(chan struct{})
+	go func() {
+		defer close(listening)
+		_, _ = b.Do(ctx, request("second", mcp.MethodSubscriptionsListen, `"notifications":{"resourceSubscriptions":["a:b"]}`, peer))
+	}()
+	peer.Next(t, mcp.NotificationSubscribed)
+	if got := call("second", "pid"); got == first {
+		t.Errorf("both clients have the process %s", got)
+	}
+	if got := call("second", "watched"); got != "a:b" {
+		t.Errorf("the process that serves the calls has the subscriptions %q", got)
+	}
+	call("second", "updated")
+	peer.Next(t, mcp.NotificationResourceUpdated)
+	leave()
+	<-listening
 }
 
 // A process that was stopped fails its calls in bounded time, and serves its sessions

@@ -59,6 +59,13 @@ func TestMain(m *testing.M) {
 		for {
 			time.Sleep(time.Hour)
 		}
+	case "mumbling": // writes a line that is no message for the first it reads, and nothing else
+		signal.Ignore(syscall.SIGTERM)
+		_, _ = bufio.NewReader(os.Stdin).ReadBytes('\n')
+		fmt.Println("hm")
+		for {
+			time.Sleep(time.Hour)
+		}
 	case "stillborn":
 		fmt.Fprintln(os.Stderr, "no API key")
 		os.Exit(78)
@@ -151,7 +158,7 @@ func (c *crude) take(m *mcp.Message) {
 		c.inits = append(c.inits, string(m.Params))
 		version, _, _ := mcp.LookupString(m.Params, "protocolVersion")
 		c.write(mcp.NewResult(m.ID, json.RawMessage(fmt.Sprintf(
-			`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"crude","version":"1"}}`, version))))
+			`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{},"resources":{"subscribe":true}},"serverInfo":{"name":"crude","version":"1"}}`, version))))
 	case m.Method == mcp.MethodDiscover && c.modern:
 		c.write(mcp.NewResult(m.ID, json.RawMessage(
 			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"}`)))

@@ -77,9 +77,9 @@ func (p *process) write() {
 // *mcp.Error when it is a reason to end the process.
 func (p *process) read() error {
 	r := bufio.NewReaderSize(p.server.Stdout(), 32<<10)
-	garbage, logged := 0, 0
-	parts := joiner{late: func(part []byte) { p.pending.Unreadable(part, errIncomplete, nil) }}
-	defer parts.reset()
+	garbage := 0
+	parts := joiner{late: func(part []byte) { p.unreadable(part, errIncomplete) }}
+	defer parts.drop()
 	for {
 		line, err := readServerLine(r)
 		if errors.Is(err, errLineTooLong) {
@@ -88,7 +88,7 @@ func (p *process) read() error {
 		if err != nil {
 			// A last line without a newline is not a message, but may contain the reason why
 			// the process exited.
-			if logged < loggedStrayLines && (!p.over() || !p.spoke.Load()) {
+			if p.logged.Load() < loggedStrayLines && (!p.over() || !p.spoke.Load()) {
 				p.showStray(line)
 			}
 			return err
@@ -115,15 +115,23 @@ func (p *process) read() error {
 			}
 			continue
 		}
-		p.stray.Store(p.stray.Load() || len(line) > 0)
-		p.pending.Unreadable(line, err, nil)
+		p.unreadable(line, err)
 		if garbage++; garbage >= maxStrayLines {
 			return wire.ServerGone("the server's process was ended because it wrote %d lines in a row that are not JSON-RPC messages; does it speak MCP on its standard output?", maxStrayLines)
 		}
-		if logged++; logged <= loggedStrayLines && len(line) > 0 && !p.over() {
-			p.showStray(line)
-			p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", strayText(line), "error", err)
-		}
+	}
+}
+
+// unreadable ends the requests that a line which is no message may have answered, and logs
+// the line. Goroutines may call it concurrently.
+func (p *process) unreadable(line []byte, err error) {
+	if len(line) > 0 {
+		p.stray.Store(true)
+	}
+	p.pending.Unreadable(line, err, nil)
+	if p.logged.Add(1) <= loggedStrayLines && len(line) > 0 && !p.over() {
+		p.showStray(line)
+		p.log.Warn("the server wrote a line that is not a JSON-RPC message to its standard output; it is skipped", "line", strayText(line), "error", err)
 	}
 }
 

@@ -101,14 +101,7 @@ func (j *joiner) drop() {
 	}
 }
 
-// reset discards the incomplete message and stops the timer.
-func (j *joiner) reset() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.clear()
-}
-
-// clear is reset for a caller that holds mu.
+// clear discards the incomplete message and stops the timer. The caller holds mu.
 func (j *joiner) clear() {
 	if j.timer != nil {
 		j.timer.Stop()

@@ -45,8 +45,9 @@ type process struct {
 	stateless      statelessState // of a process of the stateless era
 	// complained: a response without an id has been logged.
 	complained atomic.Bool
-	spoke      atomic.Bool // the server has sent a message
-	stray      atomic.Bool // the server has written a line that is no message
+	spoke      atomic.Bool  // the server has sent a message
+	stray      atomic.Bool  // the server has written a line that is no message
+	logged     atomic.Int64 // lines that are no message
 
 	once    sync.Once
 	why     error         // set before closing is closed
@@ -278,7 +279,7 @@ func (p *process) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error)
 	if p.isStateless() {
 		return nil, errNoQuestions
 	}
-	if p.shared != nil && !p.shared.key.acceptsRequests() {
+	if p.shared != nil && !p.shared.key.AcceptsRequests() {
 		return nil, wire.NotDeclared(q)
 	}
 	if p.shared != nil {

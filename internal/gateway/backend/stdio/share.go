@@ -14,47 +14,24 @@ import (
 // sharing is the key of a shared process: sessions, or exchanges of the stateless era, share
 // a process if their keys are equal.
 type sharing struct {
-	principal string
-	// stateless marks a process of the stateless era; the fields below are empty then.
-	stateless    bool
-	version      mcp.Version
-	capabilities string // canonical JSON
-	// info is the client's Info as canonical JSON if the server may send requests to the
-	// client ([exchange.Client], OneProcess); empty otherwise.
-	info string
+	wire.ClientKey
+	// stateless marks a process of the stateless era; only Principal is set besides.
+	stateless bool
+	version   mcp.Version
 }
 
-// sharingOf returns the key under which a session of client shares a process. Clients of
-// the same principal share a process if they declared the same version and capabilities.
-// Their Info may differ: the server receives that of the first client.
-//
-// A client that declared sampling, elicitation or roots shares only with itself: with the
-// sessions of the same [exchange.Client], OneProcess, and Info. mayShare is false for a
-// client of the session era that declared them. The error is an *mcp.Error for
-// capabilities that two parsers could read differently.
+// sharingOf returns the key under which a session of client shares a process. A client to
+// which the server may send requests shares only with itself: with the sessions of the same
+// [exchange.Client], OneProcess, and Info. mayShare is false for such a client of the
+// session era. The error is an *mcp.Error for capabilities that two parsers could read
+// differently.
 func sharingOf(client *exchange.Client) (key sharing, mayShare bool, err error) {
-	accepts, err := wire.AcceptsRequests(client)
-	if err != nil || accepts && !client.OneProcess {
+	k, err := wire.KeyOf(client)
+	if err != nil || k.AcceptsRequests() && !client.OneProcess {
 		return sharing{}, false, err
 	}
-	capabilities, err := mcp.Canonical(client.Capabilities)
-	if err != nil {
-		return sharing{}, false, err
-	}
-	key = sharing{principal: client.Principal, version: client.Version, capabilities: string(capabilities)}
-	if accepts {
-		info, err := mcp.Canonical(client.Info)
-		if err != nil {
-			return sharing{}, false, err
-		}
-		key.info = "info " + string(info)
-	}
-	return key, true, nil
+	return sharing{ClientKey: k, version: client.Version}, true, nil
 }
-
-// acceptsRequests reports whether the server may send requests to the client that the
-// process is shared by.
-func (k *sharing) acceptsRequests() bool { return k.info != "" }
 
 // needsOwnProcess reports whether a request concerns state that the server keeps for its
 // one client and that the gateway cannot divide: tasks (MCP 2025-11-25, Tasks: a request

@@ -43,7 +43,7 @@ var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
 // Do sends the request of x and returns the response. A request is sent once: another
 // process is tried only when it reached none.
 func (s stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-	key := sharing{principal: x.Client.Principal, stateless: true}
+	key := sharing{ClientKey: wire.ClientKey{Principal: x.Client.Principal}, stateless: true}
 	for attempt := 1; ; attempt++ {
 		p, err := s.backend.join(ctx, key, x.Client, func(p *process) { p.users++ })
 		if err != nil {

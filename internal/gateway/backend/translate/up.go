@@ -27,7 +27,7 @@ type Up struct {
 
 	mu     sync.Mutex
 	closed bool
-	pools  map[clientKey]*pool
+	pools  map[wire.ClientKey]*pool
 }
 
 // opener begins a session at the server, as [exchange.Backend] does with Open.
@@ -72,16 +72,15 @@ const (
 
 // NewUp returns an Up that opens sessions with begin.
 func NewUp(begin opener, log *slog.Logger) *Up {
-	return &Up{begin: begin, log: log, stop: make(chan struct{}), pools: map[clientKey]*pool{}}
+	return &Up{begin: begin, log: log, stop: make(chan struct{}), pools: map[wire.ClientKey]*pool{}}
 }
 
 // Do sends a request of the stateless era in a session and returns the response.
 func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-	capabilities, err := mcp.Canonical(x.Client.Capabilities)
+	key, err := wire.KeyOf(x.Client)
 	if err != nil {
 		return nil, err
 	}
-	key := clientKey{x.Client.Principal, string(capabilities)}
 	if err := c.enter(key); err != nil {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 
 // watch handles server/discover and subscriptions/listen, which the server does not
 // support.
-func (c *Up) watch(ctx context.Context, key clientKey, x *exchange.Exchange) (*mcp.Message, error) {
+func (c *Up) watch(ctx context.Context, key wire.ClientKey, x *exchange.Exchange) (*mcp.Message, error) {
 	s, err := c.takeShared(ctx, key, x.Client)
 	if err != nil {
 		return nil, err
@@ -126,11 +125,8 @@ func (c *Up) watch(ctx context.Context, key clientKey, x *exchange.Exchange) (*m
 // session's own stream, where they cannot be attributed to one of several requests. The
 // other requests of a client that accepts requests use an idle session if there is one: the
 // server may keep state in it from an earlier request.
-func (c *Up) take(ctx context.Context, key clientKey, x *exchange.Exchange, logs bool) (*upSession, error) {
-	asked, err := wire.AcceptsRequests(x.Client)
-	if err != nil {
-		return nil, err
-	}
+func (c *Up) take(ctx context.Context, key wire.ClientKey, x *exchange.Exchange, logs bool) (*upSession, error) {
+	asked := key.AcceptsRequests()
 	if logs || asked && mcp.IsMultiRound(x.Request.Method) {
 		return c.takeAlone(ctx, key, x.Client)
 	}
@@ -143,7 +139,7 @@ func (c *Up) take(ctx context.Context, key clientKey, x *exchange.Exchange, logs
 }
 
 // takeAlone returns a session that serves no other request: an idle one or a new one.
-func (c *Up) takeAlone(ctx context.Context, key clientKey, client *exchange.Client) (*upSession, error) {
+func (c *Up) takeAlone(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
 	if s := c.takeIdle(key); s != nil {
 		return s, nil
 	}
@@ -156,7 +152,7 @@ func (c *Up) takeAlone(ctx context.Context, key clientKey, client *exchange.Clie
 }
 
 // takeIdle returns the idle session that was used last, nil for none.
-func (c *Up) takeIdle(key clientKey) *upSession {
+func (c *Up) takeIdle(key wire.ClientKey) *upSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pools[key]

@@ -14,12 +14,7 @@ import (
 
 // This file holds the session pools of [Up].
 
-// clientKey is what clients must have in common to share a pool and its sessions.
-type clientKey struct {
-	principal, capabilities string // canonical JSON
-}
-
-// pool holds the sessions for clients with the same clientKey. It is guarded by Up.mu.
+// pool holds the sessions for clients with the same key. It is guarded by Up.mu.
 type pool struct {
 	shared *upSession
 	idle   []*upSession // sessions for one request at a time that serve none, last used last
@@ -31,7 +26,7 @@ type pool struct {
 // enter creates the pool for the key if it is missing. The pool stays until the caller
 // calls leave. To stay within [maxPools], enter removes the pool that has been unused for
 // longest. It fails if all are in use, and after Close.
-func (c *Up) enter(key clientKey) error {
+func (c *Up) enter(key wire.ClientKey) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -52,7 +47,7 @@ func (c *Up) enter(key clientKey) error {
 	return nil
 }
 
-func (c *Up) leave(key clientKey) {
+func (c *Up) leave(key wire.ClientKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.pools[key]; p != nil { // nil after Close
@@ -65,7 +60,7 @@ func (c *Up) leave(key clientKey) {
 // It returns false if all pools are in use. The caller holds mu.
 func (c *Up) letGoOldest() bool {
 	var oldest *pool
-	var oldestKey clientKey
+	var oldestKey wire.ClientKey
 	for key, p := range c.pools {
 		if p.users == 0 && (oldest == nil || p.since.Before(oldest.since)) {
 			oldest, oldestKey = p, key
@@ -99,12 +94,12 @@ func closeUpSessions(all []*upSession) {
 
 // takeShared returns the session that clients with the same key share. It opens one if
 // there is none.
-func (c *Up) takeShared(ctx context.Context, key clientKey, client *exchange.Client) (*upSession, error) {
+func (c *Up) takeShared(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
 	for range maxTries {
 		if s, ok := c.useShared(key); ok {
 			return s, nil
 		}
-		if _, err := wire.Shared(ctx, &c.opening, key.principal+"\x00"+key.capabilities, wire.HandshakeTimeout, func(ctx context.Context) (any, error) {
+		if _, err := wire.Shared(ctx, &c.opening, key.Principal+"\x00"+key.Capabilities+"\x00"+key.Info, wire.HandshakeTimeout, func(ctx context.Context) (any, error) {
 			if err := c.enter(key); err != nil {
 				return nil, err
 			}
@@ -121,7 +116,7 @@ func (c *Up) takeShared(ctx context.Context, key clientKey, client *exchange.Cli
 const maxTries = 3
 
 // renewShared opens the shared session for the key, unless another call has opened one.
-func (c *Up) renewShared(ctx context.Context, key clientKey, client *exchange.Client) error {
+func (c *Up) renewShared(ctx context.Context, key wire.ClientKey, client *exchange.Client) error {
 	c.mu.Lock()
 	p := c.pools[key]
 	there := p != nil && p.shared.alive() // nil after Close
@@ -152,7 +147,7 @@ func (c *Up) renewShared(ctx context.Context, key clientKey, client *exchange.Cl
 	return nil
 }
 
-func (c *Up) useShared(key clientKey) (*upSession, bool) {
+func (c *Up) useShared(key wire.ClientKey) (*upSession, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pools[key]
@@ -164,7 +159,7 @@ func (c *Up) useShared(key clientKey) (*upSession, bool) {
 }
 
 // open begins a session on behalf of client.
-func (c *Up) open(ctx context.Context, key clientKey, client *exchange.Client) (*upSession, error) {
+func (c *Up) open(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
 	c.mu.Lock()
 	p := c.pools[key]
 	c.mu.Unlock()
@@ -205,7 +200,7 @@ func (c *Up) spend(s *upSession) {
 
 // put ends one use of a session. It closes the session after the last use, unless the
 // session is shared or becomes idle.
-func (c *Up) put(key clientKey, s *upSession) {
+func (c *Up) put(key wire.ClientKey, s *upSession) {
 	c.mu.Lock()
 	s.users--
 	s.since = time.Now()
@@ -304,7 +299,7 @@ func (c *Up) Close() {
 	for _, p := range c.pools {
 		all = append(all, p.sessions()...)
 	}
-	c.pools = map[clientKey]*pool{}
+	c.pools = map[wire.ClientKey]*pool{}
 	c.mu.Unlock()
 	closeUpSessions(all)
 	c.sweeping.Wait()
