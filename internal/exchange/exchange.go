@@ -37,6 +37,15 @@ type Client struct {
 	OneProcess bool
 }
 
+// Caller is the sender of a request, as its access token proves. Requests with the same
+// token share it: it must not be changed.
+type Caller struct {
+	Issuer, Subject string
+	Scopes          []string
+	// Claims are all claims of the token, numbers as json.Number.
+	Claims map[string]any
+}
+
 // Exchange is one request on its way from a client to a server. It has exactly one
 // outcome: the response that a [Handler] returns, or an error that the front turns into
 // one.
@@ -45,6 +54,10 @@ type Client struct {
 // backend cancels it at the server.
 type Exchange struct {
 	Client *Client
+	// Caller is the identity that the token of this request proves; nil without
+	// authentication. A session's requests may have tokens with other claims than its
+	// first one had.
+	Caller *Caller
 	// Request carries the client's own id; the response must carry it too. Its
 	// params are those of the client's era: of the stateless era with a complete
 	// _meta.
@@ -59,8 +72,9 @@ type Exchange struct {
 	Peer Peer
 
 	// The front sets one of the two. Open, when it is set, ends the exchange: it opens
-	// a session, or needs none. Otherwise Conn.Do does.
-	Open func(context.Context) (*mcp.Message, error)
+	// a session, or needs none. Otherwise Conn.Do does. A stage may pass on a changed
+	// copy of an exchange, so Open receives the one to send.
+	Open Handler
 	Conn Conn
 }
 
@@ -74,7 +88,7 @@ type Stage func(next Handler) Handler
 // Deliver is the last [Handler]: it sends the exchange where its front directed it.
 func Deliver(ctx context.Context, x *Exchange) (*mcp.Message, error) {
 	if x.Open != nil {
-		return x.Open(ctx)
+		return x.Open(ctx, x)
 	}
 	return x.Conn.Do(ctx, x)
 }

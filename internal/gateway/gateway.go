@@ -54,8 +54,19 @@ type Config struct {
 	// Status returns the workload's state ("running" when it serves) and the reason for any
 	// other; nil means always running. It may be called often.
 	Status func() (state, reason string)
+	// Stages are those that the workload configures.
+	Stages Stages
 	// Log receives what went wrong; nil discards it.
 	Log *slog.Logger
+}
+
+// Stages are the optional stages of a gateway. One that is nil is not in the chain; [New]
+// has the order.
+type Stages struct {
+	// Telemetry and Authenticate inspect HTTP requests.
+	Telemetry, Authenticate func(http.Handler) http.Handler
+	// The others inspect exchanges.
+	Audit, Tools, Policy, Webhooks exchange.Stage
 }
 
 // Gateway serves one workload's clients. It is an http.Handler for the whole host: mount it
@@ -74,8 +85,8 @@ type Gateway struct {
 	cut   context.CancelCauseFunc // of core.Context
 }
 
-// New builds a gateway and puts its stages in order. The order is defined here only; later
-// stages go where their name stands:
+// New builds a gateway and puts its stages in order. The order is defined here only. The
+// stages in brackets are those of Config.Stages:
 //
 //	deadlines            httpd/deadlines.go
 //	recover              a panic is the error of one request: handler.go
@@ -87,7 +98,7 @@ type Gateway struct {
 //	proper names         names.go
 //	(audit)
 //	(tool name)          filter and override
-//	(authorize)
+//	(policy)             authorization
 //	(webhooks)
 //	session/bridge       the front has chosen the connection; exchange.Deliver
 //	(credential)         a http.RoundTripper of the backend
@@ -109,10 +120,11 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	if err := errors.Join(err, sealErr); err != nil {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
+	stages := cfg.Stages
 	core := &httpd.Core{
 		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
 		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
-		Handler: chain(exchange.Deliver, recovered(cfg.Log), properNames),
+		Handler: chain(exchange.Deliver, recovered(cfg.Log), properNames, stages.Audit, stages.Tools, stages.Policy, stages.Webhooks),
 		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
 		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
 		MaxSessions: maxSessions,
@@ -126,7 +138,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	g.stateless = stateless.New(core)
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
-	g.http = core.Deadlines(guard.Wrap(http.HandlerFunc(g.route)))
+	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.Telemetry, stages.Authenticate)))
 	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil
 }

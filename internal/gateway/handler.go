@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
+	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
@@ -25,10 +27,22 @@ func recovered(log *slog.Logger) exchange.Stage {
 	}
 }
 
-// chain puts stages around last, the first one outermost.
+// chain puts the stages that are not nil around last, the first one outermost.
 func chain(last exchange.Handler, stages ...exchange.Stage) exchange.Handler {
-	for i := len(stages) - 1; i >= 0; i-- {
-		last = stages[i](last)
+	for _, stage := range slices.Backward(stages) {
+		if stage != nil {
+			last = stage(last)
+		}
+	}
+	return last
+}
+
+// wrap is chain for stages that inspect HTTP requests.
+func wrap(last http.Handler, stages ...func(http.Handler) http.Handler) http.Handler {
+	for _, stage := range slices.Backward(stages) {
+		if stage != nil {
+			last = stage(last)
+		}
 	}
 	return last
 }

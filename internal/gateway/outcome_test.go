@@ -23,7 +23,7 @@ func TestOutcome_ResultIsAnObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := &exchange.Exchange{Client: &exchange.Client{Version: mcp.LatestStateless}, Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodToolsCall}}
-		x.Open = func(ctx context.Context) (*mcp.Message, error) { return b.Do(ctx, x) }
+		x.Open = func(ctx context.Context, _ *exchange.Exchange) (*mcp.Message, error) { return b.Do(ctx, x) }
 		if m := g.core.Outcome(t.Context(), x); m.Error == nil || !strings.Contains(m.Error.Message, "not an object") {
 			t.Errorf("%s: %s", result, m.Encode())
 		}

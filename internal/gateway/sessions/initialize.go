@@ -41,12 +41,12 @@ func (f *Streamable) initialize(p *httpd.Post, m *mcp.Message) {
 	reply := f.core.NewReply(p)
 	reply.Announce = func() string { return f.store.name(s) }
 	x.Peer = s
-	x.Open = func(ctx context.Context) (_ *mcp.Message, err error) {
+	x.Open = func(ctx context.Context, x *exchange.Exchange) (_ *mcp.Message, err error) {
 		defer func() { status = f.store.openStatus(err) }()
-		if err := f.store.open(ctx, s, client); err != nil {
+		if err := f.store.open(ctx, s, x.Client); err != nil {
 			return nil, err
 		}
-		return mcp.NewResult(m.ID, s.conn.InitializeResult()), nil
+		return mcp.NewResult(x.Request.ID, s.conn.InitializeResult()), nil
 	}
 	reply.Start()
 	// The session is not in use yet, so a client that disconnects ends it.
@@ -67,7 +67,7 @@ func (f *Streamable) initialize(p *httpd.Post, m *mcp.Message) {
 // initializeShared responds with the InitializeResult of the shared session.
 func (f *Streamable) initializeShared(p *httpd.Post, x *exchange.Exchange) {
 	status := http.StatusOK
-	x.Open = func(ctx context.Context) (*mcp.Message, error) {
+	x.Open = func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		s, err := f.store.sharedSession(ctx, x.Client.Version)
 		if err != nil {
 			status = f.store.openStatus(err)

@@ -170,7 +170,7 @@ func (f *SSE) dispatch(p *httpd.Post, s *session, a *admitted) {
 	}
 	if err == nil && m.Method == mcp.MethodInitialize {
 		if x.Client, err = declare(m, s.principal); err == nil {
-			x.Open = f.opener(s, x)
+			x.Open = f.opener(s)
 		}
 	}
 	p.Body.Retain()
@@ -201,8 +201,8 @@ func (f *SSE) dispatch(p *httpd.Post, s *session, a *admitted) {
 
 // opener opens the session's connection and watches it afterwards: the stream ends when the
 // server does, so that the client begins another session.
-func (f *SSE) opener(s *session, x *exchange.Exchange) func(context.Context) (*mcp.Message, error) {
-	return func(ctx context.Context) (*mcp.Message, error) {
+func (f *SSE) opener(s *session) exchange.Handler {
+	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if err := f.store.open(ctx, s, x.Client); err != nil {
 			return nil, err
 		}

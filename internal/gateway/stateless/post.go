@@ -74,7 +74,7 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 	}
 	defer f.core.Calls.Leave()
 	x := &exchange.Exchange{Client: client, Request: m, Meta: h.Meta, Headers: paramHeaders(p.R.Header)}
-	x.Open = func(ctx context.Context) (*mcp.Message, error) { return f.core.Backend.Do(ctx, x) }
+	x.Open = f.core.Backend.Do
 	if m.Method == mcp.MethodSubscriptionsListen {
 		f.subscription(p, x)
 		return
