@@ -16,6 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/seal"
 )
 
@@ -111,13 +112,8 @@ func (c *Core) Outcome(ctx context.Context, x *exchange.Exchange) *mcp.Message {
 	return m
 }
 
-// Short bounds a method, which a client chose, for the log.
-func Short(method string) string {
-	if len(method) > 64 {
-		return method[:64] + "..."
-	}
-	return method
-}
+// Short is a method, which a client or server chose, for logs and errors.
+func Short(method string) string { return plaintext.Excerpt(method, 64) }
 
 // OpenStatus is the HTTP status for a connection to the server that could not be opened.
 // A refusal by the server itself is a response like any other.

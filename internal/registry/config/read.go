@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -127,18 +128,16 @@ func typeFaults(err error) []error {
 	case errors.As(err, &one):
 		return []error{lineFault(one)}
 	}
-	return []error{errors.New(oneLine(err.Error()))}
+	return []error{errors.New(plaintext.Line(err.Error()))}
 }
 
 func lineFault(e *yaml.LoadError) error {
-	text := oneLine(e.Message)
+	text := plaintext.Line(e.Message)
 	if strings.HasPrefix(text, "line ") { // one of our own
 		return errors.New(text)
 	}
 	return fmt.Errorf("line %d: %s", e.Mark.Line, text)
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // checkNode finds, at any depth, values of another type than a setting has, keys
 // that no setting has, and keys that are repeated. Its faults name the line and the

@@ -54,7 +54,7 @@ func (w *worker) attempt(ctx context.Context, state store.Sync) (store.Sync, str
 	done.Servers, done.Versions = servers, len(versions)
 	done.Malformed, done.Others, done.LeftOut = fetched.LeftOut.Malformed, fetched.LeftOut.Others, ""
 	if done.Malformed > 0 {
-		done.LeftOut = words(errors.New(fetched.LeftOut.Why()))
+		done.LeftOut = reasonText(errors.New(fetched.LeftOut.Why()))
 	}
 	done.Digest = w.fingerprint + " " + fetched.Digest
 	w.applying.Store(true)

@@ -8,10 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
 )
 
@@ -66,29 +65,12 @@ func redactReasons(l *registry.LeftOut, secrets ...string) {
 	}
 }
 
-// maxWords bounds an error's text in the store, in bytes.
-const maxWords = 500
+// maxReason bounds an error's text in the store, in characters.
+const maxReason = 500
 
-// words is the text of an error in one line of bounded length, without control
-// characters, since part of it may come from another server.
-func words(err error) string {
-	text := strings.ToValidUTF8(err.Error(), "?")
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxWords {
-		return text
-	}
-	end := maxWords - len("...")
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "..."
-}
+// reasonText is the text of an error for the store and for people: part of it may come from
+// another server.
+func reasonText(err error) string { return plaintext.Excerpt(err.Error(), maxReason) }
 
 // innermost drops the prefix of net/http, which repeats the URL, and names a
 // timeout as one.

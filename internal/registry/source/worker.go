@@ -57,7 +57,7 @@ func (w *worker) run(ctx context.Context) {
 			trouble = ""
 			w.lead(ctx, requested)
 		case err != nil && ctx.Err() == nil:
-			if text := words(err); text != trouble {
+			if text := reasonText(err); text != trouble {
 				trouble = text
 				w.Log.Warn("the lease of a source cannot be taken", "source", w.name, "error", text)
 			}
@@ -86,7 +86,7 @@ func (w *worker) lead(ctx context.Context, requested time.Time) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 		defer cancel()
 		if err := w.store.Release(last, w.name, w.Owner); err != nil {
-			w.Log.Warn("the lease of a source could not be given up; it runs out by itself", "source", w.name, "error", words(err))
+			w.Log.Warn("the lease of a source could not be given up; it runs out by itself", "source", w.name, "error", reasonText(err))
 		}
 	}()
 	states, err := w.store.Syncs(leading, []string{w.name})
@@ -147,7 +147,7 @@ func (w *worker) watch(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		if text := words(err); text != trouble {
+		if text := reasonText(err); text != trouble {
 			trouble = text
 			w.Log.Warn("a file cannot be watched; it is read at its interval", "source", w.name, "error", text)
 		}
@@ -213,7 +213,7 @@ func (w *worker) synchronize(ctx context.Context, before store.Sync) (after stor
 		return before, true
 	}
 	w.Observe(w.name, Failed, time.Since(began))
-	state.Phase, state.Error = phaseFailed, words(err)
+	state.Phase, state.Error = phaseFailed, reasonText(err)
 	state.Failures++
 	w.Log.Warn("a source could not be synchronized; what it listed last is kept", "source", w.name, "failures", state.Failures, "error", state.Error)
 	w.record(ctx, state)
@@ -240,7 +240,7 @@ func (w *worker) record(ctx context.Context, state store.Sync) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), parting)
 	defer cancel()
 	if err := w.store.SetSync(last, w.Owner, state); err != nil && !errors.Is(err, store.ErrLeaseLost) {
-		w.Log.Warn("the state of a source could not be recorded", "source", w.name, "error", words(err))
+		w.Log.Warn("the state of a source could not be recorded", "source", w.name, "error", reasonText(err))
 	}
 }
 

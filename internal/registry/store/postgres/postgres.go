@@ -21,6 +21,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 	"github.com/toolhaven/toolhaven/internal/registry/store/sqlstore"
 )
@@ -108,7 +109,7 @@ func await(ctx context.Context, db *sql.DB) error {
 			cause = err
 		}
 		if bounded.Err() == nil && permanent(err) {
-			return fmt.Errorf("%w: %s", store.ErrUnavailable, sqlstore.OneLine(err))
+			return fmt.Errorf("%w: %s", store.ErrUnavailable, plaintext.Line(err.Error()))
 		}
 		if bounded.Err() == nil && fault(err) == sqlstore.Other {
 			return err
@@ -116,7 +117,7 @@ func await(ctx context.Context, db *sql.DB) error {
 		select {
 		case <-time.After(pause):
 		case <-bounded.Done():
-			return fmt.Errorf("%w, for %s: %s", store.ErrUnavailable, time.Since(began).Round(time.Second), sqlstore.OneLine(cause))
+			return fmt.Errorf("%w, for %s: %s", store.ErrUnavailable, time.Since(began).Round(time.Second), plaintext.Line(cause.Error()))
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
 )
 
@@ -58,12 +58,12 @@ func (d *database) do(ctx context.Context, what string, limit time.Duration, f f
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s: %w", what, ctx.Err())
 		case bounded.Err() != nil:
-			return fmt.Errorf("%s: %w: no answer within %s (%v)", what, store.ErrUnavailable, limit, OneLine(cause))
+			return fmt.Errorf("%s: %w: no answer within %s (%v)", what, store.ErrUnavailable, limit, plaintext.Line(cause.Error()))
 		}
 		switch d.dialect.Fault(err) {
 		case Conflict:
 			if conflicts++; conflicts > maxConflicts {
-				return fmt.Errorf("%s: %w: %d other changes came first (%v)", what, store.ErrUnavailable, conflicts, OneLine(err))
+				return fmt.Errorf("%s: %w: %d other changes came first (%v)", what, store.ErrUnavailable, conflicts, plaintext.Line(err.Error()))
 			}
 			pause(bounded, time.Duration(min(conflicts, 20))*5*time.Millisecond)
 			continue
@@ -73,7 +73,7 @@ func (d *database) do(ctx context.Context, what string, limit time.Duration, f f
 		case Lost:
 			if errors.As(err, new(commitError)) {
 				return fmt.Errorf("%s: %w while the change was being committed: it is not known whether it was (%v)",
-					what, store.ErrUnavailable, OneLine(err))
+					what, store.ErrUnavailable, plaintext.Line(err.Error()))
 			}
 			if lost++; lost > maxLost {
 				return unavailable(what, err)
@@ -83,7 +83,7 @@ func (d *database) do(ctx context.Context, what string, limit time.Duration, f f
 			return unavailable(what, err)
 		case Full:
 			d.full.Store(true)
-			return fmt.Errorf("%s: %w: %v", what, store.ErrFull, OneLine(err))
+			return fmt.Errorf("%s: %w: %v", what, store.ErrFull, plaintext.Line(err.Error()))
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -92,11 +92,8 @@ func (d *database) do(ctx context.Context, what string, limit time.Duration, f f
 // unavailable keeps only the text of the cause: errors of a driver hold the
 // configuration of the connection with its password.
 func unavailable(what string, cause error) error {
-	return fmt.Errorf("%s: %w: %v", what, store.ErrUnavailable, OneLine(cause))
+	return fmt.Errorf("%s: %w: %v", what, store.ErrUnavailable, plaintext.Line(cause.Error()))
 }
-
-// OneLine is the text of an error in one line.
-func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // pause waits for a random time up to d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
