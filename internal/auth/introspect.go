@@ -70,7 +70,7 @@ func decodeIntrospection(body []byte) (map[string]any, *refusal) {
 		if active {
 			return claims, nil
 		}
-		return nil, refuse("it says that the token is not active")
+		return nil, refuse("the provider reports that the token is not active")
 	default:
 		return nil, refuse("it does not say whether the token is active")
 	}

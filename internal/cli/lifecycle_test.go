@@ -121,7 +121,7 @@ func TestInterrupt_DuringStop(t *testing.T) {
 	rm := clitest.Start(t, "rm", "one")
 	rm.Says(t, "waiting for one to stop (calls have 10 s to end")
 	rm.Interrupt(t)
-	rm.Says(t, `Error: interrupted; workload "one" was asked to stop, and goes on stopping by itself, and it is not removed`)
+	rm.Says(t, `Error: interrupted; workload "one" is stopping, and continues to stop, and it is not removed`)
 	rm.Ends(t, base.ExitInterrupted)
 	waitForState(t, app, "one", workload.Stopping)
 	let()

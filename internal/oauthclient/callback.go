@@ -117,7 +117,7 @@ func (a *attempt) handler(address string, outcomes chan<- outcome) http.Handler 
 			return
 		}
 		if result.err != nil {
-			page(w, http.StatusBadRequest, "You are not signed in; the terminal says why. You can close this window.")
+			page(w, http.StatusBadRequest, "You are not signed in; the reason is in the terminal. You can close this window.")
 			return
 		}
 		page(w, http.StatusOK, "The terminal has what it needs and says how the sign-in ended. You can close this window.")

@@ -94,7 +94,7 @@ func (c *fileCatalog) Get(ctx context.Context, name string) (*Entry, error) {
 	if version == "" {
 		return latest(all)[full], nil
 	}
-	has := "the registry tells no versions"
+	has := "the registry has no versions"
 	if versions = slices.DeleteFunc(versions, func(v string) bool { return v == "" }); len(versions) > 0 {
 		has = "it has " + strings.Join(versions, ", ")
 	}

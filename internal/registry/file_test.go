@@ -54,7 +54,7 @@ func names(entries []*Entry) string {
 func TestFile_UnknownVersion(t *testing.T) {
 	for content, says := range map[string]string{
 		wrap(named("io.one/a", "1.0.0"), named("io.one/a", "1.1.0")): "it has 1.0.0, 1.1.0",
-		`{"servers": {"a": {"image": "i"}}}`:                         "tells no versions",
+		`{"servers": {"a": {"image": "i"}}}`:                         "has no versions",
 	} {
 		if _, err := openFile(t, content).Get(t.Context(), "a@9"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)

@@ -165,7 +165,7 @@ func (s *stopper) end(ctx context.Context, name string, owner *Owner) (reason st
 	case ctx.Err() != nil && stopErr != nil:
 		return "", &interruption{fmt.Sprintf("the gateway of workload %q does not answer, and is left as it is", name), ctx.Err()}
 	case ctx.Err() != nil:
-		return "", &interruption{fmt.Sprintf("workload %q was asked to stop, and goes on stopping by itself", name), ctx.Err()}
+		return "", &interruption{fmt.Sprintf("workload %q is stopping, and continues to stop", name), ctx.Err()}
 	}
 	reason = "its gateway did not answer and was killed"
 	if stopErr == nil {

@@ -36,18 +36,18 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 	}{
 		"stop": {
 			func(ctx context.Context, m *Manager, p func(Event)) error { return m.Stop(ctx, "a", p) },
-			`interrupted; workload "a" was asked to stop, and goes on stopping by itself`,
+			`interrupted; workload "a" is stopping, and continues to stop`,
 		},
 		"rm": {
 			func(ctx context.Context, m *Manager, p func(Event)) error { return m.Remove(ctx, "a", p) },
-			`interrupted; workload "a" was asked to stop, and goes on stopping by itself, and it is not removed`,
+			`interrupted; workload "a" is stopping, and continues to stop, and it is not removed`,
 		},
 		"restart": {
 			func(ctx context.Context, m *Manager, p func(Event)) error {
 				_, err := m.Restart(ctx, "a", p)
 				return err
 			},
-			`interrupted; workload "a" was asked to stop, and goes on stopping by itself, and it is not started again`,
+			`interrupted; workload "a" is stopping, and continues to stop, and it is not started again`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func (s owners) endStray(ctx context.Context, stray Stray) error {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
-			return &interruption{fmt.Sprintf("the gateway of workload %q (process %d) was asked to end, and goes on ending by itself", stray.Name, stray.PID), err}
+			return &interruption{fmt.Sprintf("the gateway of workload %q (process %d) is ending, and continues to end", stray.Name, stray.PID), err}
 		}
 	}
 	if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -139,7 +139,7 @@ func TestTokens_WrongProvider(t *testing.T) {
 		{"RFC 7519 4.1.1", "the issuer with a blank behind it", mint(t, a, claims(f.a.Issuer+" ", nil)), invalid, "another issuer"},
 		{"RFC 7519 4.1.1", "two issuers", mint(t, a, claims("", map[string]any{"iss": []string{f.a.Issuer, f.b.Issuer}})), invalid, "another issuer"},
 		{"RFC 7519 4.1.1", "no issuer", mint(t, a, claims("", map[string]any{"iss": nil})), invalid, "another issuer"},
-		{"RFC 7662 2.2", "an opaque token that was revoked", revoked, invalid, "it says that the token is not active"},
+		{"RFC 7662 2.2", "an opaque token that was revoked", revoked, invalid, "the provider reports that the token is not active"},
 		{"RFC 7662 4", "an opaque token for another resource", f.c.Token(t, "https://elsewhere.example"), invalid, "idp2: the audience does not match"},
 		{"RFC 7662 4", "a refresh token, which is active too", person.RefreshToken, invalid, "idp2: the audience does not match"},
 		{"RFC 7662 2.2", "an opaque token nobody issued", "b3BhcXVlLW9mLW5vYm9keS1hdC1hbGw", invalid, "idp3: "},

@@ -60,7 +60,7 @@ func (c *Config) validateAuth(f *faults) {
 	switch c.Auth.Mode {
 	case ModeAnonymous:
 		if o != nil {
-			f.add("auth.oauth", "says who may call, and auth.mode is anonymous, which lets everybody; remove one of the two")
+			f.add("auth.oauth", "it restricts callers, and auth.mode is anonymous; remove one of the two")
 		}
 		return
 	case ModeOAuth:
@@ -227,7 +227,7 @@ func (c *Config) validateSources(f *faults) {
 			}
 		}
 		if kinds != 1 {
-			f.add(field, "exactly one of file, git, api and managed is wanted (managed: {} for the registry's own entries); there are %d", kinds)
+			f.add(field, "exactly one of file, git, api and managed is required (managed: {} for the registry's own entries); there are %d", kinds)
 			continue
 		}
 		s.validate(field, f)

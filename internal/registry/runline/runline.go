@@ -70,7 +70,7 @@ func For(e *registry.Entry, name string) Command {
 	case len(e.Packages) > 0:
 		return Command{Reason: "It comes in a form that thv cannot run. thv runs npm, PyPI, Go and container packages, and remote servers."}
 	default:
-		return Command{Reason: "Its entry says neither how to run it nor where it runs."}
+		return Command{Reason: "Its entry has neither a way to run it nor a URL."}
 	}
 	words := append([]string{"thv", "run", name}, l.flags...)
 	if len(l.args) > 0 {

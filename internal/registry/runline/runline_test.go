@@ -47,7 +47,7 @@ func TestFor(t *testing.T) {
 		"an address with a part open": {`"remotes": [{"type": "sse", "url": "https://{tenant}.a.example/$(id)", "variables": {"tenant": {}}}]`, `thv run 'https://<tenant>.a.example/$(id)'`, "depends on tenant"},
 		"what runs here comes first":  {`"remotes": [{"type": "sse", "url": "https://{t}.example", "variables": {"t": {}}}], ` + npm(""), `thv run io.example/x`, ""},
 		"a form thv does not run":     {`"packages": [{"registryType": "nuget", "identifier": "a", "transport": {"type": "stdio"}}]`, "", "thv cannot run"},
-		"nothing at all":              {`"title": "x"`, "", "neither how to run it nor where"},
+		"nothing at all":              {`"title": "x"`, "", "neither a way to run it nor a URL"},
 		"a line that would break out": {npm(`, "packageArguments": [{"type": "positional", "value": "a\nrm -rf ~"}, {"type": "positional", "valueHint": "b", "isRequired": true}]`), "", "not be safe to paste"},
 		"a line with escapes":         {`"remotes": [{"type": "sse", "url": "https://{t}.example/\u001b[31m", "variables": {"t": {}}}]`, "", "not be safe to paste"},
 		"a line with hidden text":     {`"remotes": [{"type": "sse", "url": "https://{t}.example/\u202e", "variables": {"t": {}}}]`, "", "not be safe to paste"},

@@ -143,7 +143,7 @@ func (s *signIn) finish(w http.ResponseWriter, r *http.Request) {
 	s.opt.Log.Warn("a sign-in at the page failed", "provider", s.provider.Provider, "error", err)
 	var why *refusal
 	if !errors.As(err, &why) {
-		why = &refusal{"The registry server could not finish it. Its log says why."}
+		why = &refusal{"The registry server could not finish it. The reason is in its log."}
 	}
 	if found { // an attempt is for one response
 		s.cookies.drop(w, attemptCookie)

@@ -108,7 +108,7 @@ func (p *renderer) unavailable(w http.ResponseWriter, r *http.Request, err error
 		p.opt.Log.Error("a page cannot be shown", "path", r.URL.Path, "error", err)
 	}
 	w.Header().Set("Retry-After", "5")
-	p.fail(w, r, http.StatusServiceUnavailable, "Not available now", "The registry cannot be read at this moment. Its log says why; try again in a while.")
+	p.fail(w, r, http.StatusServiceUnavailable, "Not available now", "The registry cannot be read at this moment. The reason is in its log. Try again later.")
 }
 
 // missing responds to a request for something that does not exist, or that the

@@ -24,7 +24,7 @@ type profile struct {
 // permissions describes in sentences what a server requests.
 func permissions(raw json.RawMessage) []string {
 	if len(raw) == 0 {
-		return []string{"Its entry asks for nothing in particular: thv gives it network access, and none of your folders."}
+		return []string{"Its entry has no permissions: thv gives it network access, and none of your folders."}
 	}
 	var p profile
 	if json.Unmarshal(raw, &p) != nil {
@@ -33,11 +33,11 @@ func permissions(raw json.RawMessage) []string {
 	var out []string
 	switch n := p.Network; {
 	case n == nil:
-		out = append(out, "Network: what thv gives without being told.")
+		out = append(out, "Network: the default of thv.")
 	case n.Mode == "none":
 		out = append(out, "Network: none.")
 	case n.Mode != "" && n.Mode != "bridge" && n.Mode != "default":
-		out = append(out, "Network: it wants to join "+clean(n.Mode, maxLabel)+", which you must grant.")
+		out = append(out, "Network: it joins "+clean(n.Mode, maxLabel)+", which you must grant.")
 	case n.Outbound == nil || n.Outbound.All:
 		out = append(out, "Network: connections to anywhere.")
 	case len(n.Outbound.Hosts) == 0 && len(n.Outbound.Ports) == 0:
