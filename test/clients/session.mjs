@@ -52,6 +52,6 @@ await client.callTool({ name: "log", arguments: {} });
 const timeout = new Promise((_, reject) => setTimeout(() => reject(new Error("no log message within 10 s")), 10_000).unref());
 seen.log = await Promise.race([logged, timeout]);
 console.log(JSON.stringify(seen));
-if (!sse) await transport.terminateSession();
+if (!sse && !process.env.LEAVE) await transport.terminateSession(); // LEAVE=1 leaves the session open
 await client.close();
 process.exit(0);
