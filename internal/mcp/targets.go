@@ -1,6 +1,10 @@
 package mcp
 
-import "github.com/toolhaven/toolhaven/internal/strictjson"
+import (
+	"unicode/utf8"
+
+	"github.com/toolhaven/toolhaven/internal/strictjson"
+)
 
 // targets counts the members of params that select the target of a request. The gateway's
 // decision and the server must use the same member, so a message is rejected if one is
@@ -72,6 +76,27 @@ func (t *targets) see(rawKey []byte) {
 		t.uri.note(key, "uri")
 		t.taskID.note(key, "taskId")
 	}
+}
+
+// noteRaw is note for a key in its JSON form. Keys of ASCII that differ in length are not
+// spellings of one name.
+func (s *seen) noteRaw(rawKey []byte, want string) {
+	switch {
+	case containsBackslash(rawKey):
+		key, _ := unquote(rawKey)
+		s.note([]byte(key), want)
+	case len(rawKey) == len(want)+2, !isASCII(rawKey):
+		s.note(rawKey[1:len(rawKey)-1], want)
+	}
+}
+
+func isASCII(b []byte) bool {
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *seen) note(key []byte, want string) {

@@ -3,7 +3,6 @@ package paramheader
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,10 +15,9 @@ import (
 
 // Bounds on what is cached of tools, and on the requests that list them.
 const (
-	maxTools     = 10_000
-	maxToolName  = 256
-	maxToolPages = 100
-	listTime     = 30 * time.Second
+	maxTools    = 10_000
+	maxToolName = 256
+	listTime    = 30 * time.Second
 	// relistTime is how long the tools are not listed again for a tool that is not in the
 	// list: clients call tools that do not exist.
 	relistTime = time.Minute
@@ -80,39 +78,19 @@ func (t *Cache) List(ask func(params json.RawMessage) (*mcp.Message, error)) err
 	serial := t.serial
 	t.mu.Unlock()
 	known := map[string][]definition{}
-	var cursor json.RawMessage
-	for range maxToolPages {
-		params := json.RawMessage(`{}`)
-		if cursor != nil {
-			params = append(append([]byte(`{"cursor":`), cursor...), '}')
-		}
-		answer, err := ask(params)
-		if err != nil {
-			return err
-		}
-		if answer.Error != nil {
-			return answer.Error
-		}
-		if _, err := t.read(answer.Result, known); err != nil {
-			return err
-		}
-		next, found, err := mcp.LookupString(answer.Result, "nextCursor")
-		if err != nil {
-			return err
-		}
-		if !found {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if t.serial == serial {
-				t.known, t.listed = known, time.Now()
-			}
-			return nil
-		}
-		if cursor, err = json.Marshal(next); err != nil {
-			return err
-		}
+	err := mcp.Pages(ask, func(result json.RawMessage) error {
+		_, err := t.read(result, known)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return errors.New("the list of tools does not end")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.serial == serial {
+		t.known, t.listed = known, time.Now()
+	}
+	return nil
 }
 
 // Pass caches the tools of a response to a client's tools/list. It returns the response
