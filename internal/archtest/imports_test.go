@@ -217,6 +217,8 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/cli/render":      {"internal/cli/base", "internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
+		// A stage of the gateway: no transport, no era.
+		"internal/toolset":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
 		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
 		"internal/build":    {"internal/workload", "internal/gateway", "internal/source", "internal/registry"},

@@ -143,6 +143,7 @@ type fullStatus struct {
 	TargetPath     string              `json:"targetPath,omitempty"`
 	Proxy          *workload.Proxy     `json:"proxy,omitempty"`
 	Container      *workload.Container `json:"container,omitempty"`
+	Tools          *workload.Tools     `json:"tools,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
 
@@ -154,6 +155,9 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	st.SecretEnvNames = slices.Sorted(maps.Keys(spec.SecretEnv))
 	st.TargetHost, st.TargetPort, st.TargetPath = spec.TargetHost, spec.TargetPort, spec.TargetPath
 	st.Proxy = &spec.Proxy
+	if !spec.Tools.Config().IsZero() {
+		st.Tools = &spec.Tools
+	}
 	if spec.Remote == nil {
 		st.Container, st.Network, st.rules = &spec.Container, spec.NetworkName(), spec.NetworkRules()
 	}
@@ -213,6 +217,17 @@ func (st *fullStatus) rows() [][2]string {
 			each("Trusts proxies", []string{"yes"})
 		}
 		each("Allowed host", p.AllowedHosts)
+	}
+	if t := st.Tools; t != nil {
+		each("Tools", []string{strings.Join(t.Filter, ", ")})
+		for _, name := range slices.Sorted(maps.Keys(t.Override)) {
+			o := t.Override[name]
+			change := name + " has another description"
+			if o.Name != "" {
+				change = name + " is named " + o.Name
+			}
+			each("Tool override", []string{change})
+		}
 	}
 	return rows
 }

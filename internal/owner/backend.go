@@ -126,6 +126,7 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 			state, reason, _ := o.condition(b)
 			return string(state), reason
 		},
-		Log: o.log,
+		Stages: o.stages(),
+		Log:    o.log,
 	}, nil
 }

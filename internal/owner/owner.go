@@ -22,6 +22,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
+	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -79,15 +81,21 @@ type owner struct {
 	again bool
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
+	tools *toolset.Set
+	// lastID is the id of the last request of readTools.
+	lastID atomic.Int64
 
-	mu       sync.Mutex
-	state    workload.State
-	reason   string
-	server   exchange.Backend // nil until there is a backend
-	exposed  string
-	started  time.Time
-	restarts int
-	gateway  *gateway.Gateway
+	mu     sync.Mutex
+	state  workload.State
+	reason string
+	server exchange.Backend // nil until there is a backend
+	conn   exchange.Conn    // the owner's own session; nil until the server has responded
+	// toolFaults are what of the tools configuration does not fit the server's tools.
+	toolFaults []string
+	exposed    string
+	started    time.Time
+	restarts   int
+	gateway    *gateway.Gateway
 }
 
 // Main runs the workload until ctx ends or a stop is requested. It reports
@@ -158,14 +166,15 @@ func run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	o := &owner{cfg: cfg, spec: spec, hold: hold, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
+	o.tools = toolset.New(spec.Tools.Config(), o.log)
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler: workload.ControlHandler(hold.Nonce, spec, o.status, func() {
+		Handler: workload.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, Stop: func() {
 			o.set(workload.Stopping, "")
 			stop(errStopped)
-		}),
+		}}.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
 	}
@@ -395,6 +404,7 @@ func (o *owner) status() *workload.Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	st.Restarts, st.Exposed = o.restarts, o.exposed
+	st.Cautions = append(st.Cautions, o.toolFaults...)
 	st.Server, st.Speaks = speaks(o.server)
 	st.State, st.Reason, st.Processes = o.condition(o.server)
 	if !o.started.IsZero() {

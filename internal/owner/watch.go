@@ -164,6 +164,7 @@ func (w *watch) open(ctx context.Context) error {
 	w.conn = conn
 	w.backend.Unresponsive(nil)
 	o := w.owner
+	o.checkTools(ctx, conn)
 	exposed := o.instance.exposed(ctx)
 	if exposed != "" {
 		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
@@ -171,7 +172,7 @@ func (w *watch) open(ctx context.Context) error {
 	o.set(workload.Running, "")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.exposed = exposed
+	o.exposed, o.conn = exposed, conn
 	if o.started.IsZero() {
 		o.started = time.Now().UTC()
 	}

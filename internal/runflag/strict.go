@@ -39,14 +39,18 @@ func DecodeStrict(content []byte, v any) error {
 		return errors.New("it is not valid JSON: it ends too early")
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		key = strings.Trim(key, `"`)
-		hint := ""
-		if near := settings.Nearest(key, keysOf(reflect.TypeOf(v), map[reflect.Type]bool{})); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		return fmt.Errorf("line %d: unknown key %q%s", lineOf(content, key), key, hint)
+		return unknownKey(content, strings.Trim(key, `"`), keysOf(reflect.TypeOf(v), map[reflect.Type]bool{}))
 	}
 	return err
+}
+
+// unknownKey is the error for a key that is not among known.
+func unknownKey(content []byte, key string, known []string) error {
+	hint := ""
+	if near := settings.Nearest(key, known); near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return fmt.Errorf("line %d: unknown key %q%s", lineOf(content, key), key, hint)
 }
 
 func lineAt(content []byte, offset int64) int {

@@ -16,6 +16,7 @@ import (
 //
 //	GET  /status  the Status, as JSON
 //	GET  /spec    the Spec the owner runs, as JSON
+//	GET  /tools   the ToolList of the server, as JSON; 502 when it cannot be read
 //	POST /stop    202; the owner then ends and lets go of its lock
 //
 // Every response carries the owner's nonce in the header Thv-Nonce.
@@ -24,13 +25,20 @@ const nonceHeader = "Thv-Nonce"
 // ErrUnresponsive: a process holds the workload but does not answer.
 var ErrUnresponsive = errors.New("its gateway does not answer")
 
-// controlTimeout bounds one request to an owner, which responds at once.
-const controlTimeout = 3 * time.Second
+// controlTimeout bounds one request to an owner, which responds at once. toolsTimeout is for
+// a request that its server answers.
+const (
+	controlTimeout = 3 * time.Second
+	toolsTimeout   = 40 * time.Second
+)
+
+// maxControl bounds one response of an owner, in bytes.
+const maxControl = 32 << 20
 
 // Status requests the workload's status from its owner.
 func (o *Owner) Status(ctx context.Context) (*Status, error) {
 	var st Status
-	if err := o.call(ctx, http.MethodGet, "/status", &st); err != nil {
+	if err := o.call(ctx, controlTimeout, http.MethodGet, "/status", &st); err != nil {
 		return nil, err
 	}
 	st.PID, st.Nonce = o.PID, o.Nonce
@@ -40,19 +48,28 @@ func (o *Owner) Status(ctx context.Context) (*Status, error) {
 // Spec requests the Spec that the owner runs.
 func (o *Owner) Spec(ctx context.Context) (*Spec, error) {
 	var spec Spec
-	if err := o.call(ctx, http.MethodGet, "/spec", &spec); err != nil {
+	if err := o.call(ctx, controlTimeout, http.MethodGet, "/spec", &spec); err != nil {
 		return nil, err
 	}
 	return &spec, nil
 }
 
-// Stop requests the owner to end. It returns when the owner has accepted that.
-func (o *Owner) Stop(ctx context.Context) error {
-	return o.call(ctx, http.MethodPost, "/stop", nil)
+// Tools requests all tools of the workload's server.
+func (o *Owner) Tools(ctx context.Context) (*ToolList, error) {
+	var list ToolList
+	if err := o.call(ctx, toolsTimeout, http.MethodGet, "/tools", &list); err != nil {
+		return nil, err
+	}
+	return &list, nil
 }
 
-func (o *Owner) call(ctx context.Context, method, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+// Stop requests the owner to end. It returns when the owner has accepted that.
+func (o *Owner) Stop(ctx context.Context) error {
+	return o.call(ctx, controlTimeout, http.MethodPost, "/stop", nil)
+}
+
+func (o *Owner) call(ctx context.Context, timeout time.Duration, method, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -70,9 +87,13 @@ func (o *Owner) call(ctx context.Context, method, path string, into any) error {
 		return fmt.Errorf("workload %q: %w (%v)", o.Name, ErrUnresponsive, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxControl))
 	if err != nil {
 		return fmt.Errorf("workload %q: %w (%v)", o.Name, ErrUnresponsive, err)
+	}
+	var fault controlFault
+	if resp.StatusCode == http.StatusBadGateway && json.Unmarshal(body, &fault) == nil {
+		return fmt.Errorf("workload %q: %s", o.Name, fault.Error)
 	}
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("workload %q: its gateway refused %s %s: %s", o.Name, method, path, bytes.TrimSpace(body))
@@ -86,21 +107,43 @@ func (o *Owner) call(ctx context.Context, method, path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// ControlHandler serves the control protocol for an owner. stop is called once
-// for every request to stop and must not block.
-func ControlHandler(nonce string, spec *Spec, status func() *Status, stop func()) http.Handler {
+// Control is what an owner's control socket serves.
+type Control struct {
+	Nonce  string
+	Spec   *Spec
+	Status func() *Status
+	Tools  func(context.Context) (*ToolList, error)
+	// Stop is called once for every request to stop and must not block.
+	Stop func()
+}
+
+// controlFault is the body of a response with an error.
+type controlFault struct {
+	Error string `json:"error"`
+}
+
+// Handler serves the control protocol.
+func (c Control) Handler() http.Handler {
 	answer := func(w http.ResponseWriter, code int, v any) {
-		w.Header().Set(nonceHeader, nonce)
+		w.Header().Set(nonceHeader, c.Nonce)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(v) // fails when the caller has gone
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, status()) })
-	mux.HandleFunc("GET /spec", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, spec) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Status()) })
+	mux.HandleFunc("GET /spec", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Spec) })
+	mux.HandleFunc("GET /tools", func(w http.ResponseWriter, r *http.Request) {
+		list, err := c.Tools(r.Context())
+		if err != nil {
+			answer(w, http.StatusBadGateway, controlFault{err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, list)
+	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusAccepted, struct{}{})
-		stop()
+		c.Stop()
 	})
 	return mux
 }

@@ -77,7 +77,7 @@ func testOwner(name string) int {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server := &http.Server{Handler: ControlHandler(hold.Nonce, spec, status, func() { stop <- struct{}{} })}
+		server := &http.Server{Handler: Control{Nonce: hold.Nonce, Spec: spec, Status: status, Stop: func() { stop <- struct{}{} }}.Handler()}
 		if err := hold.Serve(ctx, server, slog.New(slog.DiscardHandler)); err != nil {
 			stop <- struct{}{}
 		}

@@ -57,6 +57,7 @@ type Spec struct {
 
 	Proxy     Proxy     `json:"proxy"`
 	Container Container `json:"container,omitzero"`
+	Tools     Tools     `json:"tools,omitzero"`
 
 	Debug bool `json:"debug,omitempty"`
 }

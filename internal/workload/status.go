@@ -47,7 +47,8 @@ type Status struct {
 	// past its gateway; "" when none was found.
 	Exposed string `json:"exposed,omitempty"`
 	// Cautions are those of the Spec: limits that are not enforced, and a gateway that
-	// others can reach.
+	// others can reach. While the workload runs they include what of its tools
+	// configuration does not fit the server's tools.
 	Cautions []string `json:"cautions,omitempty"`
 	// PID is the owner's process id while there is an owner.
 	PID int `json:"pid,omitempty"`

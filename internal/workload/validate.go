@@ -56,7 +56,7 @@ func Validate(s *Spec) error {
 	} else {
 		errs = append(errs, s.validateContainer())
 	}
-	errs = append(errs, s.Proxy.validate())
+	errs = append(errs, s.Proxy.validate(), s.Tools.Config().Validate())
 	return errors.Join(errs...)
 }
 

@@ -109,6 +109,8 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	}
 	c.Labels, err = runflag.ParseLabels(o.labels)
 	note(err)
+	s.Tools, err = o.parseTools()
+	note(err)
 	if o.profile != "" {
 		permissions, mounts, err := runflag.LoadPermissions(o.profile, cwd)
 		note(err)

@@ -38,6 +38,8 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringSliceVar(&o.allowedHosts, "allowed-hosts", nil, "Names, with or without a port, under which the proxy is reached besides localhost and its addresses")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
 	f.IntVar(&o.maxProcesses, "max-processes", 0, "Processes of a stdio server that may run at the same time (1 to 1024); 32 when unset")
+	f.StringSliceVar(&o.tools, "tools", nil, "Filter tools (comma-separated names); repeatable. Clients see and can call only these; the names are those of --tools-override, where it gives any")
+	f.StringVar(&o.toolsOverride, "tools-override", "", `Path to JSON file overriding tool names and descriptions: {"toolsOverride": {"SERVER'S NAME": {"name": "...", "description": "..."}}}`)
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 }
 

@@ -12,6 +12,7 @@ func FuzzDecodeExport(f *testing.F) {
 	f.Add([]byte(`{"schema":"toolhaven.dev/run/v1","name":"a","source":{"kind":"image","ref":"i"},"image":"i","transport":"stdio","proxy":{"host":"127.0.0.1","port":1,"mode":"sse"}}`))
 	f.Add([]byte(`{"schema_version":"v0.1.0","name":"a","image":"i","transport":"sse","port":1,"target_port":2,"env_vars":{"A":"1"}}`))
 	f.Add([]byte(`{"schema":"toolhaven.dev/run/v1","schema":"x"}`))
+	f.Add([]byte(`{"schema_version":"v0.1.0","name":"a","image":"i","transport":"stdio","port":1,"tools_filter":["b"],"tools_override":{"a":{"name":"b"}}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		spec, _, err := decodeExport(content)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/runflag"
+	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -21,31 +22,33 @@ type toolHive struct {
 
 // toolHiveHonoured are the keys with a feature here.
 type toolHiveHonoured struct {
-	SchemaVersion     string                `json:"schema_version"`
-	Name              string                `json:"name"`
-	ContainerName     string                `json:"container_name"`
-	BaseName          string                `json:"base_name"`
-	Image             string                `json:"image"`
-	RemoteURL         string                `json:"remote_url"`
-	CmdArgs           []string              `json:"cmd_args"`
-	Transport         string                `json:"transport"`
-	Host              string                `json:"host"`
-	Port              int                   `json:"port"`
-	TargetHost        string                `json:"target_host"`
-	TargetPort        int                   `json:"target_port"`
-	EnvVars           map[string]string     `json:"env_vars"`
-	Secrets           []string              `json:"secrets"` // NAME,target=VARIABLE
-	Volumes           []string              `json:"volumes"`
-	Publish           []string              `json:"publish"`
-	ContainerLabels   map[string]string     `json:"container_labels"`
-	PermissionProfile *workload.Permissions `json:"permission_profile"`
-	ProxyMode         string                `json:"proxy_mode"`
-	Group             string                `json:"group"`
-	SessionTTL        workload.Duration     `json:"session_ttl"`
-	Stateless         bool                  `json:"stateless"`
-	EndpointPrefix    string                `json:"endpoint_prefix"`
-	TrustProxyHeaders bool                  `json:"trust_proxy_headers"`
-	Debug             bool                  `json:"debug"`
+	SchemaVersion     string                      `json:"schema_version"`
+	Name              string                      `json:"name"`
+	ContainerName     string                      `json:"container_name"`
+	BaseName          string                      `json:"base_name"`
+	Image             string                      `json:"image"`
+	RemoteURL         string                      `json:"remote_url"`
+	CmdArgs           []string                    `json:"cmd_args"`
+	Transport         string                      `json:"transport"`
+	Host              string                      `json:"host"`
+	Port              int                         `json:"port"`
+	TargetHost        string                      `json:"target_host"`
+	TargetPort        int                         `json:"target_port"`
+	EnvVars           map[string]string           `json:"env_vars"`
+	Secrets           []string                    `json:"secrets"` // NAME,target=VARIABLE
+	Volumes           []string                    `json:"volumes"`
+	Publish           []string                    `json:"publish"`
+	ContainerLabels   map[string]string           `json:"container_labels"`
+	PermissionProfile *workload.Permissions       `json:"permission_profile"`
+	ProxyMode         string                      `json:"proxy_mode"`
+	Group             string                      `json:"group"`
+	SessionTTL        workload.Duration           `json:"session_ttl"`
+	Stateless         bool                        `json:"stateless"`
+	EndpointPrefix    string                      `json:"endpoint_prefix"`
+	TrustProxyHeaders bool                        `json:"trust_proxy_headers"`
+	Debug             bool                        `json:"debug"`
+	ToolsFilter       []string                    `json:"tools_filter"`
+	ToolsOverride     map[string]toolset.Override `json:"tools_override"`
 }
 
 // toolHiveNeutral are keys that record an origin or repeat other keys.
@@ -85,8 +88,6 @@ type toolHiveBeyond struct {
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
 	CABundle             json.RawMessage `json:"thv_ca_bundle"`
 	JWKSTokenFile        json.RawMessage `json:"jwks_auth_token_file"`
-	ToolsFilter          json.RawMessage `json:"tools_filter"`
-	ToolsOverride        json.RawMessage `json:"tools_override"`
 	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
 	ValidatingWebhooks   json.RawMessage `json:"validating_webhooks"`
 	MutatingWebhooks     json.RawMessage `json:"mutating_webhooks"`
@@ -160,6 +161,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 			Host: t.Host, Port: t.Port, Mode: t.ProxyMode, EndpointPrefix: t.EndpointPrefix,
 			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,
 		},
+		Tools: workload.Tools{Filter: t.ToolsFilter, Override: t.ToolsOverride},
 	}
 	if s.Group == "" {
 		s.Group = workload.DefaultGroup

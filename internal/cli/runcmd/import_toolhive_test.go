@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -18,6 +21,14 @@ func TestDecodeExport_ToolHive(t *testing.T) {
 	}
 	if err := workload.Validate(s); err != nil {
 		t.Error(err)
+	}
+	tools, _, err := decodeExport([]byte(strings.Replace(good, `"oidc_config":null`, `"tools_filter":["plus"],"tools_override":{"add":{"name":"plus","description":"adds"}}`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := workload.Tools{Filter: []string{"plus"}, Override: map[string]toolset.Override{"add": {Name: "plus", Description: "adds"}}}
+	if diff := cmp.Diff(want, tools.Tools); diff != "" {
+		t.Error(diff)
 	}
 	if s.Proxy.Port != 12345 || s.TargetPort != 8080 || s.Env["A"] != "1" || s.Env["MCP_PORT"] != "" || s.Container.Labels["team"] != "x" || len(s.Container.Labels) != 1 {
 		t.Errorf("%+v", s)

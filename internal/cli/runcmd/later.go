@@ -28,8 +28,6 @@ func laterFlags() []laterFlag {
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
 		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
 		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
-		{"tools", "strings", "", "Filter tools (comma-separated names)", ""},
-		{"tools-override", "string", "", "Path to JSON file overriding tool names and descriptions", ""},
 		{"audit-config", "string", "", "Audit configuration file path", ""},
 		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
 		{"authz-config", "string", "", "Authorization configuration file path", ""},

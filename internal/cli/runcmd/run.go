@@ -49,6 +49,8 @@ type options struct {
 	sessionTTL             time.Duration
 	maxProcesses           int
 	stateless              bool
+	tools                  []string
+	toolsOverride          string
 }
 
 // New returns the command `run`.
@@ -95,6 +97,9 @@ the feature off, such as --isolate-network=false.`,
 
   # a remote server, through the local gateway
   thv run https://mcp.deepwiki.com/mcp --name deepwiki
+
+  # only two of its tools, which "thv tools NAME" lists
+  thv run npx://@modelcontextprotocol/server-filesystem --tools read_text_file,list_directory -v ~/notes:/notes -- /notes
 
   # for a script
   url=$(thv run uvx://mcp-server-time -o json | jq -r .url)
