@@ -124,6 +124,10 @@ const (
 	CodeMissingCapability = -32021
 	// CodeUnsupportedVersion: UnsupportedProtocolVersion.
 	CodeUnsupportedVersion = -32022
+	// CodeForbidden: the caller may not make the request. It goes with HTTP 403, and existing
+	// gateways send it; JSON-RPC 2.0 section 5.1 leaves codes outside of its range to
+	// applications.
+	CodeForbidden = 403
 	// Codes of the session era that the stateless era no longer has.
 	CodeResourceNotFound       = -32002
 	CodeURLElicitationRequired = -32042 // 2025-11-25

@@ -1,0 +1,186 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cedar-policy/cedar-go/types"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+)
+
+// Hints are the annotations of a tool (MCP, Schema, ToolAnnotations). They are statements of
+// the server and not verified.
+type Hints struct {
+	ReadOnly, Destructive, Idempotent, OpenWorld bool
+}
+
+// defaultHints are those of a tool without annotations (MCP, Schema, ToolAnnotations).
+var defaultHints = Hints{Destructive: true, OpenWorld: true}
+
+// ReadHints reads the member annotations of a tool. Members that are not boolean have their
+// defaults.
+func ReadHints(tool json.RawMessage) *Hints {
+	annotations, found, err := mcp.Lookup(tool, "annotations")
+	if err != nil || !found || annotations[0] != '{' {
+		return &defaultHints
+	}
+	h := defaultHints
+	if err := mcp.Members(annotations, func(name string, value json.RawMessage) bool {
+		if field := h.field(name); field != nil && (string(value) == "true" || string(value) == "false") {
+			*field = string(value) == "true"
+		}
+		return true
+	}); err != nil {
+		return &defaultHints
+	}
+	return &h
+}
+
+func (h *Hints) field(name string) *bool {
+	switch name {
+	case "readOnlyHint":
+		return &h.ReadOnly
+	case "destructiveHint":
+		return &h.Destructive
+	case "idempotentHint":
+		return &h.Idempotent
+	case "openWorldHint":
+		return &h.OpenWorld
+	}
+	return nil
+}
+
+// set adds the attributes of the hints; nil are the defaults.
+func (h *Hints) set(attributes types.RecordMap) {
+	if h == nil {
+		h = &defaultHints
+	}
+	attributes["readOnlyHint"] = types.Boolean(h.ReadOnly)
+	attributes["destructiveHint"] = types.Boolean(h.Destructive)
+	attributes["idempotentHint"] = types.Boolean(h.Idempotent)
+	attributes["openWorldHint"] = types.Boolean(h.OpenWorld)
+}
+
+// hintRecords are the attributes for each value of Hints: a list has many tools.
+var hintRecords = func() map[Hints]types.Record {
+	all := map[Hints]types.Record{}
+	for bits := range 16 {
+		h := Hints{ReadOnly: bits&1 > 0, Destructive: bits&2 > 0, Idempotent: bits&4 > 0, OpenWorld: bits&8 > 0}
+		attributes := types.RecordMap{}
+		h.set(attributes)
+		all[h] = types.NewRecord(attributes)
+	}
+	return all
+}()
+
+// record is set for a resource without other attributes.
+func (h *Hints) record() types.Record {
+	if h == nil {
+		h = &defaultHints
+	}
+	return hintRecords[*h]
+}
+
+// hints holds the annotations of the tools that lists have shown.
+type hints struct {
+	mu      sync.Mutex
+	byTool  map[string]*Hints
+	fetched time.Time
+}
+
+const (
+	// maxHints bounds the tools whose annotations are kept.
+	maxHints = 10_000
+	// fetchInterval is the time between two lists that the stage requests by itself.
+	fetchInterval = 10 * time.Second
+	// maxPages bounds the pages of such a list.
+	maxPages = 100
+)
+
+func (h *hints) note(tool string, of *Hints) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byTool == nil || len(h.byTool) >= maxHints {
+		h.byTool = map[string]*Hints{}
+	}
+	h.byTool[tool] = of
+}
+
+// get returns the annotations of a tool, nil when no list has shown it. due reports whether a
+// list may be requested for them.
+func (h *hints) get(tool string) (of *Hints, due bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if of = h.byTool[tool]; of == nil && time.Since(h.fetched) > fetchInterval {
+		h.fetched, due = time.Now(), true
+	}
+	return of, due
+}
+
+// hintsOf returns the annotations of a tool that x calls. When no list has shown the tool, it
+// requests one on behalf of x. A tool that is in no list has the defaults.
+func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchange.Handler, tool string) (*Hints, error) {
+	of, due := p.hints.get(tool)
+	if of != nil || !due {
+		return of, nil
+	}
+	cursor := json.RawMessage(nil)
+	for range maxPages {
+		m, err := next(ctx, listFor(x, cursor))
+		if err != nil {
+			return nil, err
+		}
+		if m.Error != nil {
+			return nil, m.Error
+		}
+		if err := p.learn(m.Result); err != nil {
+			return nil, err
+		}
+		raw, found, err := mcp.Lookup(m.Result, "nextCursor")
+		if err != nil || !found || string(raw) == "null" {
+			break
+		}
+		cursor = raw
+	}
+	of, _ = p.hints.get(tool)
+	return of, nil
+}
+
+// learn notes the annotations in a ListToolsResult.
+func (p *Policy) learn(result json.RawMessage) error {
+	tools, err := mcp.ReadList(result, "tools", "name")
+	if err != nil {
+		return unreadable(err)
+	}
+	for _, tool := range tools.Items {
+		p.hints.note(tool.Name, ReadHints(tool.Raw))
+	}
+	return nil
+}
+
+// listFor is a tools/list of the caller of x, in the same session. In the stateless era it
+// has the client's own declarations (MCP 2026-07-28, _meta).
+func listFor(x *exchange.Exchange, cursor json.RawMessage) *exchange.Exchange {
+	members := []string{}
+	if meta, found, err := mcp.Lookup(x.Request.Params, "_meta"); err == nil && found {
+		kept, err := mcp.Without(meta, func(key string) bool {
+			return !strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaLogLevel
+		})
+		if err == nil {
+			members = append(members, `"_meta":`+string(kept))
+		}
+	}
+	if cursor != nil {
+		members = append(members, `"cursor":`+string(cursor))
+	}
+	list := *x
+	list.Request = &mcp.Message{ID: mcp.StringID("policy"), Method: mcp.MethodToolsList, Params: json.RawMessage("{" + strings.Join(members, ",") + "}")}
+	list.Meta.ProgressToken, list.Meta.LogLevel = nil, ""
+	list.Headers, list.Peer = nil, nil
+	return &list
+}
