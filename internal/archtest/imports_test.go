@@ -141,6 +141,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/pressly/goose", []string{"internal/registry/store"}, false},
 		{"github.com/go-git/go-git", []string{"internal/registry/source"}, false},
 		{"github.com/prometheus/client_golang", []string{"internal/registry/server"}, false},
+		{"github.com/cedar-policy/cedar-go", []string{"internal/policy"}, false},
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
 		{"github.com/go-jose/go-jose", []string{"internal/auth", "test", "bench"}, true},
 		{"github.com/getkin/kin-openapi", nil, true},
@@ -218,6 +219,7 @@ func TestImportsPointDownward(t *testing.T) {
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		// A stage of the gateway: no transport, no era.
+		"internal/policy":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/toolset":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
 		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,6 +56,19 @@ type Check struct {
 	Got      string `json:"got,omitempty"`
 	// Reason is a sentence, unless Result is OK.
 	Reason string `json:"reason,omitempty"`
+}
+
+// UnverifiedClaims returns the claims of a JWT, numbers as json.Number. Nothing is verified,
+// so they decide nothing: they are for explanations. The error does not repeat the token.
+func UnverifiedClaims(token string) (map[string]any, error) {
+	t := parseToken(token)
+	if t == nil {
+		return nil, errors.New("the token is not a JWT")
+	}
+	if t.fault != nil {
+		return nil, t.fault
+	}
+	return t.claims, nil
 }
 
 // Inspect checks a token by the rules of a Validator with the same providers and

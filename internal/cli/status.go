@@ -16,6 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -144,6 +145,7 @@ type fullStatus struct {
 	Proxy          *workload.Proxy     `json:"proxy,omitempty"`
 	Container      *workload.Container `json:"container,omitempty"`
 	Tools          *workload.Tools     `json:"tools,omitempty"`
+	Policy         *policy.Config      `json:"policy,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
 
@@ -158,6 +160,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	if !spec.Tools.Config().IsZero() {
 		st.Tools = &spec.Tools
 	}
+	st.Policy = spec.Policy
 	if spec.Remote == nil {
 		st.Container, st.Network, st.rules = &spec.Container, spec.NetworkName(), spec.NetworkRules()
 	}
@@ -228,6 +231,9 @@ func (st *fullStatus) rows() [][2]string {
 			}
 			each("Tool override", []string{change})
 		}
+	}
+	if p := st.Policy; p != nil {
+		each("Authorization", []string{policies(len(p.Policies))})
 	}
 	return rows
 }

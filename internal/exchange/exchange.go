@@ -94,16 +94,8 @@ func Deliver(ctx context.Context, x *Exchange) (*mcp.Message, error) {
 	return x.Conn.Do(ctx, x)
 }
 
-// Forbidden is the error of a stage that denies a request to its caller. Over HTTP it has the
+// Forbid returns the error of a stage that denies a request to its caller, with the HTTP
 // status 403 (MCP, Authorization, Error Handling).
-type Forbidden struct{ err *mcp.Error }
-
-// Forbid returns a [Forbidden].
 func Forbid(format string, args ...any) error {
-	return &Forbidden{&mcp.Error{Code: mcp.CodeForbidden, Message: fmt.Sprintf(format, args...)}}
+	return &mcp.Error{Code: mcp.CodeForbidden, Message: fmt.Sprintf(format, args...), Status: http.StatusForbidden}
 }
-
-func (f *Forbidden) Error() string { return f.err.Error() }
-
-// Unwrap returns the *mcp.Error for the client.
-func (f *Forbidden) Unwrap() error { return f.err }

@@ -98,6 +98,9 @@ type Error struct {
 	Code    int             `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+	// Status is the HTTP status of a response with this error; 0 leaves it to the front. It
+	// is not part of the message, so an error of a server never has one.
+	Status int `json:"-"`
 }
 
 // Error is the message; the code is for programs.

@@ -113,6 +113,10 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 	if err != nil {
 		return gateway.Config{}, err
 	}
+	stages, err := o.stages()
+	if err != nil {
+		return gateway.Config{}, err
+	}
 	return gateway.Config{
 		Key:      key,
 		Backend:  b,
@@ -126,7 +130,7 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 			state, reason, _ := o.condition(b)
 			return string(state), reason
 		},
-		Stages: o.stages(),
+		Stages: stages,
 		Log:    o.log,
 	}, nil
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,20 @@ func ReadHints(tool json.RawMessage) *Hints {
 		return &defaultHints
 	}
 	return &h
+}
+
+// ParseHints reads annotations of the form readOnlyHint=true. Others have their defaults.
+func ParseHints(values []string) (*Hints, error) {
+	h := defaultHints
+	for _, value := range values {
+		name, state, _ := strings.Cut(value, "=")
+		field := h.field(name)
+		if field == nil || state != "true" && state != "false" {
+			return nil, fmt.Errorf("%q: write readOnlyHint, destructiveHint, idempotentHint or openWorldHint, and =true or =false", value)
+		}
+		*field = state == "true"
+	}
+	return &h, nil
 }
 
 func (h *Hints) field(name string) *bool {
@@ -142,7 +157,10 @@ func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchang
 			return nil, err
 		}
 		raw, found, err := mcp.Lookup(m.Result, "nextCursor")
-		if err != nil || !found || string(raw) == "null" {
+		if err != nil {
+			return nil, unreadable(err)
+		}
+		if !found || string(raw) == "null" {
 			break
 		}
 		cursor = raw

@@ -102,6 +102,9 @@ func (c Config) Validate() error {
 	return err
 }
 
+// Len is the number of policies.
+func (p *Policy) Len() int { return len(p.policies) }
+
 func (p *Policy) parse() error {
 	if len(p.cfg.Policies) == 0 {
 		return errors.New("there is no policy: all requests would be denied")

@@ -28,7 +28,7 @@ var open = map[string]bool{
 	"tasks/get":                    true, "tasks/list": true, "tasks/result": true, "tasks/cancel": true, "tasks/update": true,
 }
 
-// Stage is an [exchange.Stage]: it denies requests with an [exchange.Forbidden], and filters
+// Stage is an [exchange.Stage]: it denies requests with [exchange.Forbid], and filters
 // the results of list requests. A request with a method that it does not know is denied.
 func (p *Policy) Stage(next exchange.Handler) exchange.Handler {
 	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -102,10 +103,9 @@ func TestStage_Requests(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), row.want) || len(s.received) > 0 {
 				t.Errorf("%v, the server received %v; want %s", err, s.received, row.want)
 			}
-			var forbidden *exchange.Forbidden
 			var rpc *mcp.Error
-			if errors.As(err, &forbidden) != strings.Contains(row.want, "not authorized") || !errors.As(err, &rpc) {
-				t.Errorf("the error is a %T", err)
+			if !errors.As(err, &rpc) || (rpc.Status == http.StatusForbidden) != strings.Contains(row.want, "not authorized") {
+				t.Errorf("the error is %#v", err)
 			}
 		})
 	}

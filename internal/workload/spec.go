@@ -18,6 +18,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/policy"
 )
 
 // Schema is the version of the run configuration's format.
@@ -58,6 +60,8 @@ type Spec struct {
 	Proxy     Proxy     `json:"proxy"`
 	Container Container `json:"container,omitzero"`
 	Tools     Tools     `json:"tools,omitzero"`
+	// Policy is the content of --authz-config; nil authorizes every request.
+	Policy *policy.Config `json:"policy,omitempty"`
 
 	Debug bool `json:"debug,omitempty"`
 }

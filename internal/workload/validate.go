@@ -57,6 +57,11 @@ func Validate(s *Spec) error {
 		errs = append(errs, s.validateContainer())
 	}
 	errs = append(errs, s.Proxy.validate(), s.Tools.Config().Validate())
+	if s.Policy != nil {
+		if err := s.Policy.Validate(); err != nil {
+			add("authorization: %w", err)
+		}
+	}
 	return errors.Join(errs...)
 }
 

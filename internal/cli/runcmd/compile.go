@@ -111,6 +111,11 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Tools, err = o.parseTools()
 	note(err)
+	if o.given("authz-config") {
+		if s.Policy, err = runflag.LoadPolicy(o.authzConfig); err != nil {
+			note(fmt.Errorf("--authz-config: %w", err))
+		}
+	}
 	if o.profile != "" {
 		permissions, mounts, err := runflag.LoadPermissions(o.profile, cwd)
 		note(err)

@@ -49,6 +49,7 @@ type toolHiveHonoured struct {
 	Debug             bool                        `json:"debug"`
 	ToolsFilter       []string                    `json:"tools_filter"`
 	ToolsOverride     map[string]toolset.Override `json:"tools_override"`
+	Authz             json.RawMessage             `json:"authz_config"`
 }
 
 // toolHiveNeutral are keys that record an origin or repeat other keys.
@@ -74,7 +75,6 @@ type toolHiveBeyond struct {
 	UpstreamSwap         json.RawMessage `json:"upstream_swap_config"`
 	AWSSTS               json.RawMessage `json:"aws_sts_config"`
 	AuthServer           json.RawMessage `json:"embedded_auth_server_config"`
-	Authz                json.RawMessage `json:"authz_config"`
 	AuthzPath            json.RawMessage `json:"authz_config_path"`
 	Audit                json.RawMessage `json:"audit_config"`
 	AuditPath            json.RawMessage `json:"audit_config_path"`
@@ -162,6 +162,12 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,
 		},
 		Tools: workload.Tools{Filter: t.ToolsFilter, Override: t.ToolsOverride},
+	}
+	if !isEmptyJSON(t.Authz) {
+		var err error
+		if s.Policy, err = runflag.ParsePolicy(t.Authz, ".json"); err != nil {
+			return nil, fmt.Errorf("authz_config: %w", err)
+		}
 	}
 	if s.Group == "" {
 		s.Group = workload.DefaultGroup

@@ -30,7 +30,6 @@ func laterFlags() []laterFlag {
 		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
 		{"audit-config", "string", "", "Audit configuration file path", ""},
 		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
-		{"authz-config", "string", "", "Authorization configuration file path", ""},
 		{"webhook-config", "string[]", "", "Webhook configuration file; repeatable, configurations are merged", ""},
 		{"thv-ca-bundle", "string", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery)", ""},
 		{"oidc-issuer", "string", "", "Issuer URL", ""},

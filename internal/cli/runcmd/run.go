@@ -51,6 +51,7 @@ type options struct {
 	stateless              bool
 	tools                  []string
 	toolsOverride          string
+	authzConfig            string
 }
 
 // New returns the command `run`.

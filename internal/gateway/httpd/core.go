@@ -112,6 +112,14 @@ func (c *Core) Outcome(ctx context.Context, x *exchange.Exchange) *mcp.Message {
 	return m
 }
 
+// Status is the HTTP status of a response: that of its error, or else status.
+func Status(response *mcp.Message, status int) int {
+	if response.Error != nil && response.Error.Status != 0 {
+		return response.Error.Status
+	}
+	return status
+}
+
 // Short is a method, which a client or server chose, for logs and errors.
 func Short(method string) string { return plaintext.Excerpt(method, 64) }
 

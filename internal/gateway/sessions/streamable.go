@@ -106,7 +106,7 @@ func (f *Streamable) serve(p *httpd.Post, s *session, m *mcp.Message) {
 	case s.lostBy(response.Error):
 		status = http.StatusNotFound
 	}
-	peer.reply.Finish(status, []*mcp.Message{response}, false)
+	peer.reply.Finish(httpd.Status(response, status), []*mcp.Message{response}, false)
 }
 
 // newPeer starts the reply to p.

@@ -154,7 +154,7 @@ func statusOf(err error) int {
 // responseStatus is the HTTP status of a response of the stateless era.
 func responseStatus(response *mcp.Message) int {
 	if response.Error != nil {
-		return statusOf(response.Error)
+		return httpd.Status(response, statusOf(response.Error))
 	}
 	return http.StatusOK
 }
