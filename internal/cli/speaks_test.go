@@ -39,13 +39,13 @@ func TestServerVersionsAreShown(t *testing.T) {
 		}
 	}
 	session := []string{"mcp", "info", "one", "--protocol", "session"}
-	is([]string{"status", "one", "-o", "json"}, "speaks", &workload.Speaks{Session: "2025-11-25", Stateless: "unknown"})
-	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: not known, as no such client has connected yet")
-	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: not known, as no such client has connected yet\ntranslated\tno\nserver\tremote 1")
+	// A server over HTTP is probed for the stateless era when it starts.
+	known := &workload.Speaks{Session: "2025-11-25", Stateless: "no", Translated: []string{"stateless"}}
+	is([]string{"status", "one", "-o", "json"}, "speaks", known)
+	shows([]string{"status", "one"}, "Server speaks:   with sessions: 2025-11-25\n                 stateless: no (the gateway translates for such clients)")
+	shows(session, "protocol version\t2025-11-25\nserver speaks\twith sessions: 2025-11-25; stateless: no (the gateway translates for such clients)\ntranslated\tno\nserver\tremote 1")
 
 	shows([]string{"mcp", "info", "one"}, "protocol version\t2026-07-28\nserver speaks\twith sessions: 2025-11-25; stateless: no (the gateway translates for such clients)\ntranslated\tyes, by the gateway\nserver\tremote 1")
-	shows(session, "translated\tno")
-	known := &workload.Speaks{Session: "2025-11-25", Stateless: "no", Translated: []string{"stateless"}}
 	is([]string{"mcp", "info", "one", "-o", "json"}, "serverSpeaks", known)
 	is([]string{"status", "one", "-o", "json"}, "speaks", known)
 	is([]string{"mcp", "info", server, "-o", "json"}, "serverSpeaks", nil)

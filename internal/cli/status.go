@@ -33,8 +33,8 @@ object, everything else an array.
 
 The versions that the server itself supports, with sessions (MCP 2024-11-05 to
 2025-11-25) and without (2026-07-28), are those that the gateway detected last. It
-probes for one of the two when the first such client connects, and again when the server
-changes. In JSON they are .speaks.session and .speaks.stateless: a version, "no" or
+probes for one of the two when the first such client connects, for versions without
+sessions over HTTP when the server starts, and again when the server changes. In JSON they are .speaks.session and .speaks.stateless: a version, "no" or
 "unknown"; .speaks.translated names those of the two that the gateway translates.`,
 		Example: `  thv status time
   thv status --all -o json`,

@@ -55,6 +55,7 @@ type bridge struct {
 	discovered json.RawMessage
 	refused    error // of the last server/discover
 	until      time.Time
+	silent     bool // there was no response to the last server/discover in time
 	observed   observed
 }
 
@@ -87,8 +88,21 @@ func (b *bridge) begin(ctx context.Context, client *exchange.Client, session exc
 	return conn, err
 }
 
-// Open begins a session for a client of the session era.
+// Open begins a session for a client of the session era. For the gateway's own session over
+// HTTP it sends server/discover before initialize: a server that supports the stateless era
+// only must not receive initialize (MCP 2026-07-28, Versioning, Backward Compatibility). A
+// client's session begins with initialize, because many servers of both eras list versions
+// of the stateless era only in their DiscoverResult.
 func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+	if client.LivenessCheck && b.http && !b.asIs {
+		info, err := b.rediscover(ctx)
+		switch {
+		case err == nil && !wire.ListsSessions(info):
+			return b.withoutSessions(info, client, session)
+		case err != nil && (ctx.Err() != nil || b.mayBeStateless(err)):
+			return nil, err
+		}
+	}
 	conn, err := b.begin(ctx, client, session)
 	if b.stateless == nil || b.asIs {
 		return conn, err
@@ -237,16 +251,46 @@ func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.Raw
 		if info, known, err := b.known(); known {
 			return info, err
 		}
-		info, err := b.sendDiscover(ctx)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.discovered, b.refused, b.until = info, err, time.Now().Add(eraTime)
-		b.observed.implementation(info, "_meta", mcp.MetaServerInfo)
-		if err != nil && !wire.IsRefusal(err) && ctx.Err() == nil {
-			b.until = time.Time{} // the server was not reached: not cached
-		}
-		return info, err
+		return b.sendDiscoverAndCache(ctx)
 	})
+}
+
+// rediscover is discover, but a cached DiscoverResult is not used: the response shows that
+// the server is there.
+func (b *bridge) rediscover(ctx context.Context) (json.RawMessage, error) {
+	if info, known, err := b.known(); known && info == nil {
+		return nil, err
+	}
+	return wire.Shared(ctx, &b.probe, "", wire.ProbeTimeout, b.sendDiscoverAndCache)
+}
+
+// mayBeStateless reports whether a server may be of the stateless era although its response
+// to server/discover is missing with err: the server was not reached, or is known to be of
+// that era.
+func (b *bridge) mayBeStateless(err error) bool {
+	if _, ok := errors.AsType[*wire.NotConnectedError](err); ok {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.discovered != nil
+}
+
+// sendDiscoverAndCache sends server/discover and caches what the server responded. The
+// outcome is not cached if there was no response of the server.
+func (b *bridge) sendDiscoverAndCache(ctx context.Context) (json.RawMessage, error) {
+	info, err := b.sendDiscover(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil && !wire.IsRefusal(err) {
+		if b.silent = ctx.Err() != nil; b.silent {
+			err = errSilent
+		}
+		return nil, err
+	}
+	b.discovered, b.refused, b.until, b.silent = info, err, time.Now().Add(eraTime), false
+	b.observed.implementation(info, "_meta", mcp.MetaServerInfo)
+	return info, err
 }
 
 func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
@@ -308,16 +352,11 @@ func (b *bridge) sendDiscover(ctx context.Context) (json.RawMessage, error) {
 
 // discoverIn sends server/discover in version v.
 func (b *bridge) discoverIn(ctx context.Context, v mcp.Version) (*mcp.Message, error) {
-	client := wire.OwnClient()
-	client.Version = v
-	params, err := wire.NewClientMeta(client).Into(nil, "")
+	x, err := wire.DiscoverRequest(v)
 	if err != nil {
 		return nil, err
 	}
-	return b.stateless.Do(ctx, &exchange.Exchange{
-		Client:  client,
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
-	})
+	return b.stateless.Do(ctx, x)
 }
 
 // Close ends all sessions and pending requests.

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/httpconn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -123,5 +126,115 @@ func TestOpen_ServerOfNoKnownVersion(t *testing.T) {
 	_, err := closeAfter(t, streamableBackend(serve(t, s).URL)).Open(backendtest.TestContext(t), backendtest.FullClient(), nil)
 	if err == nil || !strings.Contains(err.Error(), "1999-01-01") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// ownClient is the owner's client: see [exchange.Client], LivenessCheck.
+func ownClient() *exchange.Client {
+	client := backendtest.FullClient()
+	client.Version, client.Capabilities, client.LivenessCheck = mcp.LatestSession, json.RawMessage(`{}`), true
+	return client
+}
+
+// The gateway's own session sends server/discover first, and initialize to a server of the
+// session era only.
+func TestOpen_LivenessCheckProbesFirst(t *testing.T) {
+	t.Parallel()
+	discovers := func(versions string) func(http.ResponseWriter, mcp.ID) {
+		return func(w http.ResponseWriter, id mcp.ID) {
+			reply(w, id, `{"resultType":"complete","supportedVersions":`+versions+`,"capabilities":{}}`)
+		}
+	}
+	for name, test := range map[string]struct {
+		discover func(http.ResponseWriter, mcp.ID)
+		requests string
+	}{
+		"stateless era": {discovers(`["2026-07-28"]`), "POST server/discover"},
+		"both eras": {discovers(`["2026-07-28","2025-11-25"]`),
+			"POST server/discover, POST initialize, POST notifications/initialized"},
+		"session era": {func(w http.ResponseWriter, _ mcp.ID) { w.WriteHeader(http.StatusBadRequest) },
+			"POST server/discover, POST initialize, POST notifications/initialized"},
+		"connection closed": {func(http.ResponseWriter, mcp.ID) { panic(http.ErrAbortHandler) },
+			"POST server/discover, POST initialize, POST notifications/initialized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { test.discover(w, m.ID) })
+			b := closeAfter(t, streamableBackend(serve(t, s).URL))
+			if _, err := b.Open(backendtest.TestContext(t), ownClient(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.seen(); got != test.requests {
+				t.Errorf("the server received %s, want %s", got, test.requests)
+			}
+		})
+	}
+}
+
+// A cached DiscoverResult does not make a server that is gone pass for one that responds.
+func TestOpen_LivenessCheckContactsTheServer(t *testing.T) {
+	t.Parallel()
+	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) { reply(w, m.ID, backendtest.Everything) })
+	srv := serve(t, s)
+	b := closeAfter(t, streamableBackend(srv.URL))
+	for range 2 {
+		conn, err := b.Open(backendtest.TestContext(t), ownClient(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	if got := s.seen(); got != "POST server/discover, POST server/discover" {
+		t.Errorf("the server received %s", got)
+	}
+	srv.Close()
+	if _, err := b.Open(backendtest.TestContext(t), ownClient(), nil); err == nil {
+		t.Error("a session with a server that is gone")
+	}
+}
+
+// A server that did not respond to server/discover in time is probed again: it was slow
+// once, and may be of the stateless era. When it begins a session it is not probed again,
+// so that no request waits for a response that will not arrive.
+func TestDiscover_CachesResponsesOnly(t *testing.T) {
+	t.Parallel()
+	const impatient = 20 * time.Millisecond
+	for name, session := range map[string]bool{"slow": false, "silent, with sessions": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var probes atomic.Int64
+			s := newScript(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
+				switch {
+				case m.Method != mcp.MethodDiscover:
+					reply(w, m.ID, `{"resultType":"complete","tools":[]}`)
+				case probes.Add(1) == 1 || session:
+					<-r.Context().Done()
+				default:
+					reply(w, m.ID, backendtest.Everything)
+				}
+			})
+			b := closeAfter(t, streamableBackend(serve(t, s).URL))
+			ctx := backendtest.TestContext(t)
+			eras := b.(*failFast).Backend.(*bridge)
+			if info, err := eras.discover(ctx, impatient); err == nil {
+				t.Fatalf("server/discover: %s", info)
+			}
+			if got := b.ServerInfo().Stateless; got != exchange.EraUnknown {
+				t.Errorf("before a response the stateless era is %q", got)
+			}
+			if session {
+				open(t, b, nil)
+			}
+			if m, err := b.Do(ctx, statelessRequest(mcp.MethodToolsList, "", `{}`, nil)); err != nil || m.Error != nil {
+				t.Errorf("tools/list: %s", backendtest.Text(m, err))
+			}
+			want, sent := exchange.EraVersion(mcp.LatestStateless), int64(2)
+			if session {
+				want, sent = exchange.EraUnsupported, 1
+			}
+			if got := b.ServerInfo().Stateless; got != want || probes.Load() != sent {
+				t.Errorf("the stateless era is %q after %d probes, want %q after %d", got, probes.Load(), want, sent)
+			}
+		})
 	}
 }

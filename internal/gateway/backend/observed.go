@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
@@ -41,6 +42,10 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:maxName], "")
 }
 
+// errSilent is the error of server/discover without a response in time. It is cached when
+// the server begins a session afterwards.
+var errSilent = wire.ServerGone("the server did not respond to %s in time", mcp.MethodDiscover)
+
 // opened records the outcome of an attempt to begin a session in version asked. The
 // version of the response is recorded if asked is the newest one, or if none is recorded
 // yet: to an older client a server may respond with less than it supports. A refusal
@@ -59,6 +64,10 @@ func (b *bridge) opened(asked mcp.Version, conn exchange.Conn, err error) {
 			b.observed.session = exchange.EraUnsupported
 		}
 		return
+	}
+	if b.silent && !sessionless(conn) {
+		// The server responds to initialize and not to server/discover.
+		b.refused, b.until, b.silent = errSilent, time.Now().Add(eraTime), false
 	}
 	before, info := b.observed, conn.InitializeResult()
 	b.observed.implementation(info, "serverInfo")
@@ -94,7 +103,7 @@ func (b *bridge) ServerInfo() exchange.ServerInfo {
 	switch {
 	case b.discovered != nil:
 		s.Stateless = exchange.EraVersion(mcp.LatestStateless)
-	case b.stateless == nil, b.refused != nil && !b.until.IsZero():
+	case b.stateless == nil, b.refused != nil:
 		s.Stateless = exchange.EraUnsupported
 	}
 	// A refusal of initialize shows that the session era is unsupported only if the server

@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -17,15 +18,16 @@ const (
 	TransportSSE        = "sse"
 )
 
-// detectTime bounds each of the three requests of Detect.
+// detectTime bounds the initialize request and the GET of Detect, each.
 const detectTime = 10 * time.Second
 
 // Detect returns the transport of the server at rawURL, in the order of a client that
-// supports older servers (MCP, Transports, Backwards Compatibility): it POSTs an
-// initialize request; if that is refused with 400, 404 or 405 it POSTs server/discover,
-// and then GETs the URL and waits for an endpoint event, which is HTTP+SSE. A session that
-// the first request began is ended. The error gives the reason of each refusal. A nil
-// transport means the default one.
+// supports older servers (MCP 2026-07-28, Versioning, Backward Compatibility). It POSTs
+// server/discover; a server of the stateless era receives nothing else. Unless the response
+// is of that era, Detect POSTs an initialize request. If that is refused with 400, 404 or
+// 405, it GETs the URL and waits for an endpoint event, which is HTTP+SSE. A session that
+// initialize began is ended. The error gives the reason of each refusal. A nil transport
+// means the default one.
 func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (string, error) {
 	if transport == nil {
 		transport = newTransport()
@@ -34,6 +36,13 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	r, err := newRemote(rawURL, transport)
 	if err != nil {
 		return "", err
+	}
+	stateless, err := probeStateless(ctx, rawURL, transport)
+	if err != nil {
+		return "", err
+	}
+	if stateless {
+		return TransportStreamable, nil
 	}
 	refused, err := probeStreamable(ctx, r)
 	if err != nil {
@@ -47,7 +56,7 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	default:
 		return "", refused.err()
 	}
-	if isStateless(ctx, rawURL, transport, refused) {
+	if refused.hasStatelessCode() {
 		return TransportStreamable, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, detectTime)
@@ -60,29 +69,35 @@ func Detect(ctx context.Context, rawURL string, transport http.RoundTripper) (st
 	return TransportSSE, nil
 }
 
-// isStateless reports whether the server, which refused initialize, supports the stateless
-// era. Some errors show it; otherwise the server is sent server/discover (MCP 2026-07-28,
-// Versioning, Backward Compatibility).
-func isStateless(ctx context.Context, rawURL string, transport http.RoundTripper, refused *refusal) bool {
-	if refused.rpc != nil {
-		switch code := refused.rpc.Error.Code; {
-		case wire.IsStatelessCode(code), code == mcp.CodeMethodNotFound, code == mcp.CodeInvalidParams:
-			return true
-		}
+// probeStateless POSTs server/discover and reports whether the response is one of the
+// stateless era. Any other response, and none within [wire.ProbeTimeout], is no error: a
+// server of the session era may handle an unknown method in any way. The error means that
+// there is no connection to the server, or that ctx has ended.
+func probeStateless(ctx context.Context, rawURL string, transport http.RoundTripper) (bool, error) {
+	x, err := wire.DiscoverRequest(mcp.LatestStateless)
+	if err != nil {
+		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, detectTime)
-	defer cancel()
 	h := NewStateless(StreamableConfig{URL: rawURL, Transport: transport}.WithDefaults())
 	defer func() { _ = h.Close() }()
-	params, err := wire.NewClientMeta(wire.OwnClient()).Into(nil, "")
-	if err != nil {
+	bound, cancel := context.WithTimeout(ctx, wire.ProbeTimeout)
+	defer cancel()
+	answer, err := h.Do(bound, x)
+	if _, ok := errors.AsType[*wire.NotConnectedError](err); ok || ctx.Err() != nil {
+		return false, err
+	}
+	return err == nil && wire.ProvesStateless(answer), nil
+}
+
+// hasStatelessCode reports whether the refusal of an initialize request is a JSON-RPC
+// error that a server of the stateless era returns for it (MCP 2026-07-28, Versioning,
+// Backward Compatibility).
+func (f *refusal) hasStatelessCode() bool {
+	if f.rpc == nil {
 		return false
 	}
-	answer, err := h.Do(ctx, &exchange.Exchange{
-		Client:  wire.OwnClient(),
-		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
-	})
-	return err == nil && wire.ProvesStateless(answer)
+	code := f.rpc.Error.Code
+	return wire.IsStatelessCode(code) || code == mcp.CodeMethodNotFound || code == mcp.CodeInvalidParams
 }
 
 // probeStreamable POSTs an initialize request and returns its refusal, nil if the server

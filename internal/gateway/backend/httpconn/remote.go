@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 
@@ -80,7 +81,11 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, wire.ServerGone("the server at %s cannot be reached: %v", r, withoutURL(err))
+		gone := wire.ServerGone("the server at %s cannot be reached: %v", r, withoutURL(err))
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			return nil, &wire.NotConnectedError{Err: gone}
+		}
+		return nil, gone
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// Its body is the raw connection, which is not closed when ctx ends.

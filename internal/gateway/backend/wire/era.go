@@ -77,6 +77,13 @@ func ProvesStateless(answer *mcp.Message) bool {
 	return ok && slices.ContainsFunc(supported, mcp.Version.IsStateless)
 }
 
+// ListsSessions reports whether a DiscoverResult lists a version of the session era. Some
+// servers that support both eras list versions of the stateless era only.
+func ListsSessions(discovered json.RawMessage) bool {
+	supported, _ := VersionsIn(discovered, "supportedVersions")
+	return slices.ContainsFunc(supported, mcp.Version.IsSession)
+}
+
 // SupportedVersions returns the versions that an UnsupportedProtocolVersionError lists. ok
 // is false for another error, and for one without a readable list.
 func SupportedVersions(e *mcp.Error) (supported []mcp.Version, ok bool) {

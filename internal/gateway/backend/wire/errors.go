@@ -41,6 +41,13 @@ func NewStatusError(status int, text string) error {
 	return &StatusError{status, ServerGone("%s", text)}
 }
 
+// NotConnectedError is returned when no connection to the server was established, so the
+// server received nothing. It wraps an *mcp.Error.
+type NotConnectedError struct{ Err error }
+
+func (e *NotConnectedError) Error() string { return e.Err.Error() }
+func (e *NotConnectedError) Unwrap() error { return e.Err }
+
 // SessionNotFound returns the error that fronts turn into HTTP 404, so that the client
 // starts a new session (MCP, Streamable HTTP, Session Management, 3 and 4).
 func SessionNotFound(server string) error {

@@ -40,6 +40,21 @@ func InitializedNotification() *mcp.Message {
 	return &mcp.Message{Method: mcp.NotificationInitialized}
 }
 
+// DiscoverRequest returns a server/discover request of the gateway's own in version v (MCP
+// 2026-07-28, Versioning).
+func DiscoverRequest(v mcp.Version) (*exchange.Exchange, error) {
+	client := OwnClient()
+	client.Version = v
+	params, err := NewClientMeta(client).Into(nil, "")
+	if err != nil {
+		return nil, err
+	}
+	return &exchange.Exchange{
+		Client:  client,
+		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
+	}, nil
+}
+
 // NegotiatedVersion returns the version in a server's response to initialize (MCP
 // 2025-11-25, Lifecycle, Version Negotiation). It need not be the requested one; any
 // version of the session era is accepted, and the client decides whether it supports it.

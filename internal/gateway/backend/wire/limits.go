@@ -6,6 +6,9 @@ import (
 
 // Bounds that the transports and the translation share.
 const (
+	// ProbeTimeout bounds the wait for the response to a server/discover that precedes
+	// initialize. A server of the session era may never respond to it.
+	ProbeTimeout = 5 * time.Second
 	// FarewellTimeout bounds short messages that must not delay the gateway, such as a
 	// cancellation notification or the DELETE of a session.
 	FarewellTimeout = 5 * time.Second
