@@ -66,9 +66,11 @@ func (t *RequestTable) end(f *PendingRequest) {
 // arrived, nil for none. If b is a response whose id cannot be read and on is nil, the sole
 // pending request ends.
 //
-// The result is false if a pending request may wait for a response that was in b; the
-// caller then has to end it. It is true if a request ended, if b is not a JSON object or
-// array, such as a log line, and, with on nil, if b is a response whose id cannot be read.
+// The result is false if a pending request may wait for a response that was in b: a caller
+// whose requests must not wait then ends them. That is so when b is a response whose id
+// cannot be read and several requests are pending: it belongs to none of them in
+// particular. The result is true if every request that b responds to has ended, and if b
+// is not a JSON object or array, such as a log line.
 func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool {
 	if !wire.LooksLikeJSON(b) {
 		return true
@@ -84,12 +86,12 @@ func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool 
 			settled = true
 		}
 	}
-	if on != nil {
+	if on != nil || !lost {
 		return settled // the caller ends on if necessary
 	}
-	if f := t.only(); lost && f != nil {
+	if f := t.only(); f != nil {
 		f.Err = wire.ServerGone("an answer of the server cannot be understood: %v", err)
 		t.end(f)
 	}
-	return settled || lost
+	return len(t.byID) == 0
 }

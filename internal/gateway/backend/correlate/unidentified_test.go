@@ -1,6 +1,8 @@
 package correlate
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -47,5 +49,47 @@ func TestResponsesWithoutAnID(t *testing.T) {
 	table.Orphan(one)
 	if deliver(mcp.CodeParse) || !table.Has(two) {
 		t.Error("assigned although it may answer the cancelled request")
+	}
+}
+
+// A response whose id cannot be read belongs to none of several pending requests in
+// particular: they stay, and the result reports that one of them may wait in vain.
+func TestUnreadable_SeveralPending(t *testing.T) {
+	t.Parallel()
+	const lost, named = `{"jsonrpc":"2.0","result":{"n":NaN}}`, `{"jsonrpc":"2.0","id":%s,"result":{"n":NaN}}`
+	for _, test := range []struct {
+		name          string
+		pending       int
+		text          string
+		ended, result bool
+	}{
+		{"none pending", 0, lost, false, true},
+		{"sole request", 1, lost, true, true},
+		{"two pending", 2, lost, false, false},
+		{"two pending, id", 2, named, true, true},
+		{"two pending, a log line", 2, "started", false, true},
+		{"two pending, a batch without ids", 2, "[" + lost + "]", false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			table := NewRequestTable(false)
+			var all []*PendingRequest
+			for range test.pending {
+				f, _, _ := launch(t, table, mcp.IntID(1), `{}`)
+				all = append(all, f)
+			}
+			text := test.text
+			if strings.Contains(text, "%s") {
+				text = fmt.Sprintf(text, all[0].ID)
+			}
+			if got := table.Unreadable([]byte(text), mcp.ErrEventTooLarge, nil); got != test.result {
+				t.Errorf("result %v, want %v", got, test.result)
+			}
+			for i, f := range all {
+				if ended := !table.Has(f); ended != (test.ended && i == 0) {
+					t.Errorf("request %d: ended is %v", i, ended)
+				}
+			}
+		})
 	}
 }
