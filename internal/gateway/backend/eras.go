@@ -5,11 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
-	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/paramheader"
@@ -43,29 +38,12 @@ type bridge struct {
 	// asIs disables down: session clients are served in the session era only
 	// (--stateless).
 	asIs  bool
-	probe singleflight.Group
+	probe eraProbe
 	// up serves stateless clients by sessions at the server.
 	up *translate.Up
 	// down serves session clients by a server without sessions.
 	down *translate.Down
-
-	mu sync.Mutex
-	// discovered is the server's DiscoverResult; nil if server/discover was not sent or
-	// failed.
-	discovered json.RawMessage
-	refused    error // of the last server/discover
-	until      time.Time
-	silent     bool // there was no response to the last server/discover in time
-	observed   observed
 }
-
-// eraTime is how long server/discover is not sent again to a server that refused it or
-// did not answer it.
-const eraTime = 10 * time.Minute
-
-// discoverTime bounds the wait for an answer to server/discover. A server of the
-// session era may never send one.
-const discoverTime = 10 * time.Second
 
 // endpoints holds the transports to one server, by era.
 type endpoints struct {
@@ -76,15 +54,16 @@ type endpoints struct {
 
 func newBridge(to endpoints, asIs bool, log *slog.Logger) *bridge {
 	b := &bridge{sessions: to.sessions, stateless: to.stateless, http: to.http, asIs: asIs}
+	b.probe.server = to.stateless
 	b.params.Log = log
-	b.up, b.down = translate.NewUp(b.begin, log), translate.NewDown(to.stateless, to.http, b.refusesStateless, b.forget, log)
+	b.up, b.down = translate.NewUp(b.begin, log), translate.NewDown(to.stateless, to.http, b.probe.refuses, b.probe.forget, log)
 	return b
 }
 
-// begin begins a session at the server and records the outcome in b.observed.
+// begin begins a session at the server and records the outcome in b.probe.
 func (b *bridge) begin(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.sessions.Open(ctx, client, session)
-	b.opened(client.Version, conn, err)
+	b.probe.opened(client.Version, conn, err)
 	return conn, err
 }
 
@@ -95,11 +74,11 @@ func (b *bridge) begin(ctx context.Context, client *exchange.Client, session exc
 // of the stateless era only in their DiscoverResult.
 func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	if client.LivenessCheck && b.http && !b.asIs {
-		info, err := b.rediscover(ctx)
+		info, err := b.probe.rediscover(ctx)
 		switch {
 		case err == nil && !wire.ListsSessions(info):
 			return b.withoutSessions(info, client, session)
-		case err != nil && (ctx.Err() != nil || b.mayBeStateless(err)):
+		case err != nil && (ctx.Err() != nil || b.probe.mayBeStateless(err)):
 			return nil, err
 		}
 	}
@@ -120,7 +99,7 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 	if err != nil {
 		patience = wire.HandshakeTimeout
 	}
-	info, discoverErr := b.discover(ctx, patience)
+	info, discoverErr := b.probe.discover(ctx, patience)
 	if discoverErr != nil {
 		return conn, err
 	}
@@ -135,7 +114,7 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 func (b *bridge) withoutSessions(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	conn, err := b.down.Open(info, client, session)
 	if err != nil {
-		b.forget() // the next DiscoverResult may be valid
+		b.probe.forget() // the next DiscoverResult may be valid
 	}
 	return conn, err
 }
@@ -151,15 +130,15 @@ func sessionless(conn exchange.Conn) bool {
 func (b *bridge) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	if method != mcp.MethodToolsCall && method != mcp.MethodToolsList || b.comparesHeaders(ctx) {
-		return b.play(ctx, x)
+		return b.forward(ctx, x)
 	}
 	if method == mcp.MethodToolsCall {
-		if err := b.params.Check(ctx, x, b.play); err != nil {
+		if err := b.params.Check(ctx, x, b.forward); err != nil {
 			return nil, err
 		}
-		return b.play(ctx, x)
+		return b.forward(ctx, x)
 	}
-	m, err := b.play(ctx, x)
+	m, err := b.forward(ctx, x)
 	if err != nil || m.Error != nil {
 		return m, err
 	}
@@ -173,15 +152,15 @@ func (b *bridge) comparesHeaders(ctx context.Context) bool {
 	if !b.http {
 		return false
 	}
-	_, err := b.discover(ctx, discoverTime)
+	_, err := b.probe.discover(ctx, discoverTime)
 	return err == nil
 }
 
-// play sends the request of a client of the stateless era in the server's era. It sends
+// forward sends the request of a client of the stateless era in the server's era. It sends
 // it a second time in a new session if the server has lost the session.
-func (b *bridge) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+func (b *bridge) forward(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	for again := true; ; again = false {
-		m, err := b.playOnce(ctx, x)
+		m, err := b.forwardOnce(ctx, x)
 		var rpc *mcp.Error
 		if !again || !errors.As(err, &rpc) || rpc.Code != mcp.CodeSessionNotFound {
 			return m, err
@@ -189,18 +168,18 @@ func (b *bridge) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 		// The server has lost the session and may be of another era by now. The client
 		// has no session, so the gateway begins a new one. A tools/call is never sent
 		// twice: the server may have executed it.
-		b.forgetRefusal()
+		b.probe.forgetRefusal()
 		if x.Request.Method == mcp.MethodToolsCall {
 			return nil, wire.ServerGone("the server has lost its session, and may or may not have worked on the call; check, then make it again")
 		}
 	}
 }
 
-func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+func (b *bridge) forwardOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	if b.stateless == nil {
 		return b.up.Do(ctx, x)
 	}
-	if _, err := b.discover(ctx, discoverTime); err != nil {
+	if _, err := b.probe.discover(ctx, discoverTime); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -208,7 +187,7 @@ func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Messa
 	}
 	m, err := b.stateless.Do(ctx, x)
 	if era := new(wire.OtherEraError); errors.As(err, &era) {
-		b.forget() // the server's era has changed
+		b.probe.forget() // the server's era has changed
 		if x.Request.Method == mcp.MethodToolsCall {
 			// The refusal means that the server has not executed the call. Servers
 			// may be wrong about that, so no call is sent twice.
@@ -217,7 +196,7 @@ func (b *bridge) playOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Messa
 		return b.up.Do(ctx, x)
 	}
 	if err == nil && x.Request.Method == mcp.MethodDiscover {
-		b.introduced(m.Result)
+		b.probe.introduced(m.Result)
 		return bothEras(m)
 	}
 	return m, err
@@ -238,125 +217,6 @@ func bothEras(m *mcp.Message) (*mcp.Message, error) {
 		return nil, wire.ServerGone("the server's answer to server/discover cannot be read: %v", err)
 	}
 	return mcp.NewResult(m.ID, result), nil
-}
-
-// discover returns the server's DiscoverResult, or the reason why the server is not of
-// the stateless era. It sends server/discover, bounded by patience, unless the outcome is
-// cached.
-func (b *bridge) discover(ctx context.Context, patience time.Duration) (json.RawMessage, error) {
-	if info, known, err := b.known(); known {
-		return info, err
-	}
-	return wire.Shared(ctx, &b.probe, "", patience, func(ctx context.Context) (json.RawMessage, error) {
-		if info, known, err := b.known(); known {
-			return info, err
-		}
-		return b.sendDiscoverAndCache(ctx)
-	})
-}
-
-// rediscover is discover, but a cached DiscoverResult is not used: the response shows that
-// the server is there.
-func (b *bridge) rediscover(ctx context.Context) (json.RawMessage, error) {
-	if info, known, err := b.known(); known && info == nil {
-		return nil, err
-	}
-	return wire.Shared(ctx, &b.probe, "", wire.ProbeTimeout, b.sendDiscoverAndCache)
-}
-
-// mayBeStateless reports whether a server may be of the stateless era although its response
-// to server/discover is missing with err: the server was not reached, or is known to be of
-// that era.
-func (b *bridge) mayBeStateless(err error) bool {
-	if _, ok := errors.AsType[*wire.NotConnectedError](err); ok {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.discovered != nil
-}
-
-// sendDiscoverAndCache sends server/discover and caches what the server responded. The
-// outcome is not cached if there was no response of the server.
-func (b *bridge) sendDiscoverAndCache(ctx context.Context) (json.RawMessage, error) {
-	info, err := b.sendDiscover(ctx)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err != nil && !wire.IsRefusal(err) {
-		if b.silent = ctx.Err() != nil; b.silent {
-			err = errSilent
-		}
-		return nil, err
-	}
-	b.discovered, b.refused, b.until, b.silent = info, err, time.Now().Add(eraTime), false
-	b.observed.implementation(info, "_meta", mcp.MetaServerInfo)
-	return info, err
-}
-
-func (b *bridge) known() (info json.RawMessage, known bool, refused error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.discovered, b.discovered != nil || b.refused != nil && time.Now().Before(b.until), b.refused
-}
-
-// refusesStateless reports whether the server refused server/discover.
-func (b *bridge) refusesStateless(ctx context.Context) bool {
-	_, err := b.discover(ctx, discoverTime)
-	return err != nil && wire.IsRefusal(err)
-}
-
-// forget discards the result of server/discover, so that it is sent again.
-func (b *bridge) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.discovered, b.refused = nil, nil
-}
-
-// forgetRefusal discards the refusal of server/discover: the server may support the
-// stateless era by now.
-func (b *bridge) forgetRefusal() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refused = nil
-}
-
-// sendDiscover sends server/discover, and once more when the server refuses the version
-// and lists one that the gateway supports (MCP 2026-07-28, Versioning, Protocol Version
-// Negotiation).
-func (b *bridge) sendDiscover(ctx context.Context) (json.RawMessage, error) {
-	answer, err := b.discoverIn(ctx, mcp.LatestStateless)
-	if err == nil && answer.Error != nil {
-		listed, _ := wire.SupportedVersions(answer.Error)
-		for _, v := range mcp.StatelessVersions() {
-			if slices.Contains(listed, v) {
-				answer, err = b.discoverIn(ctx, v)
-				break
-			}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if answer.Error != nil {
-		return nil, &wire.OtherEraError{Err: answer.Error}
-	}
-	supported, ok := wire.VersionsIn(answer.Result, "supportedVersions")
-	if !ok {
-		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server answered server/discover with something else")}
-	}
-	if !slices.Contains(supported, mcp.LatestStateless) {
-		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server speaks no version of the stateless era that we do")}
-	}
-	return answer.Result, nil
-}
-
-// discoverIn sends server/discover in version v.
-func (b *bridge) discoverIn(ctx context.Context, v mcp.Version) (*mcp.Message, error) {
-	x, err := wire.DiscoverRequest(v)
-	if err != nil {
-		return nil, err
-	}
-	return b.stateless.Do(ctx, x)
 }
 
 // Close ends all sessions and pending requests.

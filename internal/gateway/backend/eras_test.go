@@ -216,7 +216,7 @@ func TestDiscover_CachesResponsesOnly(t *testing.T) {
 			b := closeAfter(t, streamableBackend(serve(t, s).URL))
 			ctx := backendtest.TestContext(t)
 			eras := b.(*failFast).Backend.(*bridge)
-			if info, err := eras.discover(ctx, impatient); err == nil {
+			if info, err := eras.probe.discover(ctx, impatient); err == nil {
 				t.Fatalf("server/discover: %s", info)
 			}
 			if got := b.ServerInfo().Stateless; got != exchange.EraUnknown {

@@ -12,7 +12,7 @@ import (
 )
 
 // observed is what a server last reported about itself, to any client. It is guarded by
-// bridge.mu.
+// eraProbe.mu.
 type observed struct {
 	name, version string
 	session       exchange.EraVersion
@@ -51,59 +51,67 @@ var errSilent = wire.ServerGone("the server did not respond to %s in time", mcp.
 // yet: to an older client a server may respond with less than it supports. A refusal
 // discards the cached refusal of server/discover, since a server of the session era would
 // have accepted.
-func (b *bridge) opened(asked mcp.Version, conn exchange.Conn, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (p *eraProbe) opened(asked mcp.Version, conn exchange.Conn, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	newest := asked == mcp.LatestSession
 	if err != nil {
 		if !wire.IsRefusal(err) {
 			return
 		}
-		b.refused = nil
+		p.refused = nil
 		if newest {
-			b.observed.session = exchange.EraUnsupported
+			p.observed.session = exchange.EraUnsupported
 		}
 		return
 	}
-	if b.silent && !sessionless(conn) {
+	if p.silent && !sessionless(conn) {
 		// The server responds to initialize and not to server/discover.
-		b.refused, b.until, b.silent = errSilent, time.Now().Add(eraTime), false
+		p.refused, p.until, p.silent = errSilent, time.Now().Add(eraTime), false
 	}
-	before, info := b.observed, conn.InitializeResult()
-	b.observed.implementation(info, "serverInfo")
-	b.observed.sessionless = sessionless(conn)
+	before, info := p.observed, conn.InitializeResult()
+	p.observed.implementation(info, "serverInfo")
+	p.observed.sessionless = sessionless(conn)
 	if v, _, _ := mcp.LookupString(info, "protocolVersion"); newest || !before.session.IsVersion() {
-		b.observed.session = exchange.EraVersion(v)
+		p.observed.session = exchange.EraVersion(v)
 	}
 	// The server was replaced by another one: the cached outcome of server/discover is
 	// that of the earlier one.
-	if before.session != "" && (before.session == exchange.EraUnsupported || before.name != b.observed.name ||
-		before.version != b.observed.version || before.sessionless != b.observed.sessionless) {
-		b.discovered, b.refused = nil, nil
+	if before.session != "" && (before.session == exchange.EraUnsupported || before.name != p.observed.name ||
+		before.version != p.observed.version || before.sessionless != p.observed.sessionless) {
+		p.discovered, p.refused = nil, nil
 	}
 }
 
 // introduced records a DiscoverResult that a client has requested.
-func (b *bridge) introduced(result json.RawMessage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.observed.implementation(result, "_meta", mcp.MetaServerInfo)
+func (p *eraProbe) introduced(result json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.observed.implementation(result, "_meta", mcp.MetaServerInfo)
 }
 
 // ServerInfo implements [exchange.Backend].
 func (b *bridge) ServerInfo() exchange.ServerInfo {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var processes exchange.Processes
+	s, sessionless := b.probe.info()
 	if pool, ok := b.sessions.(interface{ Processes() exchange.Processes }); ok {
-		processes = pool.Processes()
+		s.Processes = pool.Processes()
 	}
-	s := exchange.ServerInfo{Processes: processes, Name: b.observed.name, Version: b.observed.version, Stateless: exchange.EraUnknown}
-	s.Session = cmp.Or(b.observed.session, exchange.EraUnknown)
+	s.SessionTranslated = s.Stateless.IsVersion() && !b.asIs && (s.Session == exchange.EraUnsupported || sessionless)
+	s.StatelessTranslated = s.Stateless == exchange.EraUnsupported && s.Session.IsVersion()
+	return s
+}
+
+// info returns what the server last reported about itself. sessionless is set when it
+// accepts initialize without a session id.
+func (p *eraProbe) info() (s exchange.ServerInfo, sessionless bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s = exchange.ServerInfo{Name: p.observed.name, Version: p.observed.version, Stateless: exchange.EraUnknown}
+	s.Session = cmp.Or(p.observed.session, exchange.EraUnknown)
 	switch {
-	case b.discovered != nil:
+	case p.discovered != nil:
 		s.Stateless = exchange.EraVersion(mcp.LatestStateless)
-	case b.stateless == nil, b.refused != nil:
+	case p.server == nil, p.refused != nil:
 		s.Stateless = exchange.EraUnsupported
 	}
 	// A refusal of initialize shows that the session era is unsupported only if the server
@@ -111,7 +119,5 @@ func (b *bridge) ServerInfo() exchange.ServerInfo {
 	if s.Session == exchange.EraUnsupported && !s.Stateless.IsVersion() {
 		s.Session = exchange.EraUnknown
 	}
-	s.SessionTranslated = s.Stateless.IsVersion() && !b.asIs && (s.Session == exchange.EraUnsupported || b.observed.sessionless)
-	s.StatelessTranslated = s.Stateless == exchange.EraUnsupported && s.Session.IsVersion()
-	return s
+	return s, p.observed.sessionless
 }

@@ -17,7 +17,7 @@ func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []b
 	if b.stateless == nil || b.asIs {
 		return nil, exchange.ErrNotResumable
 	}
-	info, err := b.discover(ctx, discoverTime)
+	info, err := b.probe.discover(ctx, discoverTime)
 	switch {
 	case err == nil:
 		return b.withoutSessions(info, client, session)
