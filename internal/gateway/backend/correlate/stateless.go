@@ -10,7 +10,7 @@ import (
 // and reports whether it could be attributed: by the progress token, by the subscription
 // id, which is the id of the listen request (MCP 2026-07-28, Subscriptions), or because
 // only one pending request can be meant.
-func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
+func (a attribution) NotifyStateless(m *mcp.Message) bool {
 	raw, subscribed, err := mcp.Lookup(m.Params, "_meta", mcp.MetaSubscription)
 	if err != nil {
 		return false
@@ -21,9 +21,9 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 		}
 		if m.Method == mcp.NotificationProgress {
 			// Notify drops progress of a request that has its response already.
-			return t.Notify(m)
+			return a.Notify(m)
 		}
-		f := t.onlyCall(m.Method)
+		f := a.onlyCall(m.Method)
 		if f == nil {
 			return false
 		}
@@ -31,7 +31,7 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 		return true
 	}
 	id, ok := mcp.AsID(raw)
-	f := t.subscription(id)
+	f := a.subscription(id)
 	if !ok || f == nil {
 		return false
 	}
@@ -47,54 +47,34 @@ func (t *RequestTable) NotifyStateless(m *mcp.Message) bool {
 // a server ends a subscription so (MCP 2026-07-28, Cancellation). It reports whether there
 // was one. The client receives the result with which a subscription ends over HTTP
 // (Subscriptions).
-func (t *RequestTable) EndSubscription(m *mcp.Message) bool {
+func (a attribution) EndSubscription(m *mcp.Message) bool {
 	id, ok := mcp.CancelledID(m)
 	if !ok {
 		return false
 	}
+	t := a.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.listening(id)
+	f := t.pending.listening(id)
 	if f == nil {
 		return false
 	}
-	t.complete(f, mcp.SubscriptionEnded(f.ID))
+	t.pending.complete(f, mcp.SubscriptionEnded(f.ID))
 	return true
 }
 
-func (t *RequestTable) subscription(id mcp.ID) *PendingRequest {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.listening(id)
+// subscription returns the pending listen request with the id, nil for none.
+func (a attribution) subscription(id mcp.ID) *PendingRequest {
+	a.table.mu.Lock()
+	defer a.table.mu.Unlock()
+	return a.table.pending.listening(id)
 }
 
-// listening returns the listen request with the id, nil for none. The caller holds mu.
-func (t *RequestTable) listening(id mcp.ID) *PendingRequest {
-	if f := t.named(id); f != nil && f.Method == mcp.MethodSubscriptionsListen {
-		return f
-	}
-	return nil
-}
-
-// onlyCall returns the pending request to which a notification of that method belongs if it
-// carries no association; nil if no request or several can be meant. Listen requests are
-// not counted: their messages carry a subscription id. For log messages, only requests that
-// name a log level are counted, since the server sends none for the others (MCP 2026-07-28,
-// Logging).
-func (t *RequestTable) onlyCall(method string) *PendingRequest {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var only *PendingRequest
-	for _, f := range t.byID {
-		if f.Method == mcp.MethodSubscriptionsListen || method == mcp.NotificationMessage && !f.logs {
-			continue
-		}
-		if only != nil {
-			return nil
-		}
-		only = f
-	}
-	return only
+// onlyCall is [pendingSet.onlyCall].
+func (a attribution) onlyCall(method string) *PendingRequest {
+	a.table.mu.Lock()
+	defer a.table.mu.Unlock()
+	return a.table.pending.onlyCall(method)
 }
 
 // RestoreSubscription replaces the subscription id in the result of a listen request, which

@@ -382,8 +382,8 @@ func TestOrphansAreBounded(t *testing.T) {
 			t.Fatal("it was not pending")
 		}
 	}
-	if len(table.byID) != maxOrphans {
-		t.Errorf("%d kept", len(table.byID))
+	if len(table.pending) != maxOrphans {
+		t.Errorf("%d kept", len(table.pending))
 	}
 }
 

@@ -13,24 +13,15 @@ import (
 func (t *RequestTable) Deliver(m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.named(m.ID)
+	f := t.pending.named(m.ID)
 	if f == nil && wire.IsUnidentified(m) && m.Error.Code != mcp.CodeMethodNotFound {
-		f = t.only()
+		f = t.pending.only()
 	}
 	if f == nil {
 		return false
 	}
-	t.complete(f, m)
+	t.pending.complete(f, m)
 	return true
-}
-
-// named returns the pending request that a server refers to by id, nil for none. The caller
-// holds mu.
-func (t *RequestTable) named(id mcp.ID) *PendingRequest {
-	if f := t.byID[id]; f != nil {
-		return f
-	}
-	return t.byID[id.AsNumber()] // a server may return the number as a string
 }
 
 // DeliverTo delivers the response m, which arrived on the HTTP response to f, to f. It
@@ -38,27 +29,12 @@ func (t *RequestTable) named(id mcp.ID) *PendingRequest {
 func (t *RequestTable) DeliverTo(f *PendingRequest, m *mcp.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID[f.ID] != f || !m.ID.Means(f.ID) && !wire.IsUnidentified(m) {
+	if t.pending[f.ID] != f || !m.ID.Means(f.ID) && !wire.IsUnidentified(m) {
 		return false
 	}
 	f.onEnd = nil
-	t.complete(f, m)
+	t.pending.complete(f, m)
 	return true
-}
-
-// complete ends f with the response m. The caller holds mu.
-func (t *RequestTable) complete(f *PendingRequest, m *mcp.Message) {
-	f.Answer = &mcp.Message{ID: f.ClientID, Result: m.Result, Error: m.Error}
-	t.end(f)
-}
-
-// end removes f, whose Answer or Err is set. The caller holds mu.
-func (t *RequestTable) end(f *PendingRequest) {
-	delete(t.byID, f.ID)
-	close(f.Done)
-	if f.onEnd != nil {
-		f.onEnd()
-	}
 }
 
 // Unreadable handles b, which the server sent and [mcp.Parse] rejected with err. A pending
@@ -80,18 +56,16 @@ func (t *RequestTable) Unreadable(b []byte, err error, on *PendingRequest) bool 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range ids {
-		if f := t.named(id); f != nil {
-			f.Err = wire.ServerGone("the server's answer to %s cannot be understood: %v", f.Method, err)
-			t.end(f)
+		if f := t.pending.named(id); f != nil {
+			t.pending.fail(f, wire.ServerGone("the server's answer to %s cannot be understood: %v", f.Method, err))
 			settled = true
 		}
 	}
 	if on != nil || !lost {
 		return settled // the caller ends on if necessary
 	}
-	if f := t.only(); f != nil {
-		f.Err = wire.ServerGone("an answer of the server cannot be understood: %v", err)
-		t.end(f)
+	if f := t.pending.only(); f != nil {
+		t.pending.fail(f, wire.ServerGone("an answer of the server cannot be understood: %v", err))
 	}
-	return len(t.byID) == 0
+	return len(t.pending) == 0
 }
