@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -11,17 +12,36 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Listen opens the session's standalone GET stream (MCP, Streamable HTTP, Listening for
-// Messages from the Server) and keeps it open; a server need not offer one. Listen returns
-// when the server has accepted or refused the stream, or after
-// [StreamableConfig].ListenTime. It waits longer, for twice the duration of the handshake
-// but at most [wire.FarewellTimeout], at a server that is far away or busy.
-func (c *streamableConn) Listen() {
-	settled := c.startListening()
+// getStream is the session's standalone GET stream (MCP, Streamable HTTP, Listening for
+// Messages from the Server). A server need not offer one.
+type getStream struct {
+	conn     *streamableConn
+	disabled bool
+	resumed  bool          // the session was begun by an earlier gateway process
+	listen   time.Duration // see [StreamableConfig].ListenTime
+	took     time.Duration // duration of the handshake
+	open     atomic.Bool
+	// settled is closed when the server has accepted or refused the stream; nil before it
+	// is requested. Guarded by conn.mu.
+	settled chan struct{}
+}
+
+// Listen implements [exchange.Conn].
+func (c *streamableConn) Listen() { c.stream.openAndWait() }
+
+// HasOwnStream reports whether the session's own stream is open.
+func (c *streamableConn) HasOwnStream() bool { return c.stream.open.Load() }
+
+// openAndWait opens the stream and keeps it open. It returns when the server has accepted
+// or refused the stream, or after [StreamableConfig].ListenTime. It waits longer, for twice
+// the duration of the handshake but at most [wire.FarewellTimeout], at a server that is far
+// away or busy.
+func (g *getStream) openAndWait() {
+	settled := g.start()
 	if settled == nil {
 		return
 	}
-	timer := time.NewTimer(max(c.listen, min(2*c.took, wire.FarewellTimeout)))
+	timer := time.NewTimer(max(g.listen, min(2*g.took, wire.FarewellTimeout)))
 	defer timer.Stop()
 	select {
 	case <-settled:
@@ -29,67 +49,66 @@ func (c *streamableConn) Listen() {
 	}
 }
 
-// HasOwnStream reports whether the session's own stream is open.
-func (c *streamableConn) HasOwnStream() bool { return c.streams.Load() }
-
-// startListening opens the stream unless it was opened before. The channel is closed when
-// the server has accepted or refused the stream; it is nil if none is opened.
-func (c *streamableConn) startListening() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.noStream || c.settled != nil {
-		return c.settled
+// start opens the stream unless it was opened before. The channel is closed when the server
+// has accepted or refused the stream; it is nil if none is opened.
+func (g *getStream) start() <-chan struct{} {
+	g.conn.mu.Lock()
+	defer g.conn.mu.Unlock()
+	if g.disabled || g.settled != nil {
+		return g.settled
 	}
 	settled := make(chan struct{})
-	started := c.work.Go(func() {
+	started := g.conn.work.Go(func() {
 		settle := sync.OnceFunc(func() { close(settled) })
 		defer settle()
-		c.keepListening(settle)
+		g.keep(settle)
 	})
 	if started {
-		c.settled = settled
+		g.settled = settled
 	}
-	return c.settled
+	return g.settled
 }
 
-func (c *streamableConn) keepListening(accepted func()) {
+// keep opens the stream again whenever it ends, until the server refuses it for good or the
+// connection ends. It calls accepted when the server has accepted the stream.
+func (g *getStream) keep(accepted func()) {
 	var state streamState
-	opened := c.resumed // a resumed session existed before
+	opened := g.resumed // a resumed session existed before
 	for {
 		var again bool
-		resp, err := c.get(c.ctx, c.header(), state.lastID)
+		resp, err := g.conn.get(g.conn.ctx, g.conn.header(), state.lastID)
 		switch {
 		case err != nil:
 			again = true
 		case resp.StatusCode == http.StatusOK && mediaType(resp) == mcp.TypeEventStream:
 			opened, again = true, true
-			c.streams.Store(true)
+			g.open.Store(true)
 			accepted()
 			began := time.Now()
-			_, err = c.pump(newOpenStream(resp), nil, &state)
-			c.streams.Store(false)
+			_, err = g.conn.pump(newOpenStream(resp), nil, &state)
+			g.open.Store(false)
 			_ = resp.Body.Close()
 			if time.Since(began) > wire.MaxPause {
 				state.Attempts = 0
 			}
 		case isTransient(resp.StatusCode):
 			again = true
-			err = c.refused(resp, "a stream for the session").err()
+			err = g.conn.refused(resp, "a stream for the session").err()
 		default:
-			c.streamRefused(resp, opened, state.lastID != "")
+			g.rejected(resp, opened, state.lastID != "")
 			// A server that cannot resume the stream may accept a new one. The messages
 			// in between are lost, but not the later ones.
 			again = state.lastID != "" && resp.StatusCode/100 == 4
 			state.lastID = ""
 			if opened && !again {
-				c.checkSession()
+				g.checkSession()
 			}
 		}
-		if !again || c.ctx.Err() != nil {
+		if !again || g.conn.ctx.Err() != nil {
 			return
 		}
-		c.log.Debug("the session's stream ended; it will be opened again", "error", err, "after", state.Pause())
-		if wire.Sleep(c.ctx, state.Pause()) != nil {
+		g.conn.log.Debug("the session's stream ended; it will be opened again", "error", err, "after", state.Pause())
+		if wire.Sleep(g.conn.ctx, state.Pause()) != nil {
 			return
 		}
 		state.Attempts++
@@ -98,31 +117,31 @@ func (c *streamableConn) keepListening(accepted func()) {
 
 // checkSession sends a ping in the session; a refusal that means that the session is lost
 // ends it. A server that offered a stream and no longer does may have been replaced.
-func (c *streamableConn) checkSession() {
-	ctx, cancel := context.WithTimeout(c.ctx, wire.HandshakeTimeout)
+func (g *getStream) checkSession() {
+	ctx, cancel := context.WithTimeout(g.conn.ctx, wire.HandshakeTimeout)
 	defer cancel()
 	ping := &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodPing}
-	if _, err := c.request(ctx, &exchange.Exchange{Request: ping}, nil); err != nil {
-		c.log.Debug("no sign of life in the session", "error", err)
+	if _, err := g.conn.request(ctx, &exchange.Exchange{Request: ping}, nil); err != nil {
+		g.conn.log.Debug("no sign of life in the session", "error", err)
 	}
 }
 
-// streamRefused handles a refusal of the session's stream. The server may not offer one.
-// If the stream was open before (opened), the refusal may mean that the session is lost.
-// continues reports whether the request was to resume the stream.
-func (c *streamableConn) streamRefused(resp *http.Response, opened, continues bool) {
+// rejected handles a refusal of the stream. The server may not offer one. If the stream was
+// open before (opened), the refusal may mean that the session is lost. continues reports
+// whether the request was to resume the stream.
+func (g *getStream) rejected(resp *http.Response, opened, continues bool) {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
 		return
 	}
-	refused := c.refused(resp, "a stream for the session")
+	refused := g.conn.refused(resp, "a stream for the session")
 	if opened {
-		_ = c.refusedHere(refused)
+		_ = g.conn.refusedHere(refused)
 	}
 	switch {
 	case continues:
-		c.log.Info("the session's stream is not continued: messages that belong to no request may be missing", "error", refused.text)
+		g.conn.log.Info("the session's stream is not continued: messages that belong to no request may be missing", "error", refused.text)
 	case resp.StatusCode != http.StatusMethodNotAllowed:
-		c.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
+		g.conn.log.Info("no stream for the session: messages that belong to no request will not arrive", "error", refused.text)
 	}
 }

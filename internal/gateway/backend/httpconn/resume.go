@@ -25,7 +25,7 @@ func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte
 		return nil, err
 	}
 	c := b.newConn(r, session)
-	c.id, c.version, c.resumed = string(id), mcp.Version(version), true
+	c.id, c.version, c.stream.resumed = string(id), mcp.Version(version), true
 	// Ids of the earlier gateway process must not be reused: the server may still work on
 	// its requests (MCP, Base Protocol, Requests).
 	c.pending.Last.Store(time.Now().UnixMicro())

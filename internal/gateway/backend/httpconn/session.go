@@ -80,23 +80,62 @@ func (s *serverSession) initialize(ctx context.Context, client *exchange.Client,
 	return s.Notify(ctx, wire.InitializedNotification())
 }
 
+// dispatch handles one message of the server. f is the request on whose stream it arrived,
+// nil for the session's stream. On an error the caller must end the session: see
+// [correlate.ServerRequests.Start].
+func (s *serverSession) dispatch(f *correlate.PendingRequest, m *mcp.Message) error {
+	live, shared := f != nil && s.pending.Has(f), s.pending.Shared.Load()
+	// If the requests are of several clients, a message on the stream of a request that
+	// has ended must not be assigned to another request.
+	late := f != nil && !live && shared
+	switch m.Kind() {
+	case mcp.Response:
+		if live && s.pending.DeliverTo(f, m) || f == nil && s.pending.Deliver(m) {
+			return nil
+		}
+		s.log.Warn("the server answered a request that does not wait here", "id", m.ID.String())
+	case mcp.Notification:
+		switch {
+		case m.Method == mcp.NotificationCancelled:
+			s.serverRequests.Cancel(m)
+		case correlate.IsSessionWide(m.Method):
+			s.peer.Notify(m)
+		case live && !(shared && m.Method == mcp.NotificationProgress): // pending.Notify restores its token
+			f.Peer.Notify(m)
+		case late || !s.pending.Notify(m):
+			s.peer.Notify(m)
+		}
+	case mcp.Request:
+		return s.serverRequests.Start(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
+			switch {
+			case live:
+				return f.Peer.Ask(ctx, q)
+			case late:
+				return s.peer.Ask(ctx, q)
+			}
+			return s.pending.SendServerRequest(ctx, q, s.peer)
+		})
+	}
+	return nil
+}
+
 // abandon sends the server the cancellation of f, and reports whether it was pending.
 func (s *serverSession) abandon(f *correlate.PendingRequest) bool {
 	if !s.pending.Orphan(f) {
 		return false
 	}
-	s.farewells.Go(func() { s.tellCancelled(f) })
+	s.farewells.Go(func() { s.sendCancelled(f) })
 	return true
 }
 
-func (s *serverSession) tellCancelled(f *correlate.PendingRequest) {
+func (s *serverSession) sendCancelled(f *correlate.PendingRequest) {
 	if f.Method == mcp.MethodInitialize {
 		return // initialize must not be cancelled (MCP, Cancellation)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, wire.FarewellTimeout)
 	defer cancel()
 	if err := s.Notify(ctx, f.Cancelled()); err != nil {
-		s.log.Warn("the server was not told of a cancelled request", "method", f.Method, "error", err)
+		s.log.Warn("a cancellation did not reach the server", "method", f.Method, "error", err)
 	}
 }
 

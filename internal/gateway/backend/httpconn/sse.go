@@ -207,7 +207,7 @@ func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, e
 	posting, cancel := context.WithCancel(c.ctx)
 	started := c.work.Go(func() {
 		defer cancel()
-		if err := c.put(posting, out, f); err != nil && posting.Err() == nil {
+		if err := c.sendRequest(posting, out, f); err != nil && posting.Err() == nil {
 			c.pending.Settle(f, err)
 		}
 	})
@@ -228,10 +228,10 @@ func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, e
 	return answer, err
 }
 
-// put POSTs the request of f. Some servers send the response to f in the body of the HTTP
-// response and not on the stream, so put accepts it there. Any other body is ignored.
-func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingRequest) error {
-	resp, err := c.take(ctx, m, m.Method)
+// sendRequest POSTs the request of f. Some servers send the response to f in the body of the HTTP
+// response and not on the stream, so sendRequest accepts it there. Any other body is ignored.
+func (c *sseConn) sendRequest(ctx context.Context, m *mcp.Message, f *correlate.PendingRequest) error {
+	resp, err := c.send(ctx, m, m.Method)
 	if err != nil {
 		return err
 	}
@@ -253,16 +253,16 @@ func (c *sseConn) put(ctx context.Context, m *mcp.Message, f *correlate.PendingR
 
 // post POSTs one message that has no response.
 func (c *sseConn) post(ctx context.Context, m *mcp.Message, what string) error {
-	resp, err := c.take(ctx, m, what)
+	resp, err := c.send(ctx, m, what)
 	if err == nil {
 		discard(resp)
 	}
 	return err
 }
 
-// take POSTs one message and returns the HTTP response, whose body the caller closes. It
+// send POSTs one message and returns the HTTP response, whose body the caller closes. It
 // fails if the server does not accept the message.
-func (c *sseConn) take(ctx context.Context, m *mcp.Message, what string) (*http.Response, error) {
+func (c *sseConn) send(ctx context.Context, m *mcp.Message, what string) (*http.Response, error) {
 	h := http.Header{}
 	c.mu.Lock()
 	version := c.version
@@ -337,23 +337,7 @@ func (c *sseConn) handle(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("it sent something that is not a JSON-RPC message: %w", err)
 	}
-	switch m.Kind() {
-	case mcp.Response:
-		if !c.pending.Deliver(m) {
-			c.log.Warn("the server answered a request that does not wait", "id", m.ID.String())
-		}
-	case mcp.Notification:
-		if m.Method == mcp.NotificationCancelled {
-			c.serverRequests.Cancel(m)
-		} else if !c.pending.Notify(m) {
-			c.peer.Notify(m)
-		}
-	case mcp.Request:
-		return c.serverRequests.Start(m, func(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-			return c.pending.SendServerRequest(ctx, q, c.peer)
-		})
-	}
-	return nil
+	return c.dispatch(nil, m)
 }
 
 // Close closes the stream, which ends the session. Pending requests fail.

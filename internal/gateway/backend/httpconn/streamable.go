@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -119,29 +118,23 @@ func (b *Streamable) Close() error {
 // streamableConn is one session at a streamable HTTP server.
 type streamableConn struct {
 	*serverSession
-	id       string // set by the handshake; guarded by mu
-	mark     []byte // identifies the server: see [Streamable.mark]
-	resumed  bool   // the session was begun by an earlier gateway process
-	noStream bool   // the standalone stream is disabled
-	listen   time.Duration
-	// settled is closed when the server has accepted or refused the standalone stream; nil
-	// before the stream is requested. Guarded by mu.
-	settled chan struct{}
-	streams atomic.Bool   // the standalone stream is open
-	took    time.Duration // duration of the handshake
+	id     string // set by the handshake; guarded by mu
+	mark   []byte // identifies the server: see [Streamable.mark]
+	stream getStream
 }
 
 var _ exchange.Conn = (*streamableConn)(nil)
 
 func (b *Streamable) newConn(r *remote, session exchange.Peer) *streamableConn {
-	c := &streamableConn{serverSession: newServerSession(r, session, b.cfg.Log), mark: b.mark(), noStream: b.cfg.Stateless, listen: b.cfg.ListenTime}
+	c := &streamableConn{serverSession: newServerSession(r, session, b.cfg.Log), mark: b.mark()}
+	c.stream.conn, c.stream.disabled, c.stream.listen = c, b.cfg.Stateless, b.cfg.ListenTime
 	c.push = c.send
 	return c
 }
 
 func (c *streamableConn) handshake(ctx context.Context, client *exchange.Client) error {
 	began := time.Now()
-	defer func() { c.took = time.Since(began) }()
+	defer func() { c.stream.took = time.Since(began) }()
 	return c.initialize(ctx, client, func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		return c.request(ctx, x, c.takeID)
 	})
@@ -201,46 +194,6 @@ func (c *streamableConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Mes
 	return c.request(ctx, x, nil)
 }
 
-// request sends x and waits for its response, which may arrive in the HTTP response, on a
-// stream that resumes it, or on the session's stream. first, if not nil, receives the
-// successful HTTP response before its body is read. All of this runs on the caller's
-// goroutine, except reading a stream after the response.
-func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
-	line := wire.NewCallPeer(x.Peer)
-	defer line.Detach()
-	f, out, err := c.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
-	if err != nil {
-		return nil, err
-	}
-	if !c.work.Enter() {
-		c.pending.Remove(f)
-		return nil, wire.ErrClosed(c.remote.String())
-	}
-	defer c.work.Leave()
-	// The HTTP request may continue after this call, until its stream ends. It is cancelled
-	// when ctx ends during the call, or when f ends by other means than this stream.
-	request, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	unwatch := context.AfterFunc(ctx, cancel)
-	c.pending.OnEnd(f, cancel)
-	rest, err := c.play(request, f, out, first)
-	unwatch()
-	cancelled := false
-	if ctx.Err() != nil {
-		line.Detach()
-		cancelled = c.abandon(f)
-	}
-	if !cancelled {
-		c.pending.Settle(f, err)
-	}
-	if rest == nil || !c.work.Go(func() { c.finish(rest, f, cancel) }) {
-		cancel()
-	}
-	if cancelled {
-		return nil, ctx.Err()
-	}
-	return f.Answer, f.Err
-}
-
 // send POSTs a message that has no response.
 func (c *streamableConn) send(ctx context.Context, m *mcp.Message, what string) error {
 	resp, err := c.post(ctx, c.url, c.header(), m)
@@ -272,7 +225,8 @@ func (c *streamableConn) Close() error {
 	return nil
 }
 
-func (c *streamableConn) close(tell bool) {
+// close ends the connection. It ends the session at the server, too, if farewell is set.
+func (c *streamableConn) close(farewell bool) {
 	c.shut.Do(func() {
 		lost := true
 		c.end.Do(func() {
@@ -284,7 +238,7 @@ func (c *streamableConn) close(tell bool) {
 		c.stop()
 		c.serverRequests.Close()
 		c.work.Close()
-		if tell && !lost && c.HasSession() {
+		if farewell && !lost && c.HasSession() {
 			c.delete()
 		}
 	})
@@ -297,7 +251,7 @@ func (c *streamableConn) delete() {
 	defer cancel()
 	resp, err := c.do(ctx, http.MethodDelete, c.url, c.header(), nil)
 	if err != nil {
-		c.log.Info("the server was not told that the session is over", "error", err)
+		c.log.Info("the session could not be ended at the server", "error", err)
 		return
 	}
 	discard(resp)
