@@ -176,7 +176,7 @@ func (g *Gateway) Sessions() int { return g.store.Len() }
 // how many requests were cancelled, or what the backend reported. A second Close does
 // nothing.
 func (g *Gateway) Close(ctx context.Context) error {
-	if !g.core.Calls.Close() {
+	if !g.core.Calls.Stop() {
 		return nil
 	}
 	g.drain()

@@ -18,6 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/seal"
+	"github.com/toolhaven/toolhaven/internal/taskgroup"
 )
 
 // Core is what the fronts of one gateway share.
@@ -44,7 +45,7 @@ type Core struct {
 	// MaxSessions bounds the open sessions; beyond, the ones idle longest end.
 	MaxSessions int
 	// Calls are the exchanges in flight.
-	Calls Group
+	Calls taskgroup.Group
 	// Draining ends when the gateway accepts no new requests, Context when it ends the
 	// remaining ones, with their cause.
 	Draining, Context context.Context

@@ -10,6 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/taskgroup"
 )
 
 // Bounds of one session.
@@ -35,7 +36,7 @@ type session struct {
 	inbound   httpd.Budget  // its share of [httpd.Core.Inbound]
 	ended     chan struct{} // closed when the session is over
 	// answering are the calls whose response has not been sent yet.
-	answering httpd.Group
+	answering taskgroup.Group
 	notices   atomic.Int64 // of the client, that the server has not accepted yet
 	questions questions
 	streams   streams

@@ -22,6 +22,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/taskgroup"
 )
 
 // Store opens, finds, resumes and ends the sessions of one gateway.
@@ -33,7 +34,7 @@ type Store struct {
 	table    table
 	shared   shared
 	resuming singleflight.Group
-	closing  httpd.Group // connections that are being closed
+	closing  taskgroup.Group // connections that are being closed
 	sweeping sync.WaitGroup
 }
 
