@@ -310,11 +310,23 @@ func (w *watch) ping(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && w.frozen() {
-		w.backend.Unresponsive(&mcp.Error{Code: mcp.CodeServerGone,
-			Message: fmt.Sprintf("the server does not respond: it did not answer a ping within %s", pingTimeout)})
+	reason := ""
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		reason = fmt.Sprintf("it did not answer a ping within %s", pingTimeout)
+	case timedOut(err): // to connect takes less time than a ping may take
+		reason = "a connection to it timed out"
+	}
+	if reason != "" && w.frozen() {
+		w.backend.Unresponsive(&mcp.Error{Code: mcp.CodeServerGone, Message: "the server does not respond: " + reason})
 	}
 	return fmt.Errorf("the server does not answer: %w", err)
+}
+
+// timedOut reports whether err is, or wraps, the error of an operation that timed out.
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // frozen reports whether a server that answers no ping cannot run. A server in a container

@@ -183,6 +183,9 @@ func (b *bridge) forwardOnce(ctx context.Context, x *exchange.Exchange) (*mcp.Me
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if _, ok := errors.AsType[*wire.NotConnectedError](err); ok {
+			return nil, err
+		}
 		return b.up.Do(ctx, x)
 	}
 	m, err := b.stateless.Do(ctx, x)

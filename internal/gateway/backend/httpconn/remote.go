@@ -83,7 +83,7 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 		}
 		gone := wire.ServerGone("the server at %s cannot be reached: %v", r, withoutURL(err))
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			return nil, &wire.NotConnectedError{Err: gone}
+			return nil, &wire.NotConnectedError{Err: gone, TimedOut: op.Timeout()}
 		}
 		return nil, gone
 	}

@@ -43,7 +43,13 @@ func NewStatusError(status int, text string) error {
 
 // NotConnectedError is returned when no connection to the server was established, so the
 // server received nothing. It wraps an *mcp.Error.
-type NotConnectedError struct{ Err error }
+type NotConnectedError struct {
+	Err      error
+	TimedOut bool // the attempt to connect timed out
+}
+
+// Timeout implements the part of [net.Error] that reports a time-out.
+func (e *NotConnectedError) Timeout() bool { return e.TimedOut }
 
 func (e *NotConnectedError) Error() string { return e.Err.Error() }
 func (e *NotConnectedError) Unwrap() error { return e.Err }
