@@ -201,7 +201,7 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
-	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
+	o := &owner{spec: &workload.Spec{}, log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
 	b := &absent{}
 	w := newWatch(o, b)
 	w.minWait = time.Hour
