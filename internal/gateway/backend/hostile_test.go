@@ -19,6 +19,7 @@ import (
 // An event's id that fits into no header is no way to come back: a call whose
 // stream broke off after it ends, instead of being tried again for minutes.
 func TestEventIDsThatFitIntoNoHeader(t *testing.T) {
+	t.Parallel()
 	for _, id := range []string{"a\x01", "\x7f", strings.Repeat("x", 4<<10+1)} {
 		s := newScript(func(w http.ResponseWriter, _ *http.Request, _ *mcp.Message) {
 			w.Header().Set("Content-Type", mcp.TypeEventStream)

@@ -21,7 +21,6 @@ import (
 // stateless era.
 func modernSite(t *testing.T, cfg stdio.Config, name string) (*site, wire.Stateless) {
 	t.Helper()
-	backendtest.NoLeaks(t)
 	s := newSite(t)
 	s.bridge = s.backend(t, cfg, role(t, name)...).(*bridge)
 	return s, s.bridge.stateless
@@ -47,6 +46,7 @@ func holdExchange(id mcp.ID, name, meta string, p exchange.Peer) *exchange.Excha
 }
 
 func TestModernStdioIsNoConversation(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	pid := askModern(t, m, "pid", "")
 	if got := askModern(t, m, "inits", ""); got != "" {
@@ -70,6 +70,7 @@ func TestModernStdioIsNoConversation(t *testing.T) {
 }
 
 func TestModernStdioSharesByPrincipal(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	as := func(principal string) string {
 		x := modernExchange(tool("pid", ""), nil)
@@ -87,6 +88,7 @@ func TestModernStdioSharesByPrincipal(t *testing.T) {
 }
 
 func TestModernStdioManyAtOnceStartOneProcess(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	var wg sync.WaitGroup
 	for n := range 50 {
@@ -106,6 +108,7 @@ func TestModernStdioManyAtOnceStartOneProcess(t *testing.T) {
 }
 
 func TestModernStdioProgressKeepsItsToken(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	peers, dones := map[string]*backendtest.Peer{}, map[string]<-chan backendtest.Outcome{}
 	tokens := map[string]string{"a": `"same"`, "b": `"same"`, "c": `7`}
@@ -162,6 +165,7 @@ func logs(t *testing.T, m wire.Stateless, caller *backendtest.Peer, what string)
 }
 
 func TestModernStdioWhoseIsALogMessage(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	caller, holder := backendtest.NewPeer(), backendtest.NewPeer()
 	if !logs(t, m, caller, "one") {
@@ -206,6 +210,7 @@ func TestModernStdioWhoseIsALogMessage(t *testing.T) {
 }
 
 func TestModernStdioCancellation(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
 	reason := errors.New("the client went away")
@@ -221,6 +226,7 @@ func TestModernStdioCancellation(t *testing.T) {
 }
 
 func TestModernStdioServerMayNotAskOrCancel(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	if got := askModern(t, m, "ask", mcp.MethodSampling); !strings.Contains(got, "-32601") && !strings.Contains(got, "unexpected") {
 		t.Error(got)
@@ -240,6 +246,7 @@ func TestModernStdioServerMayNotAskOrCancel(t *testing.T) {
 }
 
 func TestModernStdioProcessThatEnds(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	pid := askModern(t, m, "pid", "")
 	_, listening := listen(backendtest.TestContext(t), t, m, mcp.IntID(1))
@@ -259,6 +266,7 @@ func TestModernStdioProcessThatEnds(t *testing.T) {
 }
 
 func TestModernStdioHostile(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	for _, tt := range []struct{ tool, want string }{
 		{"garbage", "sober"},
@@ -281,6 +289,7 @@ func TestModernStdioHostile(t *testing.T) {
 }
 
 func TestModernStdioLingers(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{StatelessLinger: 300 * time.Millisecond}, "modern")
 	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 	_, done := listen(ctx, t, m, mcp.IntID(1))
@@ -295,6 +304,7 @@ func TestModernStdioLingers(t *testing.T) {
 }
 
 func TestModernStdioProcessThatLingersMakesWay(t *testing.T) {
+	t.Parallel()
 	s, m := modernSite(t, stdio.Config{MaxProcesses: 1}, "modern")
 	first := askModern(t, m, "pid", "")
 	x := modernExchange(tool("pid", ""), nil)
@@ -332,6 +342,7 @@ func (c overdue) Err() error {
 }
 
 func TestModernStdioTellsTheEra(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		role  string
 		other bool
@@ -344,6 +355,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		{"fixture", false, ""},
 	} {
 		t.Run(tt.role, func(t *testing.T) {
+			t.Parallel()
 			s, m := modernSite(t, stdio.Config{}, tt.role)
 			answer, err := m.Do(backendtest.TestContext(t), discoverExchange())
 			if !tt.other {
@@ -360,6 +372,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		})
 	}
 	t.Run("mute", func(t *testing.T) {
+		t.Parallel()
 		received := make(chan string, 1)
 		s, m := modernSite(t, stdio.Config{Stray: lineWriter(received)}, "mumbling")
 		ctx := overdue{t.Context(), make(chan struct{})}
@@ -376,6 +389,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		s.eventually(t, 0)
 	})
 	t.Run("a client that goes away tells nothing", func(t *testing.T) {
+		t.Parallel()
 		s, m := modernSite(t, stdio.Config{}, "mute")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := beginModern(ctx, m, discoverExchange())
@@ -386,13 +400,14 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		}
 	})
 	t.Run("a process that cannot be started tells nothing", func(t *testing.T) {
-		backendtest.NoLeaks(t)
+		t.Parallel()
 		b := newSite(t).backend(t, stdio.Config{}, "/nowhere/at/all").(*bridge)
 		if answer, err := b.stateless.Do(backendtest.TestContext(t), discoverExchange()); isOtherEra(err) || backendtest.CodeOf(err) != mcp.CodeServerGone {
 			t.Errorf("%v, %v", answer, err)
 		}
 	})
 	t.Run("a server that came to speak another era", func(t *testing.T) {
+		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		if _, err := m.Do(backendtest.TestContext(t), modernExchange(tool("era", `{"supported":["2025-11-25"]}`), nil)); !isOtherEra(err) {
 			t.Error(err)
@@ -404,7 +419,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 }
 
 func TestModernStdioAfterClose(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{}, role(t, "modern")...).(*bridge)
 	held := holdModern(backendtest.TestContext(t), t, b.stateless, "x", holdExchange(mcp.IntID(2), "x", "", nil))
@@ -419,6 +434,7 @@ func TestModernStdioAfterClose(t *testing.T) {
 
 // The official SDK's server over stdio.
 func TestModernStdioWithTheSDK(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "fixture")
 	answer, err := m.Do(backendtest.TestContext(t), discoverExchange())
 	if err != nil || answer.Error != nil {

@@ -17,7 +17,9 @@ import (
 )
 
 func TestModernStdioSubscriptions(t *testing.T) {
+	t.Parallel()
 	t.Run("each hears its own, by its own id", func(t *testing.T) {
+		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 		defer cancel()
@@ -54,6 +56,7 @@ func TestModernStdioSubscriptions(t *testing.T) {
 	})
 	for _, way := range []string{"result", "notification"} {
 		t.Run("the server ends them by "+way, func(t *testing.T) {
+			t.Parallel()
 			_, m := modernSite(t, stdio.Config{}, "modern")
 			_, a := listen(backendtest.TestContext(t), t, m, mcp.IntID(9))
 			_, b := listen(backendtest.TestContext(t), t, m, mcp.StringID("b"))
@@ -78,6 +81,7 @@ func TestModernStdioSubscriptions(t *testing.T) {
 // What several subscribe to is one subscription at the server: the official
 // SDK's knows only one on a stdio line.
 func TestModernStdioSubscriptionsTogether(t *testing.T) {
+	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "fixture")
 	subscribe := func(ctx context.Context, id mcp.ID, filter string) (*backendtest.Peer, <-chan backendtest.Outcome) {
 		p := backendtest.NewPeer()
@@ -136,6 +140,7 @@ func TestModernStdioSubscriptionsTogether(t *testing.T) {
 // One client's subscription that does not come about costs the others nothing: they
 // share one at the server, which is replaced for it.
 func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
+	t.Parallel()
 	more := func() *exchange.Exchange {
 		return modernExchange(backendtest.Request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
 			`{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`), backendtest.NewPeer())
@@ -149,6 +154,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 		p.Next(t, mcp.NotificationToolsChanged)
 	}
 	t.Run("because it cannot be understood", func(t *testing.T) {
+		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		p, _ := listen(backendtest.TestContext(t), t, m, mcp.IntID(1))
 		x := more()
@@ -162,6 +168,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 		hears(t, m, p)
 	})
 	t.Run("because the server does not want it, after a while", func(t *testing.T) {
+		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		p, _ := listen(backendtest.TestContext(t), t, m, mcp.IntID(1))
 		done := beginModern(backendtest.TestContext(t), m, modernExchange(backendtest.Request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
@@ -175,6 +182,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 		hears(t, m, p)
 	})
 	t.Run("because its client goes away", func(t *testing.T) {
+		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		p, _ := listen(backendtest.TestContext(t), t, m, mcp.IntID(1))
 		for i := range 10 {

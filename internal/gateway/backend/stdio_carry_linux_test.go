@@ -18,7 +18,7 @@ import (
 )
 
 func TestStdioCarries(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	b := newSite(t).backend(t, stdio.Config{}, role(t, "fixture")...)
 	answers := map[string]string{
 		mcp.MethodSampling:    `{"role":"assistant","model":"m","content":{"type":"text","text":"hello"}}`,
@@ -105,14 +105,15 @@ func TestStdioCarries(t *testing.T) {
 }
 
 func TestStdioWithTheOfficialSDKsServers(t *testing.T) {
+	t.Parallel()
 	const sdkPath = "github.com/modelcontextprotocol/go-sdk/"
 	for pkg, c := range map[string]struct{ tool, args, want string }{
 		"examples/server/everything":    {"greet", `{"name":"you"}`, "Hi you"},
 		"conformance/everything-server": {"test_simple_text", `{}`, "This is a simple text response for testing."},
 	} {
 		t.Run(pkg, func(t *testing.T) {
+			t.Parallel()
 			file := program(t, sdkPath+pkg)
-			backendtest.NoLeaks(t)
 			for _, version := range mcp.SessionVersions() {
 				s := newSite(t)
 				argv := []string{file}
@@ -133,6 +134,7 @@ func TestStdioWithTheOfficialSDKsServers(t *testing.T) {
 // A thousand requests of one session at once, all with ids and tokens that
 // other sessions use too.
 func TestStdioAnswersAreNotMixedUp(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	var wg sync.WaitGroup
 	for session := range 10 {
@@ -158,8 +160,10 @@ func TestStdioAnswersAreNotMixedUp(t *testing.T) {
 }
 
 func TestStdioCancellationReachesTheServer(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, b := crudeBackend(t, stdio.Config{})
 			conn := openAs(t, b, client, backendtest.NewPeer())
 			ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
@@ -189,6 +193,7 @@ func TestStdioCancellationReachesTheServer(t *testing.T) {
 // Who cancels may be gone at once, as each client of the stateless era is from the
 // session that its call had for itself. The server is told before its input ends.
 func TestStdioCancellationReachesAServerThatIsNotWantedAnyMore(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	for range 10 {
 		conn := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())

@@ -69,6 +69,7 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 
 // The last line of a process that fails often has no end.
 func TestStdioServersLastWordsAreShown(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	shown := &words{}
 	b := s.backend(t, stdio.Config{Stray: shown}, shell(`printf 'no API key'; exit 78`)...)

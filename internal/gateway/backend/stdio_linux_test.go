@@ -146,7 +146,6 @@ func (s *site) backend(t *testing.T, cfg stdio.Config, argv ...string) exchange.
 // crudeBackend is a backend of the crude server.
 func crudeBackend(t *testing.T, cfg stdio.Config) (*site, exchange.Backend) {
 	t.Helper()
-	backendtest.NoLeaks(t)
 	s := newSite(t)
 	return s, s.backend(t, cfg, role(t, "crude")...)
 }

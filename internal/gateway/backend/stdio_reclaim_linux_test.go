@@ -26,6 +26,7 @@ func elicits() *exchange.Client {
 // Clients that open a session, call once and leave without closing it, one after the
 // other, as programs with the TypeScript SDK do.
 func TestStdioAbandonedSessionsAreReclaimed(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]int{"default": 0, "two": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,6 +197,7 @@ func TestStdioStatelessClientsDoNotShareSessions(t *testing.T) {
 // A process that was stopped fails its calls in bounded time, and serves its sessions
 // again when it goes on.
 func TestStdioFrozenProcess(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": elicits()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

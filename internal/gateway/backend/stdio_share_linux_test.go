@@ -15,6 +15,7 @@ import (
 )
 
 func TestStdioWhoSharesAProcess(t *testing.T) {
+	t.Parallel()
 	with := func(change func(*exchange.Client)) *exchange.Client {
 		c := plain()
 		change(c)
@@ -52,6 +53,7 @@ func TestStdioWhoSharesAProcess(t *testing.T) {
 }
 
 func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	for _, capabilities := range []string{`{"roots":{},"roots":null}`, `{"Sampling":{}}`, `[]`, `null`, `"x"`} {
 		c := plain()
@@ -64,11 +66,13 @@ func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
 }
 
 func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
+	t.Parallel()
 	for _, m := range []*mcp.Message{
 		backendtest.Request(mcp.IntID(1), "tasks/list", `{}`),
 		backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"echo","arguments":{},"task":{"ttl":1000}}`),
 	} {
 		t.Run(m.Method, func(t *testing.T) {
+			t.Parallel()
 			s, b := crudeBackend(t, stdio.Config{})
 			peerA := backendtest.NewPeer()
 			a, other := openAs(t, b, plain(), peerA), openAs(t, b, plain(), backendtest.NewPeer())
@@ -114,6 +118,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 }
 
 func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	sessionA, sessionB := backendtest.NewPeer(), backendtest.NewPeer()
 	a, c := openAs(t, b, plain(), sessionA), openAs(t, b, plain(), sessionB)
@@ -177,6 +182,7 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 
 // A cancelled request is still one the server may speak about.
 func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
 	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
@@ -200,6 +206,7 @@ func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
 }
 
 func TestStdioSharedProcessCannotAsk(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
 	p := backendtest.NewPeer()
@@ -219,6 +226,7 @@ func TestStdioSharedProcessCannotAsk(t *testing.T) {
 }
 
 func TestStdioOwnProcessAsks(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	session := backendtest.Answering(map[string]string{mcp.MethodSampling: `{"from":"the session"}`})
 	conn := openAs(t, b, backendtest.FullClient(), session)
@@ -257,6 +265,7 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 }
 
 func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
+	t.Parallel()
 	const linger = time.Second
 	s, b := crudeBackend(t, stdio.Config{Linger: linger})
 	a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
@@ -287,6 +296,7 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 }
 
 func TestStdioManyOpenAtOnce(t *testing.T) {
+	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	first, cancel := context.WithCancel(t.Context())
 	started := make(chan struct{})
@@ -319,6 +329,7 @@ func TestStdioManyOpenAtOnce(t *testing.T) {
 // Stateless clients share a session also when that has a process of its own,
 // because one of them wants log messages.
 func TestStdioProgressTokensOfStatelessClients(t *testing.T) {
+	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	play := func(tool, args, meta string, p *backendtest.Peer) {
 		x := statelessRequest(mcp.MethodToolsCall, `"name":"`+tool+`","arguments":{"is":"`+args+`"}`, `{}`, p)

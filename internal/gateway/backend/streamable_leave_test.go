@@ -70,6 +70,7 @@ func TestASessionWhoseClientLeftWhileItBeganIsEnded(t *testing.T) {
 }
 
 func TestTheEndDoesNotWaitForASessionThatBegins(t *testing.T) {
+	t.Parallel()
 	url, _, begun, _ := beginning(t)
 	b := streamableBackend(url)
 	_ = leaves(t, b, begun)

@@ -21,6 +21,7 @@ import (
 // A server that does not answer when it is told of who watches what holds up who
 // tells it, and others who want to, for a bounded time.
 func TestSubscriptionsAtAServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ name, silentAbout string }{
 		{"who subscribes to many", mcp.MethodResourcesSubscribe},
 		{"who leaves many", mcp.MethodResourcesUnsubscribe},

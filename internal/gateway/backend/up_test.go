@@ -513,6 +513,7 @@ func TestParameterHeadersAreComparedWhereNobodyElseDoes(t *testing.T) {
 // A server keeps what it was told in its session: a stateless client finds the one that
 // it used last again for half an hour, and others are not kept that long.
 func TestTheSessionThatWasUsedLastIsKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 3
 		var all sync.WaitGroup

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
-	"github.com/toolhaven/toolhaven/test/leak"
 )
 
 // Patience bounds every wait of a test for something that must happen.
@@ -25,13 +24,6 @@ func TestContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// NoLeaks fails the test if goroutines started after it are left at its end.
-// Call it first.
-func NoLeaks(t *testing.T) {
-	t.Helper()
-	leak.None(t)
 }
 
 // Peer records what a server sends to a client and answers its questions.

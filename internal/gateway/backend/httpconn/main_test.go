@@ -1,0 +1,9 @@
+package httpconn
+
+import (
+	"testing"
+
+	"github.com/toolhaven/toolhaven/test/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
