@@ -3,6 +3,10 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -218,6 +222,15 @@ func TestStdioFrozenProcess(t *testing.T) {
 			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
+			// Each of its threads stops for itself.
+			backendtest.Eventually(t, "the process is stopped", func() bool {
+				threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+				return len(threads) > 0 && !slices.ContainsFunc(threads, func(file string) bool {
+					stat, err := os.ReadFile(file)
+					_, state, _ := strings.Cut(string(stat), ") ")
+					return err == nil && !strings.HasPrefix(state, "T")
+				})
+			})
 			for n := range 3 {
 				if got := ask(t, conn, "echo", "frozen"); !strings.Contains(got, "the server does not respond") {
 					t.Errorf("call %d to a frozen server: %s", n, got)

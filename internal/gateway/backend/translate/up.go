@@ -17,7 +17,7 @@ import (
 // Up serves clients of the stateless era at a server of the session era. Such a client has
 // no session, so its requests are sent in sessions of the gateway's own. The clients that
 // the server could not distinguish share one. A request during which the server may send
-// requests of its own has a separate session (see [Up.take]).
+// requests of its own has a separate session (see [Up.acquire]).
 type Up struct {
 	begin    opener
 	log      *slog.Logger
@@ -93,11 +93,11 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.take(ctx, key, x, level != "")
+	s, err := c.acquire(ctx, key, x, level != "")
 	if err != nil {
 		return nil, err
 	}
-	defer c.put(key, s)
+	defer c.release(key, s)
 	m, err := s.play(ctx, x, level)
 	if err != nil || s.unsure {
 		c.spend(s)
@@ -108,39 +108,39 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 // watch handles server/discover and subscriptions/listen, which the server does not
 // support.
 func (c *Up) watch(ctx context.Context, key wire.ClientKey, x *exchange.Exchange) (*mcp.Message, error) {
-	s, err := c.takeShared(ctx, key, x.Client)
+	s, err := c.acquireShared(ctx, key, x.Client)
 	if err != nil {
 		return nil, err
 	}
-	defer c.put(key, s)
+	defer c.release(key, s)
 	if x.Request.Method == mcp.MethodDiscover {
 		return s.discover(x.Request.ID)
 	}
 	return s.hub.listen(ctx, s, x)
 }
 
-// take returns a session for the request. Clients that the server cannot distinguish share
+// acquire returns a session for the request. Clients that the server cannot distinguish share
 // one. A request has a session for itself until its response if the server may send
 // requests during it, or if it requests log messages: many servers send both on the
 // session's own stream, where they cannot be attributed to one of several requests. The
 // other requests of a client that accepts requests use an idle session if there is one: the
 // server may keep state in it from an earlier request.
-func (c *Up) take(ctx context.Context, key wire.ClientKey, x *exchange.Exchange, logs bool) (*upSession, error) {
+func (c *Up) acquire(ctx context.Context, key wire.ClientKey, x *exchange.Exchange, logs bool) (*upSession, error) {
 	asked := key.AcceptsRequests()
 	if logs || asked && mcp.IsMultiRound(x.Request.Method) {
-		return c.takeAlone(ctx, key, x.Client)
+		return c.acquireAlone(ctx, key, x.Client)
 	}
 	if asked {
-		if s := c.takeIdle(key); s != nil {
+		if s := c.acquireIdle(key); s != nil {
 			return s, nil
 		}
 	}
-	return c.takeShared(ctx, key, x.Client)
+	return c.acquireShared(ctx, key, x.Client)
 }
 
-// takeAlone returns a session that serves no other request: an idle one or a new one.
-func (c *Up) takeAlone(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
-	if s := c.takeIdle(key); s != nil {
+// acquireAlone returns a session that serves no other request: an idle one or a new one.
+func (c *Up) acquireAlone(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
+	if s := c.acquireIdle(key); s != nil {
 		return s, nil
 	}
 	s, err := c.open(ctx, key, client)
@@ -151,8 +151,9 @@ func (c *Up) takeAlone(ctx context.Context, key wire.ClientKey, client *exchange
 	return s, nil
 }
 
-// takeIdle returns the idle session that was used last, nil for none.
-func (c *Up) takeIdle(key wire.ClientKey) *upSession {
+// acquireIdle returns the idle session that was used last, nil for none. It closes idle
+// sessions that the server has ended.
+func (c *Up) acquireIdle(key wire.ClientKey) *upSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pools[key]
@@ -163,6 +164,9 @@ func (c *Up) takeIdle(key wire.ClientKey) *upSession {
 			s.users++
 			return s
 		}
+		// The caller's request must not wait until the session is closed. Close waits for
+		// sweeping; it removes all pools before.
+		c.sweeping.Go(func() { _ = s.Close() })
 	}
 	return nil
 }

@@ -92,9 +92,9 @@ func closeUpSessions(all []*upSession) {
 	closing.Wait()
 }
 
-// takeShared returns the session that clients with the same key share. It opens one if
+// acquireShared returns the session that clients with the same key share. It opens one if
 // there is none.
-func (c *Up) takeShared(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
+func (c *Up) acquireShared(ctx context.Context, key wire.ClientKey, client *exchange.Client) (*upSession, error) {
 	for range maxTries {
 		if s, ok := c.useShared(key); ok {
 			return s, nil
@@ -112,7 +112,7 @@ func (c *Up) takeShared(ctx context.Context, key wire.ClientKey, client *exchang
 	return nil, wire.ServerGone("the server ends its sessions as soon as they have begun; try again later")
 }
 
-// maxTries bounds how often takeShared opens a session that ends before it can be used.
+// maxTries bounds how often acquireShared opens a session that ends before it can be used.
 const maxTries = 3
 
 // renewShared opens the shared session for the key, unless another call has opened one.
@@ -141,7 +141,7 @@ func (c *Up) renewShared(ctx context.Context, key wire.ClientKey, client *exchan
 	p.shared = s
 	over := before != nil && before.users == 0
 	c.mu.Unlock()
-	if over { // otherwise put closes it after its last user
+	if over { // otherwise release closes it after its last user
 		_ = before.Close()
 	}
 	return nil
@@ -198,9 +198,9 @@ func (c *Up) spend(s *upSession) {
 	s.spent = true
 }
 
-// put ends one use of a session. It closes the session after the last use, unless the
+// release ends one use of a session. It closes the session after the last use, unless the
 // session is shared or becomes idle.
-func (c *Up) put(key wire.ClientKey, s *upSession) {
+func (c *Up) release(key wire.ClientKey, s *upSession) {
 	c.mu.Lock()
 	s.users--
 	s.since = time.Now()
@@ -241,7 +241,7 @@ func (c *Up) unused(now time.Time) []*upSession {
 	for key, p := range c.pools {
 		for i, s := range p.idle {
 			patience := idleTime
-			if i == len(p.idle)-1 { // used last, and the one that takeIdle returns next
+			if i == len(p.idle)-1 { // used last, and the one that acquireIdle returns next
 				patience = keptTime
 			}
 			if !s.alive() || now.Sub(s.since) > patience {

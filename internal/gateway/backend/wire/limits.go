@@ -2,6 +2,8 @@ package wire
 
 import (
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
 // Bounds that the transports and the translation share.
@@ -20,8 +22,8 @@ const (
 	// cancelled request.
 	AbandonTimeout = time.Minute
 	// MaxServerRequests bounds the requests of one server that wait for a client's
-	// response.
-	MaxServerRequests = 64
+	// response. The fronts have the same bound.
+	MaxServerRequests = exchange.MaxQuestions
 	// MaxWatched bounds the resource subscriptions of all clients of a principal at a
 	// server.
 	MaxWatched = 1024
