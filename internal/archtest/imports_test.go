@@ -267,8 +267,9 @@ func TestBackendPackagesImportInOneDirection(t *testing.T) {
 		"/correlate":   {"/wire"},
 		"/paramheader": {"/wire"},
 		"/httpconn":    {"/wire", "/correlate"},
-		"/stdio":       {"/wire", "/correlate"},
-		"/translate":   {"/wire", "/paramheader"},
+		"/stdio":       {"/wire", "/correlate", "/subscribe"},
+		"/subscribe":   {"/wire"},
+		"/translate":   {"/wire", "/paramheader", "/subscribe"},
 		"/backendtest": nil,
 	}
 	eachPackage(t, func(t *testing.T, p pkg) {

@@ -74,7 +74,7 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 		t.Error(got)
 	}
 	heard.Next(t, mcp.NotificationMessage)
-	if err := subscribe(t, conn, mcp.MethodResourcesSubscribe, "file:///a"); err != nil {
+	if err := requestSubscription(t, conn, mcp.MethodResourcesSubscribe, "file:///a"); err != nil {
 		t.Error(err)
 	}
 	if err := f.server.ResourceUpdated(backendtest.TestContext(t), &sdk.ResourceUpdatedNotificationParams{URI: "file:///a"}); err != nil {
@@ -95,7 +95,7 @@ func TestSessionClientWithTheSDK(t *testing.T) {
 	}
 }
 
-func subscribe(t *testing.T, c exchange.Conn, method, uri string) error {
+func requestSubscription(t *testing.T, c exchange.Conn, method, uri string) error {
 	t.Helper()
 	params, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {

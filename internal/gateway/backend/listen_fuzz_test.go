@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -40,8 +41,8 @@ func FuzzSubscriptionFilter(f *testing.F) {
 		if !json.Valid(one) || !json.Valid(other) {
 			return
 		}
-		read := func(raw []byte) (wire.Filter, bool) {
-			f, _, err := wire.ParseFilter(json.RawMessage(`{"notifications":` + string(raw) + `}`))
+		read := func(raw []byte) (subscribe.Filter, bool) {
+			f, _, err := subscribe.ParseFilter(json.RawMessage(`{"notifications":` + string(raw) + `}`))
 			return f, err == nil
 		}
 		v, ok := read(one)
@@ -56,7 +57,7 @@ func FuzzSubscriptionFilter(f *testing.F) {
 		if again, ok := read(v.JSON()); !ok || !again.Equal(&v) {
 			t.Fatalf("%s is written as %s", one, v.JSON())
 		}
-		both, shared, twice := wire.Union(v, w), v.Intersection(w), wire.Union(v, v)
+		both, shared, twice := subscribe.Union(v, w), v.Intersection(w), subscribe.Union(v, v)
 		if !both.Includes(v) || !both.Includes(w) || !v.Includes(shared) || !w.Includes(shared) || !twice.Includes(v) || !v.Includes(twice) {
 			t.Fatalf("%s and %s: union %s, common %s", one, other, both.JSON(), shared.JSON())
 		}
@@ -65,7 +66,7 @@ func FuzzSubscriptionFilter(f *testing.F) {
 				t.Fatalf("nobody asked for %q", uri)
 			}
 		}
-		if len(v.ResourceSubscriptions) > wire.MaxSubscriptions {
+		if len(v.ResourceSubscriptions) > subscribe.MaxResources {
 			if asked != nil {
 				t.Fatalf("%d resources", len(v.ResourceSubscriptions))
 			}
@@ -85,7 +86,7 @@ func FuzzSubscriptionFilter(f *testing.F) {
 
 // listenTo is what of notifications is acknowledged where the server can do all
 // of it; nil when they are refused.
-func listenTo(t *testing.T, notifications json.RawMessage) *wire.Filter {
+func listenTo(t *testing.T, notifications json.RawMessage) *subscribe.Filter {
 	t.Helper()
 	s := &sessionServer{capabilities: `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true}}`}
 	b := newBridge(endpoints{sessions: s}, true, backendtest.TestLog())
@@ -105,7 +106,7 @@ func listenTo(t *testing.T, notifications json.RawMessage) *wire.Filter {
 		return nil
 	}
 	raw, _, err := mcp.Lookup(peer.heard[0].Params, "notifications")
-	var honoured wire.Filter
+	var honoured subscribe.Filter
 	if err != nil || peer.heard[0].Method != mcp.NotificationSubscribed || json.Unmarshal(raw, &honoured) != nil {
 		t.Fatalf("%s is acknowledged with %s, %v", notifications, peer.heard[0].Encode(), err)
 	}

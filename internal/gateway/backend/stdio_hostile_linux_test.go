@@ -128,6 +128,7 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 			ctx, cancel := context.WithCancel(backendtest.TestContext(t))
 			defer cancel()
 			unread := begin(ctx, conn, backendtest.ExchangeOf(tool("cannot be parsed", ""), backendtest.NewPeer()))
+			backendtest.Eventually(t, "the server has received it beside the others", func() bool { return ask(t, conn, "unread", "") == "1" })
 			for _, held := range []struct {
 				name string
 				done <-chan backendtest.Outcome

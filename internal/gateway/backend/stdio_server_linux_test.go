@@ -99,6 +99,7 @@ type crude struct {
 	lines     *bufio.Reader
 	inits     []string
 	cancelled []string
+	unread    int      // requests that could not be parsed
 	noted     string   // the file that cancellations are written to
 	watched   []string // resources that are subscribed to
 	held      map[string]*mcp.Message
@@ -123,6 +124,7 @@ func (c *crude) serve() {
 			return
 		}
 		if bytes.Contains(line, []byte(`"cannot be parsed"`)) {
+			c.unread++
 			c.raw(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"I could not read that"}}`)
 			c.out.Flush()
 			continue
@@ -198,6 +200,8 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 		c.answer(m, "done")
 	case "pid":
 		c.answer(m, fmt.Sprint(os.Getpid()))
+	case "unread":
+		c.answer(m, fmt.Sprint(c.unread))
 	case "inits":
 		c.answer(m, strings.Join(c.inits, "\n"))
 	case "watched":

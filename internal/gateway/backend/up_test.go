@@ -16,7 +16,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
-	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
@@ -452,7 +452,7 @@ func TestBadSubscriptionFilters(t *testing.T) {
 		`{"toolsListChanged":true,"toolsListChanged":false}`,
 		`{"toolsListChanged":true,"ToolsListChanged":false}`,
 		`{"toolsListChanged":1}`, `{"resourceSubscriptions":"a:b"}`, `{"resourceSubscriptions":[1]}`, `[]`, `null`, `true`,
-		`{"resourceSubscriptions":["a` + strings.Repeat(`","a`, wire.MaxSubscriptions) + `"]}`,
+		`{"resourceSubscriptions":["a` + strings.Repeat(`","a`, subscribe.MaxResources) + `"]}`,
 	} {
 		_, err := b.Do(backendtest.TestContext(t), statelessRequest("subscriptions/listen", `"notifications":`+notifications, `{}`, heardPeer{came: make(chan *mcp.Message, 10)}))
 		var rpc *mcp.Error

@@ -30,7 +30,11 @@ type conn struct {
 	over    bool
 	shared  bool // the requests are of several clients: see Share
 	process *process
-	own     preferences
+	level   string // the log level that was set in a shared process, "" for none
+
+	// preference is what a shared process keeps for the session; set before the first
+	// request.
+	preference *preference
 }
 
 func newConn(b *Pool, client *exchange.Client, session exchange.Peer) *conn {
@@ -42,8 +46,8 @@ func newConn(b *Pool, client *exchange.Client, session exchange.Peer) *conn {
 	return c
 }
 
-// settle sets the process of a new session.
-func (c *conn) settle(p *process) {
+// assign sets the process of a new session.
+func (c *conn) assign(p *process) {
 	c.info = p.info
 	c.mu.Lock()
 	c.process = p
@@ -89,14 +93,14 @@ func (c *conn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, erro
 	}
 	defer c.backend.release(p)
 	if p.shared != nil {
-		if isAdjustment(x.Request.Method) {
-			return p.adjust(ctx, c, x)
+		if isPreference(x.Request.Method) {
+			return p.preferences.do(ctx, c.preference, x)
 		}
 		leveledExchange := *x
 		leveledExchange.Peer = leveled{wire.OrNoPeer(x.Peer), c}
 		x = &leveledExchange
 	}
-	answer, _, err := p.play(ctx, x)
+	answer, _, err := p.roundTrip(ctx, x)
 	return answer, err
 }
 
@@ -119,7 +123,7 @@ func (c *conn) use() (*process, error) {
 	}
 	c.backend.mu.Lock()
 	defer c.backend.mu.Unlock()
-	c.process.users++
+	c.process.use.users++
 	return c.process, nil
 }
 
@@ -142,7 +146,7 @@ func (c *conn) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own.restore(ctx, c)
+	c.preference.restore(ctx, own.requests)
 	c.mu.Lock()
 	before, over := c.process, c.over
 	if !over {
@@ -154,27 +158,29 @@ func (c *conn) move(ctx context.Context) error {
 		own.end(errSessionClosed)
 		return context.Cause(c.ctx)
 	}
-	c.leave(before)
+	before.dismiss(c)
 	if own.over() { // it ended before it was assigned
 		c.lose(own)
-		return own.why
+		return own.why()
 	}
 	return nil
 }
 
-// leave removes the session from p.
-func (c *conn) leave(p *process) {
-	c.backend.mu.Lock()
-	delete(p.sessions, c)
-	c.backend.mu.Unlock()
-	if p.shared != nil {
-		p.forget(c)
-	}
-	c.backend.release(p)
+// logLevel returns the log level that the client set, "" for none.
+func (c *conn) logLevel() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.level
+}
+
+func (c *conn) setLogLevel(level string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.level = level
 }
 
 // lose ends the session if p is still its process, which has ended.
-func (c *conn) lose(p *process) { c.finish(p, p.why) }
+func (c *conn) lose(p *process) { c.finish(p, p.why()) }
 
 // finish ends the session and returns its process. It returns nil if the session has ended
 // already, or if only is not nil and not the session's process.
@@ -201,7 +207,7 @@ func (c *conn) Close() error {
 		p = c.process
 		c.mu.Unlock()
 	} else {
-		c.leave(p)
+		p.dismiss(c)
 	}
 	if p.shared == nil {
 		p.farewells.Close()

@@ -6,12 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // Defaults of [Config].
@@ -23,8 +23,6 @@ const (
 	// that keeps their process between two calls. A process that lingers is reclaimed
 	// at the cap.
 	defaultStatelessLinger = time.Minute
-	// maxQueue bounds how many sessions may wait for a process.
-	maxQueue = 256
 )
 
 // Config configures a [Pool].
@@ -75,11 +73,10 @@ func NewPool(cfg Config) *Pool {
 	}
 	b := &Pool{
 		cfg:       cfg,
-		slots:     make(chan struct{}, cfg.MaxProcesses),
-		evictCall: func() {},
 		shared:    map[sharing]*sharedProcess{},
 		processes: map[*process]struct{}{},
 	}
+	b.slots = newSlots(&b.cfg, b.reclaim)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b
 }
@@ -87,24 +84,19 @@ func NewPool(cfg Config) *Pool {
 // Pool starts, shares and ends the processes of one server.
 type Pool struct {
 	exchange.BackendDefaults
-	cfg Config
-	// slots holds a token for every process, from before it is started until it
-	// has ended.
-	slots   chan struct{}
-	waiting atomic.Int64
-	// evictCall ends a call that waits for its client: see [exchange.Backend], SetEvictor.
-	evictCall func()
+	cfg   Config
+	slots *slots
 
 	ctx  context.Context // ends with Close
 	stop context.CancelCauseFunc
 	work wire.Group // one for each process, and for each start of a shared one
 
-	// mu also guards the processes' users and sessions.
+	// mu also guards the usage of the processes, and shared processes. It is taken before
+	// the locks of slots and preferences.
 	mu        sync.Mutex
 	closed    bool
 	shared    map[sharing]*sharedProcess
 	processes map[*process]struct{}
-	busy      string // see [exchange.Processes], Busy
 }
 
 // Open begins a session in a process of its own, or in a shared one.
@@ -124,7 +116,7 @@ func (b *Pool) Open(ctx context.Context, client *exchange.Client, session exchan
 		c.cancel(err)
 		return nil, err
 	}
-	c.settle(p)
+	c.assign(p)
 	return c, nil
 }
 
@@ -137,16 +129,16 @@ func (b *Pool) begin(ctx context.Context, c *conn) (*process, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.over() {
-		return nil, p.why
+		return nil, p.why()
 	}
 	p.admit(c)
 	return p, nil
 }
 
 // start starts a process and performs the handshake on behalf of client, unless
-// the process is of the stateless era, which has none. com is the shared process, nil for a
-// process of one session; session is the Peer of that session.
-func (b *Pool) start(ctx context.Context, client *exchange.Client, session exchange.Peer, com *sharedProcess) (*process, error) {
+// the process is of the stateless era, which has none. shared is nil for a process of one
+// session, whose Peer is session.
+func (b *Pool) start(ctx context.Context, client *exchange.Client, session exchange.Peer, shared *sharedProcess) (*process, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(wire.ErrStopped) })()
@@ -155,18 +147,18 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 		return nil, wire.ErrStopped
 	}
 	defer b.work.Leave()
-	if err := b.takeSlot(ctx); err != nil {
+	if err := b.slots.acquire(ctx); err != nil {
 		return nil, err
 	}
 	server, err := b.spawn(ctx)
 	if err != nil {
-		<-b.slots
+		b.slots.release()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, wire.ServerGone("the server could not be started: %v", err)
 	}
-	p := newProcess(b, server, session, com)
+	p := newProcess(b, server, session, shared)
 	if !b.work.Go(p.run) {
 		p.serverRequests.Close()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -174,13 +166,13 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 		if err := server.Stop(ctx); err != nil {
 			b.cfg.Log.Error("the server's process could not be stopped", "error", err)
 		}
-		<-b.slots
+		b.slots.release()
 		return nil, wire.ErrStopped
 	}
 	b.mu.Lock()
 	b.processes[p] = struct{}{}
-	if com != nil {
-		com.starting = p
+	if shared != nil {
+		shared.starting = p
 	}
 	closed := b.closed
 	b.mu.Unlock()
@@ -188,11 +180,14 @@ func (b *Pool) start(ctx context.Context, client *exchange.Client, session excha
 		p.end(wire.ErrStopped)
 		return nil, wire.ErrStopped
 	}
-	if p.isStateless() {
+	if p.stateless != nil {
 		return p, nil
 	}
-	err = wire.WithinHandshakeTimeout(ctx, "the server", func(ctx context.Context) error { return p.handshake(ctx, client) })
-	if err != nil && !p.over() && !errors.Is(ctx.Err(), context.Canceled) && p.strayOnly() {
+	err = wire.WithinHandshakeTimeout(ctx, "the server", func(ctx context.Context) (err error) {
+		p.info, err = p.handshake(ctx, client, session, func(v mcp.Version) { p.version.Store(&v) })
+		return err
+	})
+	if err != nil && !p.over() && !errors.Is(ctx.Err(), context.Canceled) && p.reader.strayOnly() {
 		err = ErrNoProtocolOutput
 	}
 	if err != nil {
@@ -215,60 +210,22 @@ func (b *Pool) spawn(ctx context.Context) (guest.Process, error) {
 	return server, err
 }
 
-// takeSlot waits for a free slot and takes it. Meanwhile it reclaims idle processes.
-func (b *Pool) takeSlot(ctx context.Context) error {
-	select {
-	case b.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	defer b.waiting.Add(-1)
-	if b.waiting.Add(1) > maxQueue {
-		b.setBusy(true)
-		return wire.ServerGone("all %d server processes of this workload are busy and %d sessions wait for one already; try again later, or allow more with --max-processes", b.cfg.MaxProcesses, maxQueue)
-	}
-	timeout := time.NewTimer(b.cfg.QueueTimeout)
-	defer timeout.Stop()
-	tick := time.NewTicker(b.cfg.QueueTimeout / 120)
-	defer tick.Stop()
-	b.reclaim()
-	for ticks := 1; ; {
-		select {
-		case b.slots <- struct{}{}:
-			b.setBusy(false)
-			return nil
-		case <-tick.C:
-			if ticks++; ticks > busyTicks {
-				b.setBusy(true)
-			}
-			if b.reclaim() == noneIdle {
-				b.evictCall()
-			}
-		case <-timeout.C:
-			b.setBusy(true)
-			return wire.ServerGone("all %d server processes of this workload are busy, and none became free within %s; try again later, or allow more with --max-processes", b.cfg.MaxProcesses, b.cfg.QueueTimeout)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // Stateless returns the connection to the server in the stateless era.
 func (b *Pool) Stateless() wire.Stateless { return stateless{b} }
 
 // Waiting returns the number of callers that wait for a slot.
-func (b *Pool) Waiting() int { return int(b.waiting.Load()) }
+func (b *Pool) Waiting() int { return int(b.slots.waiting.Load()) }
 
 // SetEvictor implements [exchange.Backend].
-func (b *Pool) SetEvictor(evict func()) { b.evictCall = evict }
+func (b *Pool) SetEvictor(evict func()) { b.slots.evictCall = evict }
 
 // lost removes a process that is ending from the sharing table and ends its sessions.
 func (b *Pool) lost(p *process) {
 	b.mu.Lock()
-	sessions := p.sessions
-	p.sessions = nil
+	sessions := p.use.sessions
+	p.use.sessions = nil
 	if p.shared != nil {
-		b.withdraw(p.shared)
+		p.shared.withdraw()
 	}
 	b.mu.Unlock()
 	for c := range sessions {
@@ -280,8 +237,8 @@ func (b *Pool) lost(p *process) {
 func (b *Pool) ended(p *process) {
 	b.mu.Lock()
 	delete(b.processes, p)
-	<-b.slots // never blocks: p holds one
-	b.noteBusy(false)
+	b.slots.release()
+	b.slots.setBusy(false)
 	b.mu.Unlock()
 }
 

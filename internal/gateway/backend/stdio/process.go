@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,77 +24,76 @@ const (
 
 // process is one process of a stdio server, during or after its handshake.
 type process struct {
+	*requests
 	backend *Pool
 	server  guest.Process
-	log     *slog.Logger
 	shared  *sharedProcess // nil for a process of one session
 	session exchange.Peer  // of that session; nil for a shared process
 
 	info    json.RawMessage // the InitializeResult; set by the handshake
 	version atomic.Pointer[mcp.Version]
 
-	pending        *correlate.RequestTable
+	reader         *reader
+	liveness       *liveness
 	serverRequests *correlate.ServerRequests
-	outbox         chan []byte
-	adjusting      chan struct{} // held during [process.adjust]
-	last           atomic.Int64  // when the server sent its last message, or was started; Unix nanoseconds
-	suspended      atomic.Bool   // requests fail: see liveness.go
-	work           wire.Group
-	farewells      wire.Group     // cancellations that are sent before the input is closed
-	stateless      statelessState // of a process of the stateless era
+	// preferences is nil unless sessions share the process, stateless unless it is used in
+	// the stateless era.
+	preferences *preferences
+	stateless   *statelessProcess
+	work        wire.Group
 	// complained: a response without an id has been logged.
 	complained atomic.Bool
-	spoke      atomic.Bool  // the server has sent a message
-	stray      atomic.Bool  // the server has written a line that is no message
-	logged     atomic.Int64 // lines that are no message
 
-	once    sync.Once
-	why     error         // set before closing is closed
-	closing chan struct{} // the process is ending; nothing more is sent or received
-	stopped chan struct{} // the process has exited, or could not be stopped
-	exited  chan struct{} // the process has exited, and exit is set
-	exit    error
-	ended   chan struct{} // run has returned
+	cancelProcess context.CancelCauseFunc // ends lifetime: nothing more is sent or received
+	once          sync.Once
+	stopped       chan struct{} // the process has exited, or could not be stopped
+	exited        chan struct{} // the process has exited, and exit is set
+	exit          error
+	ended         chan struct{} // run has returned
 
-	// Guarded by backend.mu. A session counts as a user, and so does each of its
-	// requests: a session that moved away may still wait for a response here.
-	users    int
-	sessions map[*conn]struct{}
-	lastUse  time.Time // when a session began or a request ended
-	used     bool      // a request has ended
+	use usage
 }
 
-func newProcess(b *Pool, server guest.Process, session exchange.Peer, com *sharedProcess) *process {
+// newProcess returns the process for server, which has been started. shared is nil for a
+// process of one session, whose Peer is session.
+func newProcess(b *Pool, server guest.Process, session exchange.Peer, shared *sharedProcess) *process {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stateless := shared != nil && shared.key.stateless
 	p := &process{
-		backend: b, server: server, shared: com, session: session, log: b.cfg.Log,
-		pending: correlate.NewRequestTable(com != nil), outbox: make(chan []byte), adjusting: make(chan struct{}, 1),
-		closing: make(chan struct{}), stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
-		sessions: map[*conn]struct{}{},
+		requests: &requests{writer: newWriter(ctx), pending: correlate.NewRequestTable(shared != nil), log: b.cfg.Log},
+		backend:  b, server: server, shared: shared, session: session, cancelProcess: cancel,
+		stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+		use: usage{sessions: map[*conn]struct{}{}},
 	}
-	p.last.Store(time.Now().UnixNano())
-	p.pending.Stateless = p.isStateless()
-	p.stateless.subscriptions = newSubscriptions(p)
+	p.pending.Stateless = stateless
 	p.serverRequests = correlate.NewServerRequests(p.sendAnswer)
+	switch {
+	case stateless:
+		p.stateless = newStatelessProcess(p.requests, &p.work)
+	case shared != nil:
+		p.preferences = newPreferences(p.requests)
+	}
+	p.reader = &reader{
+		lifetime: ctx, diag: b.cfg.Stray, log: b.cfg.Log, handle: p.handle,
+		unreadable: func(line []byte, err error) { p.pending.Unreadable(line, err, nil) },
+		hasBatches: func() bool { v := p.version.Load(); return v != nil && *v == mcp.V20250326 },
+	}
+	p.liveness = &liveness{
+		requests: p.requests, after: b.cfg.CheckAfter, ping: pingRequest(stateless), isFrozen: server.Frozen,
+		blocked: func() bool {
+			return p.version.Load() == nil && !stateless || p.serverRequests.Pending()
+		},
+		onSuspend: p.withdraw,
+	}
+	p.liveness.last.Store(time.Now().UnixNano())
 	return p
 }
 
-// admit adds c to p's sessions. The caller holds backend.mu and has checked that p is not
-// over.
-func (p *process) admit(c *conn) {
-	p.sessions[c] = struct{}{}
-	p.users++
-	p.lastUse = time.Now()
-}
+// over reports whether p is ending or has ended.
+func (p *process) over() bool { return p.lifetime.Err() != nil }
 
-// over reports whether p is ending or has ended; if so, p.why is set.
-func (p *process) over() bool {
-	select {
-	case <-p.closing:
-		return true
-	default:
-		return false
-	}
-}
+// why returns the reason of the end, nil before.
+func (p *process) why() error { return context.Cause(p.lifetime) }
 
 // run serves the process until it has exited.
 func (p *process) run() {
@@ -103,9 +101,13 @@ func (p *process) run() {
 		p.exit = p.server.Wait()
 		close(p.exited)
 	}()
-	p.work.Go(p.write)
-	p.work.Go(p.watch)
-	p.fail(p.diagnose(p.read()))
+	p.work.Go(func() {
+		if err := p.writer.run(p.server.Stdin()); err != nil {
+			p.fail(p.diagnose(err))
+		}
+	})
+	p.work.Go(p.liveness.run)
+	p.fail(p.diagnose(p.reader.run(p.server.Stdout())))
 	<-p.stopped
 	p.serverRequests.Close()
 	p.work.Close()
@@ -117,7 +119,7 @@ func (p *process) run() {
 // fail is end for a process that exited by itself or violated the protocol; it is logged.
 // When all processes are gone because their container is, the owner logs that instead.
 func (p *process) fail(why error) {
-	if !p.end(why) || p.isStateless() && !p.stateless.used.Load() {
+	if !p.end(why) || p.stateless != nil && !p.stateless.used.Load() {
 		return
 	}
 	select {
@@ -135,8 +137,7 @@ func (p *process) fail(why error) {
 func (p *process) end(why error) (first bool) {
 	p.once.Do(func() {
 		first = true
-		p.why = why
-		close(p.closing)
+		p.cancelProcess(why)
 		p.backend.lost(p) // first: a client that receives the error may send the next request
 		p.pending.Fail(why)
 		p.serverRequests.Stop()
@@ -165,8 +166,8 @@ func (p *process) diagnose(err error) error {
 	defer timeout.Stop()
 	select {
 	case <-p.exited:
-	case <-p.closing:
-		return p.why
+	case <-p.lifetime.Done():
+		return p.why()
 	case <-timeout.C:
 		return wire.ServerGone("the server's process was ended because it closed its output (%v)", err)
 	}
@@ -180,80 +181,10 @@ func (p *process) diagnose(err error) error {
 	}
 }
 
-// handshake initializes the server on behalf of client (MCP, Lifecycle,
-// Initialization).
-func (p *process) handshake(ctx context.Context, client *exchange.Client) error {
-	init, err := wire.InitializeRequest(client)
-	if err != nil {
-		return err
-	}
-	f, out, err := p.pending.Add(&exchange.Exchange{Client: client, Request: init, Peer: p.session})
-	if err != nil {
-		return err
-	}
-	defer p.pending.Remove(f)
-	if err := p.send(ctx, out); err != nil {
-		return err
-	}
-	answer, err := f.Wait(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
-	}
-	version, err := wire.NegotiatedVersion("the server", answer)
-	if err != nil {
-		return err
-	}
-	p.version.Store(&version)
-	p.info = answer.Result
-	return p.send(ctx, wire.InitializedNotification())
-}
-
-// play sends the request of x and waits for the response. ctx ends when the client cancels
-// or disconnects. sent reports whether the server may have received the request.
-func (p *process) play(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
-	line := wire.NewCallPeer(x.Peer)
-	defer line.Detach()
-	f, out, err := p.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
-	if err != nil {
-		return nil, false, err
-	}
-	if err := p.send(ctx, out); err != nil {
-		p.pending.Remove(f)
-		return nil, false, err
-	}
-	answer, err = f.Wait(ctx)
-	if err != nil && ctx.Err() != nil {
-		line.Detach()
-		p.abandon(f)
-		return nil, true, context.Cause(ctx)
-	}
-	return answer, true, err
-}
-
-// abandon sends the server the cancellation of f.
-func (p *process) abandon(f *correlate.PendingRequest) {
-	if !p.pending.Orphan(f) {
-		return
-	}
-	p.farewells.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), wire.FarewellTimeout)
-		defer cancel()
-		err := p.send(ctx, f.Cancelled())
-		if err == nil {
-			err = p.flush(ctx)
-		}
-		if err != nil && !p.over() {
-			p.log.Warn("a cancellation did not reach the server", "method", f.Method, "error", err)
-		}
-	})
-}
-
 // handle dispatches a message of the server. It is called by the reader and must not
 // block.
 func (p *process) handle(m *mcp.Message) {
+	p.liveness.received()
 	if p.over() {
 		return
 	}
@@ -276,8 +207,8 @@ func (p *process) handle(m *mcp.Message) {
 }
 
 func (p *process) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
-	if p.isStateless() {
-		return nil, errNoQuestions
+	if p.stateless != nil {
+		return nil, errNoServerRequests
 	}
 	if p.shared != nil && !p.shared.key.AcceptsRequests() {
 		return nil, wire.NotDeclared(q)
@@ -290,21 +221,51 @@ func (p *process) ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error)
 
 func (p *process) notify(m *mcp.Message) {
 	switch {
-	case p.isStateless():
-		p.notifyStateless(m)
+	case p.stateless != nil:
+		p.stateless.notify(m)
 	case m.Method == mcp.NotificationCancelled:
 		p.serverRequests.Cancel(m)
 	case p.pending.Notify(m):
-	case p.shared == nil:
-		p.session.Notify(m)
+	case p.preferences != nil:
+		p.preferences.notify(m)
 	default:
-		p.notifySessions(m)
+		p.session.Notify(m)
 	}
 }
 
-// sendAnswer sends the response to a request of the server.
-func (p *process) sendAnswer(ctx context.Context, m *mcp.Message) {
-	if err := p.send(ctx, m); err != nil && !p.over() {
-		p.log.Warn("a response did not reach the server", "id", m.ID.String(), "error", err)
+// admit adds the session c. The caller holds Pool.mu and has checked that p is not over.
+func (p *process) admit(c *conn) {
+	p.use.begin(c)
+	if p.preferences != nil {
+		c.preference = p.preferences.add(c)
 	}
+}
+
+// dismiss removes the session c.
+func (p *process) dismiss(c *conn) {
+	p.backend.mu.Lock()
+	delete(p.use.sessions, c)
+	p.backend.mu.Unlock()
+	if p.preferences != nil {
+		p.preferences.remove(c.preference)
+	}
+	p.backend.release(p)
+}
+
+// withdraw prevents further sessions from sharing the process.
+func (p *process) withdraw() {
+	if p.shared != nil {
+		p.backend.mu.Lock()
+		defer p.backend.mu.Unlock()
+		p.shared.withdraw()
+	}
+}
+
+// idle reports whether p has started and no request is in flight on it. The caller holds
+// Pool.mu.
+func (p *process) idle() bool {
+	if s := p.shared; s != nil && (s.process == nil || s.waiters > 0) {
+		return false
+	}
+	return p.use.quiet() && (p.shared != nil || p.use.users > 0)
 }

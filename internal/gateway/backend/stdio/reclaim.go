@@ -1,7 +1,6 @@
 package stdio
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -20,9 +19,6 @@ const (
 	// minUnused is the same before the first request: a client that has just
 	// initialized is about to send one.
 	minUnused = 5 * time.Second
-	// busyTicks is how many of the 120 ticks of Config.QueueTimeout a caller waits before
-	// the pool counts as busy.
-	busyTicks = 4
 )
 
 // errReclaimed ends the process of idle sessions.
@@ -47,11 +43,11 @@ func (b *Pool) reclaim() reclaimed {
 		return outcome
 	}
 	why := errReclaimed
-	if len(p.sessions) == 0 {
+	if len(p.use.sessions) == 0 {
 		why = errUnused
 	}
 	if p.shared != nil {
-		b.withdraw(p.shared)
+		p.shared.withdraw()
 	}
 	b.mu.Unlock()
 	p.end(why)
@@ -60,57 +56,72 @@ func (b *Pool) reclaim() reclaimed {
 
 // idlest returns the process to end, nil for none. The caller holds mu.
 func (b *Pool) idlest() (*process, reclaimed) {
-	soon := cap(b.slots) - len(b.slots)
+	ending := 0
 	outcome := noneIdle
 	var best *process
 	for p := range b.processes {
 		switch {
 		case p.over():
-			soon++
+			ending++
 		case !p.idle():
-		case !p.reclaimable(time.Now()):
+		case !p.use.reclaimable(time.Now()):
 			outcome = tooRecent
-		case best == nil || p.before(best):
+		case best == nil || p.use.before(&best.use):
 			best = p
 		}
 	}
-	if int64(soon) >= b.waiting.Load() {
+	if b.slots.enough(ending) {
 		return nil, notNeeded
 	}
-	if best == nil || best.class() == livenessCheck && outcome == tooRecent {
+	if best == nil || best.use.class() == livenessCheck && outcome == tooRecent {
 		return nil, outcome
 	}
 	return best, one
 }
 
-// idle reports whether p has started and no request is in flight on it. The caller holds
-// backend.mu.
-func (p *process) idle() bool {
-	if c := p.shared; c != nil && (c.process == nil || c.waiters > 0) {
-		return false
-	}
-	return p.users == len(p.sessions) && (p.shared != nil || p.users > 0)
+// usage records who uses a process. It is guarded by Pool.mu. A session counts as a user, and
+// so does each of its requests: a session that moved away may still wait for a response here.
+type usage struct {
+	users    int
+	sessions map[*conn]struct{}
+	lastUse  time.Time // when a session began or a request ended
+	used     bool      // a request has ended
 }
 
-// reclaimable reports whether an idle process may be ended at now. The caller holds
-// backend.mu.
-func (p *process) reclaimable(now time.Time) bool {
+// begin adds a session.
+func (u *usage) begin(c *conn) {
+	u.sessions[c] = struct{}{}
+	u.users++
+	u.lastUse = time.Now()
+}
+
+// end removes one user: a request, or a session that was removed from sessions.
+func (u *usage) end() {
+	u.users--
+	u.lastUse, u.used = time.Now(), true
+}
+
+// quiet reports whether no request is in flight.
+func (u *usage) quiet() bool { return u.users == len(u.sessions) }
+
+// reclaimable reports whether an idle process may be ended at now.
+func (u *usage) reclaimable(now time.Time) bool {
 	switch {
-	case len(p.sessions) == 0:
+	case len(u.sessions) == 0:
 		return true
-	case p.used:
-		return now.Sub(p.lastUse) >= minIdle
+	case u.used:
+		return now.Sub(u.lastUse) >= minIdle
 	}
-	return now.Sub(p.lastUse) >= minUnused
+	return now.Sub(u.lastUse) >= minUnused
 }
 
 // before orders idle processes: unused ones first, the one of the liveness check last, and
-// otherwise by their last use. The caller holds backend.mu.
-func (p *process) before(q *process) bool {
-	if a, b := p.class(), q.class(); a != b {
+// otherwise by their last use.
+func (u *usage) before(other *usage) bool {
+	if a, b := u.class(), other.class(); a != b {
 		return a < b
 	}
-	return p.lastUse.Before(q.lastUse)
+	return u.lastUse.Before(other.lastUse)
 }
 
 // The classes of idle processes, in the order in which they are reclaimed.
@@ -120,11 +131,11 @@ const (
 	livenessCheck        // with the session of the liveness check
 )
 
-func (p *process) class() int {
-	if len(p.sessions) == 0 {
+func (u *usage) class() int {
+	if len(u.sessions) == 0 {
 		return unused
 	}
-	for c := range p.sessions {
+	for c := range u.sessions {
 		if c.client.LivenessCheck {
 			return livenessCheck
 		}
@@ -136,25 +147,5 @@ func (p *process) class() int {
 func (b *Pool) Processes() exchange.Processes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return exchange.Processes{Running: len(b.processes), Max: b.cfg.MaxProcesses, Waiting: b.Waiting(), Busy: b.busy}
-}
-
-// setBusy records whether callers wait for a slot and none becomes free. It logs a change.
-func (b *Pool) setBusy(busy bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.noteBusy(busy)
-}
-
-// noteBusy is setBusy for a caller that holds mu.
-func (b *Pool) noteBusy(busy bool) {
-	switch {
-	case busy == (b.busy != ""):
-	case busy:
-		b.busy = fmt.Sprintf("all %d server processes are busy and callers wait for one; --max-processes allows more", b.cfg.MaxProcesses)
-		b.cfg.Log.Warn("clients wait for a server process", "reason", b.busy, "waiting", b.Waiting())
-	default:
-		b.busy = ""
-		b.cfg.Log.Info("a server process is free again")
-	}
+	return b.slots.report(len(b.processes))
 }

@@ -35,7 +35,7 @@ func sharingOf(client *exchange.Client) (key sharing, mayShare bool, err error) 
 
 // needsOwnProcess reports whether a request concerns state that the server keeps for its
 // one client and that the gateway cannot divide: tasks (MCP 2025-11-25, Tasks: a request
-// with params.task, and tasks/...). For log levels and subscriptions see [process.adjust].
+// with params.task, and tasks/...). For log levels and subscriptions see [preferences].
 func needsOwnProcess(m *mcp.Message) bool {
 	if strings.HasPrefix(m.Method, "tasks/") {
 		return true
@@ -47,6 +47,7 @@ func needsOwnProcess(m *mcp.Message) bool {
 // sharedProcess is a shared process, or the start of one for which sessions wait. All fields
 // but ready are guarded by Pool.mu.
 type sharedProcess struct {
+	pool    *Pool
 	key     sharing
 	waiters int
 	// starting is the process from its start on, also before the handshake is complete.
@@ -69,15 +70,15 @@ const joinAttempts = 3
 func (b *Pool) join(ctx context.Context, key sharing, client *exchange.Client, admit func(*process)) (*process, error) {
 	var err error
 	for range joinAttempts {
-		com := b.enter(key, client)
-		if com == nil {
+		shared := b.enter(key, client)
+		if shared == nil {
 			return nil, wire.ErrStopped
 		}
 		select {
-		case <-com.ready:
+		case <-shared.ready:
 		case <-ctx.Done():
 		}
-		p, again, joinErr := b.settle(ctx, com, admit)
+		p, again, joinErr := shared.leaveQueue(ctx, admit)
 		if !again {
 			return p, joinErr
 		}
@@ -94,102 +95,103 @@ func (b *Pool) enter(key sharing, client *exchange.Client) *sharedProcess {
 	if b.closed {
 		return nil
 	}
-	com := b.shared[key]
-	if com == nil {
+	shared := b.shared[key]
+	if shared == nil {
 		// Not the caller's context: later callers wait for the same start.
 		ctx, cancel := context.WithCancel(b.ctx)
-		com = &sharedProcess{key: key, cancel: cancel, ready: make(chan struct{})}
-		if !b.work.Go(func() { b.startShared(ctx, com, client) }) {
+		shared = &sharedProcess{pool: b, key: key, cancel: cancel, ready: make(chan struct{})}
+		if !b.work.Go(func() { shared.start(ctx, client) }) {
 			cancel()
 			return nil
 		}
-		b.shared[key] = com
+		b.shared[key] = shared
 	}
-	com.waiters++
-	return com
-}
-
-func (b *Pool) startShared(ctx context.Context, com *sharedProcess, client *exchange.Client) {
-	defer com.cancel()
-	p, err := b.start(ctx, client, nil, com)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	com.process, com.err = p, err
-	if err != nil || p.over() {
-		b.withdraw(com)
-	}
-	close(com.ready)
-	if p != nil {
-		b.rest(p)
-	}
-}
-
-// settle ends the caller's wait: it returns the process, or the reason why there is none.
-// again reports whether another attempt may succeed.
-func (b *Pool) settle(ctx context.Context, com *sharedProcess, admit func(*process)) (p *process, again bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	com.waiters--
-	if ctx.Err() != nil {
-		if com.process != nil {
-			b.rest(com.process)
-		} else if com.waiters == 0 {
-			com.cancel() // no waiter is left
-			b.withdraw(com)
-		}
-		if com.process == nil && com.starting != nil && com.starting.strayOnly() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, false, ErrNoProtocolOutput
-		}
-		return nil, false, context.Cause(ctx)
-	}
-	if com.err != nil {
-		return nil, false, com.err
-	}
-	if com.process.over() {
-		b.withdraw(com) // end may not have removed it yet
-		return nil, true, com.process.why
-	}
-	admit(com.process)
-	com.idle = time.Time{}
-	return com.process, false, nil
+	shared.waiters++
+	return shared
 }
 
 // release removes one user of p. The caller must not hold mu.
 func (b *Pool) release(p *process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p.users--
-	p.lastUse, p.used = time.Now(), true
+	p.use.end()
 	if p.idle() {
-		b.noteBusy(false)
+		b.slots.setBusy(false)
 	}
-	b.rest(p)
+	if p.shared != nil {
+		p.shared.rest()
+	}
 }
 
-// rest starts the linger time of a shared process without users. The caller holds mu.
-func (b *Pool) rest(p *process) {
-	com := p.shared
-	if com == nil || p.users > 0 || com.waiters > 0 || b.closed {
-		return
+// start starts the process, and ends the wait of the callers.
+func (s *sharedProcess) start(ctx context.Context, client *exchange.Client) {
+	defer s.cancel()
+	p, err := s.pool.start(ctx, client, nil, s)
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	s.process, s.err = p, err
+	if err != nil || p.over() {
+		s.withdraw()
 	}
-	linger := b.cfg.Linger
-	if com.key.stateless {
-		linger = b.cfg.StatelessLinger
+	close(s.ready)
+	if p != nil {
+		s.rest()
 	}
-	if com.idle = time.Now(); com.timer != nil {
-		com.timer.Reset(linger)
-		return
-	}
-	com.timer = time.AfterFunc(linger, func() {
-		b.mu.Lock()
-		// A timer that was reset may still fire for the earlier time.
-		unused := b.unused(com) && time.Since(com.idle) >= linger
-		if unused {
-			b.withdraw(com)
+}
+
+// leaveQueue ends a caller's wait: it returns the process, or the reason why there is none.
+// again reports whether another attempt may succeed.
+func (s *sharedProcess) leaveQueue(ctx context.Context, admit func(*process)) (p *process, again bool, err error) {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	s.waiters--
+	if ctx.Err() != nil {
+		if s.process != nil {
+			s.rest()
+		} else if s.waiters == 0 {
+			s.cancel() // no waiter is left
+			s.withdraw()
 		}
-		b.mu.Unlock()
+		if s.process == nil && s.starting != nil && s.starting.reader.strayOnly() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, false, ErrNoProtocolOutput
+		}
+		return nil, false, context.Cause(ctx)
+	}
+	if s.err != nil {
+		return nil, false, s.err
+	}
+	if s.process.over() {
+		s.withdraw() // end may not have removed it yet
+		return nil, true, s.process.why()
+	}
+	admit(s.process)
+	s.idle = time.Time{}
+	return s.process, false, nil
+}
+
+// rest starts the linger time if the process has no users. The caller holds Pool.mu.
+func (s *sharedProcess) rest() {
+	if s.process != nil && s.process.use.users > 0 || s.waiters > 0 || s.pool.closed {
+		return
+	}
+	linger := s.pool.cfg.Linger
+	if s.key.stateless {
+		linger = s.pool.cfg.StatelessLinger
+	}
+	if s.idle = time.Now(); s.timer != nil {
+		s.timer.Reset(linger)
+		return
+	}
+	s.timer = time.AfterFunc(linger, func() {
+		s.pool.mu.Lock()
+		// A timer that was reset may still fire for the earlier time.
+		unused := s.unused() && time.Since(s.idle) >= linger
 		if unused {
-			p.end(errUnused)
+			s.withdraw()
+		}
+		s.pool.mu.Unlock()
+		if unused {
+			s.process.end(errUnused)
 		}
 	})
 }
@@ -197,15 +199,15 @@ func (b *Pool) rest(p *process) {
 // errUnused ends a process that has lingered for long enough.
 var errUnused = wire.ServerGone("the server's process was ended because no session used it")
 
-// unused reports whether com's process has started and has no users. The caller holds mu.
-func (b *Pool) unused(com *sharedProcess) bool {
-	return com.process != nil && com.process.users == 0 && com.waiters == 0
+// unused reports whether the process has started and has no users. The caller holds Pool.mu.
+func (s *sharedProcess) unused() bool {
+	return s.process != nil && s.process.use.users == 0 && s.waiters == 0
 }
 
-// withdraw removes com from the sharing table, so that no session joins it. The caller
-// holds mu.
-func (b *Pool) withdraw(com *sharedProcess) {
-	if b.shared[com.key] == com {
-		delete(b.shared, com.key)
+// withdraw removes s from the sharing table, so that no session joins it. The caller holds
+// Pool.mu.
+func (s *sharedProcess) withdraw() {
+	if s.pool.shared[s.key] == s {
+		delete(s.pool.shared, s.key)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/correlate"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -20,8 +21,9 @@ import (
 // gateway's own. By them the messages of the server are attributed.
 type stateless struct{ backend *Pool }
 
-// statelessState is the state of a process of the stateless era.
-type statelessState struct {
+// statelessProcess is the part of a process that only the stateless era has.
+type statelessProcess struct {
+	*requests
 	// proven: a response has shown that the server is of this era.
 	proven atomic.Bool
 	// used: the process was sent more than server/discover, so its exit is logged. A server
@@ -29,61 +31,76 @@ type statelessState struct {
 	used atomic.Bool
 	// dropped counts notifications that could not be attributed.
 	dropped atomic.Int64
-	// subscriptions holds those of all clients of the process.
-	subscriptions *subscriptions
+	listens *listens
 }
 
-// isStateless reports whether p is used in the stateless era.
-func (p *process) isStateless() bool { return p.shared != nil && p.shared.key.stateless }
+func newStatelessProcess(r *requests, work *wire.Group) *statelessProcess {
+	return &statelessProcess{requests: r, listens: newListens(r, work)}
+}
 
-// errNoQuestions is the response to a request of the server.
-var errNoQuestions = &mcp.Error{Code: mcp.CodeMethodNotFound,
+// errNoServerRequests is the response to a request of the server.
+var errNoServerRequests = &mcp.Error{Code: mcp.CodeMethodNotFound,
 	Message: "a server does not send requests in MCP 2026-07-28; it answers with resultType input_required"}
+
+// do sends the request of x and waits for the response. sent reports whether the server may
+// have received it.
+func (s *statelessProcess) do(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
+	if x.Request.Method != mcp.MethodDiscover {
+		s.used.Store(true)
+	}
+	if x.Request.Method != mcp.MethodSubscriptionsListen {
+		return s.roundTrip(ctx, x)
+	}
+	filter, all, err := subscribe.RequestedFilter(x)
+	if err != nil {
+		return nil, false, err
+	}
+	if !all { // it has members that cannot be combined
+		return s.roundTrip(ctx, x)
+	}
+	return s.listens.do(ctx, x, filter)
+}
+
+// notify passes a notification to the exchange to which it belongs.
+func (s *statelessProcess) notify(m *mcp.Message) {
+	pass := s.pending.NotifyStateless
+	switch {
+	case m.Method == mcp.NotificationCancelled:
+		pass = s.pending.EndSubscription
+	case subscribe.IsChange(m.Method) && !isMarked(m):
+		pass = s.listens.notifyUnmarked
+	}
+	if !pass(m) {
+		s.log.Debug("a notification of a shared process is dropped because it cannot be attributed",
+			"method", wire.Printable(m.Method), "dropped", s.dropped.Add(1))
+	}
+}
 
 // Do sends the request of x and returns the response. A request is sent once: another
 // process is tried only when it reached none.
 func (s stateless) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	key := sharing{ClientKey: wire.ClientKey{Principal: x.Client.Principal}, stateless: true}
 	for attempt := 1; ; attempt++ {
-		p, err := s.backend.join(ctx, key, x.Client, func(p *process) { p.users++ })
+		p, err := s.backend.join(ctx, key, x.Client, func(p *process) { p.use.users++ })
 		if err != nil {
 			return nil, err
 		}
-		if x.Request.Method != mcp.MethodDiscover {
-			p.stateless.used.Store(true)
-		}
-		play := p.play
-		if x.Request.Method == mcp.MethodSubscriptionsListen {
-			play = p.listen
-		}
-		answer, sent, err := play(ctx, x)
-		if !sent && p.over() && ctx.Err() == nil && attempt < joinAttempts && !errors.Is(p.why, wire.ErrStopped) {
+		answer, sent, err := p.stateless.do(ctx, x)
+		if !sent && p.over() && ctx.Err() == nil && attempt < joinAttempts && !errors.Is(p.why(), wire.ErrStopped) {
 			s.backend.release(p)
 			continue
 		}
 		if sent || ctx.Err() != nil {
-			answer, err = s.settle(ctx, p, x, answer, err)
+			answer, err = s.outcome(ctx, p, x, answer, err)
 		}
 		s.backend.release(p)
 		return answer, err
 	}
 }
 
-// listen sends a subscriptions/listen, combined with those of other clients if possible.
-func (p *process) listen(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
-	wants, all, err := wire.RequestedFilter(x)
-	if err != nil {
-		return nil, false, err
-	}
-	if !all { // it has members that cannot be combined
-		return p.play(ctx, x)
-	}
-	return p.stateless.subscriptions.play(ctx, x, wants)
-}
-
-// settle returns the outcome of x. It detects a server that is not of the stateless era, and
+// outcome returns the outcome of x. It detects a server that is not of the stateless era, and
 // restores the client's subscription id.
-func (s stateless) settle(ctx context.Context, p *process, x *exchange.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
+func (s stateless) outcome(ctx context.Context, p *process, x *exchange.Exchange, answer *mcp.Message, err error) (*mcp.Message, error) {
 	if x.Request.Method == mcp.MethodDiscover && !p.stateless.proven.Load() && !wire.ProvesStateless(answer) {
 		return s.dismiss(ctx, p, answer, err)
 	}
@@ -117,7 +134,7 @@ func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message,
 		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server answered server/discover with something else than the versions of the stateless era it speaks")}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, &wire.OtherEraError{Err: wire.ServerGone("the server did not answer server/discover in time")}
-	case ctx.Err() == nil && itself && !p.spoke.Load():
+	case ctx.Err() == nil && itself && !p.reader.spoke.Load():
 		return nil, &wire.OtherEraError{Err: err}
 	}
 	return nil, err
@@ -126,9 +143,9 @@ func (s stateless) dismiss(ctx context.Context, p *process, answer *mcp.Message,
 // discard ends p, unless it has other users, and returns when it has exited.
 func (b *Pool) discard(p *process, why error) {
 	b.mu.Lock()
-	alone := p.users == 1 && p.shared.waiters == 0
+	alone := p.use.users == 1 && p.shared.waiters == 0
 	if alone {
-		b.withdraw(p.shared)
+		p.shared.withdraw()
 	}
 	b.mu.Unlock()
 	if alone {
@@ -139,19 +156,3 @@ func (b *Pool) discard(p *process, why error) {
 
 // Close does nothing: [Pool.Close] ends the processes.
 func (s stateless) Close() error { return nil }
-
-// notifyStateless passes a notification of a process of the stateless era to the
-// exchange to which it belongs.
-func (p *process) notifyStateless(m *mcp.Message) {
-	pass := p.pending.NotifyStateless
-	switch {
-	case m.Method == mcp.NotificationCancelled:
-		pass = p.pending.EndSubscription
-	case wire.IsChange(m.Method) && !isMarked(m):
-		pass = p.stateless.subscriptions.unmarked
-	}
-	if !pass(m) {
-		p.log.Debug("a notification of a shared process is dropped because it cannot be attributed",
-			"method", wire.Printable(m.Method), "dropped", p.stateless.dropped.Add(1))
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -77,10 +78,10 @@ func (s *Down) leave(r *principalSession) {
 func (s *Down) Close() {
 	s.mu.Lock()
 	s.closed = true
-	rooms := s.principals
+	principals := s.principals
 	s.principals = map[string]*principalSession{}
 	s.mu.Unlock()
-	for _, r := range rooms {
+	for _, r := range principals {
 		r.close()
 	}
 }
@@ -92,8 +93,9 @@ type downConn struct {
 	client       *exchange.Client
 	session      exchange.Peer
 	introduction wire.ClientMeta
-	info         json.RawMessage // InitializeResult
-	declared     declared        // by the server
+	info         json.RawMessage                    // InitializeResult
+	declared     declared                           // by the server
+	subscription *subscribe.Subscription[*downConn] // guarded by principal.mu; nil before the first change
 
 	ctx  context.Context // ends with the session
 	stop context.CancelCauseFunc
@@ -130,7 +132,7 @@ func (s *Down) Open(info json.RawMessage, client *exchange.Client, session excha
 // declared holds the server's capabilities that determine how Down handles requests.
 type declared struct {
 	logging, subscribe bool
-	lists              wire.Filter // the lists with listChanged
+	lists              subscribe.Filter // the lists with listChanged
 }
 
 // initializeResult returns an InitializeResult made from the server's DiscoverResult, and

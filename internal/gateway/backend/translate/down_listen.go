@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/paramheader"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-const (
-	// acknowledgeTime bounds the wait for the acknowledgement of a subscription.
-	acknowledgeTime = 10 * time.Second
-)
+// acknowledgeTime bounds the wait for the acknowledgement of a subscription.
+const acknowledgeTime = 10 * time.Second
 
 // principalSession is what the sessions of one principal share. It has one subscription at
 // the server with the filters of all of them (MCP 2026-07-28, subscriptions/listen), so
@@ -36,10 +35,11 @@ type principalSession struct {
 	// because of one resource.
 	adding chan struct{}
 
+	fanout subscribe.Fanout[*downConn]
+
 	mu      sync.Mutex
 	running bool
-	members map[*downConn]*wire.Filter // the filter of each session
-	version int                        // of the filters, increased with every change
+	version int // of the filters, increased with every change
 	outcome listenOutcome
 	changed chan struct{} // closed when outcome changes
 }
@@ -47,14 +47,14 @@ type principalSession struct {
 // listenOutcome is the outcome of subscribing with one version of the filters.
 type listenOutcome struct {
 	version  int
-	honoured wire.Filter
+	honoured subscribe.Filter
 	err      error
 }
 
 func newPrincipalSession(s *Down, principal string) *principalSession {
 	r := &principalSession{
 		clients: s, principal: principal, kick: make(chan struct{}, 1), adding: make(chan struct{}, 1),
-		members: map[*downConn]*wire.Filter{}, changed: make(chan struct{}),
+		changed: make(chan struct{}),
 	}
 	if s.http {
 		r.tools = paramheader.NewCache(s.log)
@@ -68,19 +68,18 @@ func (r *principalSession) close() {
 	r.work.Close()
 }
 
-// change calls f with the filter of c and returns the version that includes the change.
-func (r *principalSession) change(c *downConn, f func(*wire.Filter) error) (int, error) {
+// change calls f with the filter of c, which it may change, and returns the version that
+// includes the change. The error is that of f, or an *mcp.Error for too many resources.
+func (r *principalSession) change(c *downConn, f func(*subscribe.Filter) error) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	in := r.members[c]
-	if in == nil {
+	if c.subscription == nil {
 		if c.ctx.Err() != nil {
 			return 0, errSessionClosed
 		}
-		in = &wire.Filter{}
-		r.members[c] = in
+		c.subscription = r.fanout.AddSession(c, c.session, subscribe.Filter{})
 	}
-	if err := f(in); err != nil {
+	if err := c.subscription.Change(f); err != nil {
 		return 0, err
 	}
 	return r.changedLocked(), nil
@@ -101,8 +100,9 @@ func (r *principalSession) changedLocked() int {
 func (r *principalSession) remove(c *downConn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.members[c] != nil {
-		delete(r.members, c)
+	if c.subscription != nil {
+		r.fanout.Remove(c.subscription)
+		c.subscription = nil
 		r.changedLocked()
 	}
 }
@@ -110,7 +110,7 @@ func (r *principalSession) remove(c *downConn) {
 func (r *principalSession) hasResources(c *downConn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.members[c] != nil && len(r.members[c].ResourceSubscriptions) > 0
+	return c.subscription != nil && len(c.subscription.Requested().ResourceSubscriptions) > 0
 }
 
 // listen adds the list changes that the server declared to the filter of c. It waits for
@@ -119,7 +119,7 @@ func (r *principalSession) listen(c *downConn) {
 	if c.declared.lists.IsEmpty() {
 		return
 	}
-	version, err := r.change(c, func(in *wire.Filter) error { *in = wire.Union(*in, c.declared.lists); return nil })
+	version, err := r.change(c, func(f *subscribe.Filter) error { *f = subscribe.Union(*f, c.declared.lists); return nil })
 	if err != nil {
 		return
 	}
@@ -138,15 +138,15 @@ func (r *principalSession) subscribe(ctx context.Context, c *downConn, uri strin
 	}
 	defer func() { <-r.adding }()
 	added := false
-	version, err := r.change(c, func(in *wire.Filter) error {
-		if slices.Contains(in.ResourceSubscriptions, uri) {
+	version, err := r.change(c, func(f *subscribe.Filter) error {
+		if slices.Contains(f.ResourceSubscriptions, uri) {
 			return nil
 		}
-		if len(in.ResourceSubscriptions) >= wire.MaxSubscriptions || r.watched() >= wire.MaxWatched {
+		if len(f.ResourceSubscriptions) >= subscribe.MaxResources {
 			return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resources are watched already"}
 		}
 		added = true
-		in.ResourceSubscriptions = append(in.ResourceSubscriptions, uri)
+		f.ResourceSubscriptions = append(f.ResourceSubscriptions, uri)
 		return nil
 	})
 	if err != nil {
@@ -165,25 +165,23 @@ func (r *principalSession) subscribe(ctx context.Context, c *downConn, uri strin
 	return err
 }
 
-// watched returns the number of resources in all filters. The caller holds mu.
-func (r *principalSession) watched() (n int) {
-	for _, in := range r.members {
-		n += len(in.ResourceSubscriptions)
-	}
-	return n
-}
-
 func (r *principalSession) unsubscribe(c *downConn, uri string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if in := r.members[c]; in != nil {
-		in.ResourceSubscriptions = slices.DeleteFunc(in.ResourceSubscriptions, func(other string) bool { return other == uri })
+	if c.subscription == nil {
+		return
+	}
+	err := c.subscription.Change(func(f *subscribe.Filter) error {
+		f.ResourceSubscriptions = slices.DeleteFunc(f.ResourceSubscriptions, func(other string) bool { return other == uri })
+		return nil
+	})
+	if err == nil { // always: fewer resources are not too many
 		r.changedLocked()
 	}
 }
 
 // await waits for the outcome of a version, or of a later one, and returns it.
-func (r *principalSession) await(ctx context.Context, version int) (wire.Filter, error) {
+func (r *principalSession) await(ctx context.Context, version int) (subscribe.Filter, error) {
 	for {
 		r.mu.Lock()
 		outcome, changed := r.outcome, r.changed
@@ -194,14 +192,15 @@ func (r *principalSession) await(ctx context.Context, version int) (wire.Filter,
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return wire.Filter{}, context.Cause(ctx)
+			return subscribe.Filter{}, context.Cause(ctx)
 		case <-r.ctx.Done():
-			return wire.Filter{}, errSessionClosed
+			return subscribe.Filter{}, errSessionClosed
 		}
 	}
 }
 
-func (r *principalSession) settle(version int, honoured wire.Filter, err error) {
+// report sets the outcome of a version.
+func (r *principalSession) report(version int, honoured subscribe.Filter, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = listenOutcome{version, honoured, err}
@@ -209,15 +208,11 @@ func (r *principalSession) settle(version int, honoured wire.Filter, err error) 
 	r.changed = make(chan struct{})
 }
 
-// wanted returns the union of the filters and its version.
-func (r *principalSession) wanted() (f wire.Filter, version int) {
+// requested returns the union of the filters and its version.
+func (r *principalSession) requested() (f subscribe.Filter, version int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]wire.Filter, 0, len(r.members))
-	for _, in := range r.members {
-		all = append(all, *in)
-	}
-	return wire.Union(all...), r.version
+	return r.fanout.Union(), r.version
 }
 
 // run keeps the subscription at the server in accordance with the filters. The server has
@@ -232,27 +227,27 @@ func (r *principalSession) run() {
 	}()
 	var state wire.Backoff
 	for {
-		wanted, version := r.wanted()
+		requested, version := r.requested()
 		var broken <-chan struct{}
 		var again <-chan time.Time
 		switch {
-		case wanted.IsEmpty():
+		case requested.IsEmpty():
 			if current != nil {
 				current.stop()
 			}
 			current = nil
-			r.settle(version, wire.Filter{}, nil)
-		case current != nil && current.wanted.Equal(&wanted):
-			r.settle(version, current.honoured, nil)
+			r.report(version, subscribe.Filter{}, nil)
+		case current != nil && current.requested.Equal(&requested):
+			r.report(version, current.honoured, nil)
 			// A subscription of which the server honours nothing is not renewed: the
 			// server may end each of them at once.
 			if !current.honoured.IsEmpty() {
 				broken = current.done
 			}
 		case r.endIfRefused():
-			r.settle(version, wire.Filter{}, errEraChanged)
+			r.report(version, subscribe.Filter{}, errEraChanged)
 		default:
-			next, err := r.begin(wanted)
+			next, err := r.begin(requested)
 			if err == nil {
 				if current != nil {
 					current.stop()
@@ -263,9 +258,9 @@ func (r *principalSession) run() {
 			if r.ctx.Err() != nil {
 				return
 			}
-			r.settle(version, wire.Filter{}, err)
+			r.report(version, subscribe.Filter{}, err)
 			if refused := new(mcp.Error); !errors.As(err, &refused) || refused.Code != mcp.CodeMethodNotFound {
-				r.clients.log.Debug("the server's changes are not heard of; it will be tried again", "error", err, "after", state.Pause())
+				r.clients.log.Debug("subscriptions/listen failed and is repeated", "error", err, "after", state.Pause())
 				again = time.After(state.Pause())
 				state.Attempts++
 			}
@@ -279,7 +274,7 @@ func (r *principalSession) run() {
 			if time.Since(current.since) > wire.MaxPause {
 				state.Attempts = 0
 			}
-			r.clients.log.Debug("the subscription ended; it will be made again", "error", current.err, "after", state.Pause())
+			r.clients.log.Debug("the subscription ended and is made again", "error", current.err, "after", state.Pause())
 			current = nil
 			// Without the pause, a server or an intermediary that closes streams would
 			// receive requests in a tight loop.

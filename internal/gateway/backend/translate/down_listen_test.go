@@ -15,18 +15,18 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/backendtest"
-	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 // herald is a server that has subscriptions and nothing else.
 type herald struct {
 	t      *testing.T
-	refuse func(wire.Filter) error // what it will not subscribe to
-	honour func(wire.Filter) wire.Filter
+	refuse func(subscribe.Filter) error // what it will not subscribe to
+	honour func(subscribe.Filter) subscribe.Filter
 
 	mu     sync.Mutex
-	opened []wire.Filter
+	opened []subscribe.Filter
 	open   map[*exchange.Exchange]context.CancelCauseFunc
 	most   int // subscriptions at the same time
 }
@@ -38,7 +38,7 @@ func (h *herald) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, er
 		return mcp.NewError(x.Request.ID, mcp.CodeMethodNotFound, "no"), nil
 	}
 	raw, _, err := mcp.Lookup(x.Request.Params, "notifications")
-	var f wire.Filter
+	var f subscribe.Filter
 	if err != nil || json.Unmarshal(raw, &f) != nil {
 		h.t.Error(string(x.Request.Params))
 	}
@@ -107,7 +107,7 @@ func (h *herald) count() (opened, open int) {
 	return len(h.opened), len(h.open)
 }
 
-func subscribe(t *testing.T, c exchange.Conn, method, uri string) error {
+func requestSubscription(t *testing.T, c exchange.Conn, method, uri string) error {
 	t.Helper()
 	m, err := c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(9), method, fmt.Sprintf(`{"uri":%q}`, uri)), nil))
 	if err == nil && string(m.Result) != `{}` {
@@ -132,15 +132,15 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 	conns[0].Listen()
 	conns[1].Listen()
 	backendtest.Eventually(t, "a subscription", func() bool { opened, open := h.count(); return opened == 1 && open == 1 })
-	if diff := cmp.Diff([]wire.Filter{{ToolsListChanged: true, ResourcesListChanged: true}}, h.opened); diff != "" {
+	if diff := cmp.Diff([]subscribe.Filter{{ToolsListChanged: true, ResourcesListChanged: true}}, h.opened); diff != "" {
 		t.Error(diff)
 	}
 	for _, uri := range []string{"a:1", "a:2"} {
-		if err := subscribe(t, conns[2], mcp.MethodResourcesSubscribe, uri); err != nil {
+		if err := requestSubscription(t, conns[2], mcp.MethodResourcesSubscribe, uri); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := subscribe(t, conns[0], mcp.MethodResourcesSubscribe, "a:1"); err != nil { // it is heard of already
+	if err := requestSubscription(t, conns[0], mcp.MethodResourcesSubscribe, "a:1"); err != nil { // it is heard of already
 		t.Fatal(err)
 	}
 	backendtest.Eventually(t, "one subscription", func() bool { _, open := h.count(); return open == 1 })
@@ -171,7 +171,7 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 			t.Errorf("session %d: %s", i, diff)
 		}
 	}
-	if err := subscribe(t, conns[2], mcp.MethodResourcesUnsubscribe, "a:2"); err != nil {
+	if err := requestSubscription(t, conns[2], mcp.MethodResourcesUnsubscribe, "a:2"); err != nil {
 		t.Fatal(err)
 	}
 	backendtest.Eventually(t, "a smaller subscription", func() bool {
@@ -219,11 +219,11 @@ func TestSessionClientsOfOthersShareNothing(t *testing.T) {
 func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 	t.Parallel()
 	h := &herald{t: t}
-	h.honour = func(f wire.Filter) wire.Filter {
+	h.honour = func(f subscribe.Filter) subscribe.Filter {
 		f.ResourceSubscriptions = slices.DeleteFunc(slices.Clone(f.ResourceSubscriptions), func(uri string) bool { return uri == "no:way" })
 		return f
 	}
-	h.refuse = func(f wire.Filter) error {
+	h.refuse = func(f subscribe.Filter) error {
 		switch {
 		case slices.Contains(f.ResourceSubscriptions, "bad:uri"):
 			return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "no such thing"}
@@ -236,22 +236,22 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 	c := sessionAt(t, h, backendtest.Everything, backendtest.FullClient(), p)
 	c.Listen()
 	for _, uri := range []string{"no:way", "bad:uri"} {
-		if err := subscribe(t, c, mcp.MethodResourcesSubscribe, uri); backendtest.CodeOf(err) != mcp.CodeInvalidParams {
+		if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, uri); backendtest.CodeOf(err) != mcp.CodeInvalidParams {
 			t.Error(uri, err)
 		}
 	}
 	// A method of the other era is not what this client asked for.
-	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "un:known"); backendtest.CodeOf(err) != mcp.CodeMethodNotFound || strings.Contains(err.Error(), "subscriptions/listen") {
+	if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, "un:known"); backendtest.CodeOf(err) != mcp.CodeMethodNotFound || strings.Contains(err.Error(), "subscriptions/listen") {
 		t.Error(err)
 	}
-	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "good:uri"); err != nil {
+	if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, "good:uri"); err != nil {
 		t.Error(err)
 	}
 	h.say(mcp.NotificationToolsChanged, `{}`)
 	p.Next(t, mcp.NotificationToolsChanged) // all the while
-	for i := range wire.MaxSubscriptions {
-		if err := subscribe(t, c, mcp.MethodResourcesSubscribe, fmt.Sprint("many:", i)); err != nil {
-			if i == wire.MaxSubscriptions-1 {
+	for i := range subscribe.MaxResources {
+		if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, fmt.Sprint("many:", i)); err != nil {
+			if i == subscribe.MaxResources-1 {
 				return
 			}
 			t.Fatal(i, err)
@@ -266,7 +266,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 	p := backendtest.NewPeer()
 	c := sessionAt(t, h, backendtest.Everything, backendtest.FullClient(), p)
 	c.Listen()
-	if err := subscribe(t, c, mcp.MethodResourcesSubscribe, "a:1"); err != nil {
+	if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, "a:1"); err != nil {
 		t.Fatal(err)
 	}
 	for want := 3; want < 5; want++ {
@@ -287,7 +287,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
 	t.Parallel()
 	came, release := make(chan struct{}, 1), make(chan struct{})
-	h := &herald{t: t, refuse: func(f wire.Filter) error {
+	h := &herald{t: t, refuse: func(f subscribe.Filter) error {
 		if !slices.Contains(f.ResourceSubscriptions, "a:bad") {
 			return nil
 		}
@@ -302,9 +302,9 @@ func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
 	t.Cleanup(clients.Close)
 	one, two := enterSession(t, clients, backendtest.Everything, backendtest.FullClient(), backendtest.NewPeer()), enterSession(t, clients, backendtest.Everything, backendtest.FullClient(), backendtest.NewPeer())
 	bad, good := make(chan error, 1), make(chan error, 1)
-	go func() { bad <- subscribe(t, one, mcp.MethodResourcesSubscribe, "a:bad") }()
+	go func() { bad <- requestSubscription(t, one, mcp.MethodResourcesSubscribe, "a:bad") }()
 	<-came
-	go func() { good <- subscribe(t, two, mcp.MethodResourcesSubscribe, "a:good") }()
+	go func() { good <- requestSubscription(t, two, mcp.MethodResourcesSubscribe, "a:good") }()
 	for deadline := time.Now().Add(200 * time.Millisecond); !two.principal.hasResources(two) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond) // it would be among what is refused
 	}

@@ -29,10 +29,8 @@ func (r *principalSession) endIfRefused() bool {
 	if !r.clients.refused(r.ctx) {
 		return false
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.members {
-		c.stop(errEraChanged)
+	for _, s := range r.fanout.All() {
+		s.Owner.stop(errEraChanged)
 	}
 	return true
 }

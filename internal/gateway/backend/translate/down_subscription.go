@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -16,9 +17,9 @@ import (
 // subscription is one subscriptions/listen at the server.
 type subscription struct {
 	exchange.PeerDefaults
-	room         *principalSession
-	wanted       wire.Filter
-	honoured     wire.Filter // set when acknowledged is closed
+	principal    *principalSession
+	requested    subscribe.Filter
+	honoured     subscribe.Filter // set when acknowledged is closed
 	since        time.Time
 	stop         context.CancelFunc
 	acknowledged chan struct{}
@@ -29,13 +30,13 @@ type subscription struct {
 
 // begin sends a subscriptions/listen and returns the subscription when the server has
 // acknowledged it.
-func (r *principalSession) begin(wanted wire.Filter) (*subscription, error) {
-	s := &subscription{room: r, wanted: wanted, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
+func (r *principalSession) begin(requested subscribe.Filter) (*subscription, error) {
+	s := &subscription{principal: r, requested: requested, since: time.Now(), acknowledged: make(chan struct{}), done: make(chan struct{})}
 	client := wire.OwnClient()
 	client.Principal = r.principal
 	x := &exchange.Exchange{Client: client, Peer: s, Request: &mcp.Message{
 		ID: r.clients.newID(), Method: mcp.MethodSubscriptionsListen,
-		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, wire.NewClientMeta(client), wanted.JSON()),
+		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, wire.NewClientMeta(client), requested.JSON()),
 	}}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(r.ctx)
@@ -88,7 +89,7 @@ var errEnded = wire.ServerGone("the server ended the subscription")
 func (s *subscription) Notify(m *mcp.Message) {
 	if m.Method == mcp.NotificationSubscribed {
 		s.once.Do(func() {
-			s.honoured, _, _ = wire.ParseFilter(m.Params) // empty if it cannot be read
+			s.honoured, _, _ = subscribe.ParseFilter(m.Params) // empty if it cannot be read
 			close(s.acknowledged)
 		})
 		return
@@ -97,7 +98,7 @@ func (s *subscription) Notify(m *mcp.Message) {
 	if err != nil {
 		return // no client could read these params either
 	}
-	s.room.tell(&mcp.Message{Method: m.Method, Params: params})
+	s.principal.forward(&mcp.Message{Method: m.Method, Params: params})
 }
 
 // Ask rejects a request of the server: a subscription has none.
@@ -105,24 +106,14 @@ func (s *subscription) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, err
 	return nil, wire.NotDeclared(q)
 }
 
-// tell forwards a change to the sessions with a matching filter. A change of the tools
+// forward forwards a change to the sessions with a matching filter. A change of the tools
 // also clears the cache of tools.
-func (r *principalSession) tell(m *mcp.Message) {
-	if !wire.IsChange(m.Method) {
+func (r *principalSession) forward(m *mcp.Message) {
+	if !subscribe.IsChange(m.Method) {
 		return
 	}
 	if m.Method == mcp.NotificationToolsChanged && r.tools != nil {
 		r.tools.Forget()
 	}
-	r.mu.Lock()
-	var to []*downConn
-	for c, in := range r.members {
-		if in.Matches(m) {
-			to = append(to, c)
-		}
-	}
-	r.mu.Unlock()
-	for _, c := range to {
-		c.session.Notify(m)
-	}
+	r.fanout.Notify(m)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -36,11 +37,11 @@ type opener func(ctx context.Context, client *exchange.Client, session exchange.
 // upSession is one session at the server.
 type upSession struct {
 	exchange.Conn
-	hub          *listeners
-	unattributed *unattributed   // the session's peer
-	capabilities json.RawMessage // the server's
-	introduction []byte          // member of _meta with the serverInfo, for every result
-	watched      *watchCounts
+	changes      *upChanges
+	unattributed *unattributed        // the session's peer
+	capabilities json.RawMessage      // the server's
+	introduction []byte               // member of _meta with the serverInfo, for every result
+	resources    *subscribe.Resources // that listen requests subscribe to
 
 	// level is the log level that was last set at the server, "" for none. A session in
 	// which it is set serves one request at a time.
@@ -116,7 +117,7 @@ func (c *Up) watch(ctx context.Context, key wire.ClientKey, x *exchange.Exchange
 	if x.Request.Method == mcp.MethodDiscover {
 		return s.discover(x.Request.ID)
 	}
-	return s.hub.listen(ctx, s, x)
+	return s.changes.listen(ctx, s, x)
 }
 
 // acquire returns a session for the request. Clients that the server cannot distinguish share
@@ -174,7 +175,7 @@ func (c *Up) acquireIdle(key wire.ClientKey) *upSession {
 // newUpSession returns a session on conn. It listens to the session's own stream even
 // without subscriptions: the server may send progress notifications there.
 func newUpSession(conn exchange.Conn, a *unattributed) (*upSession, error) {
-	s := &upSession{Conn: conn, hub: a.listeners, unattributed: a, since: time.Now(), watched: newWatchCounts()}
+	s := &upSession{Conn: conn, changes: a.upChanges, unattributed: a, since: time.Now(), resources: subscribe.NewResources()}
 	var err error
 	if s.capabilities, _, err = mcp.Lookup(conn.InitializeResult(), "capabilities"); err != nil {
 		return nil, wire.ServerGone("the server's answer to initialize cannot be read: %v", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -30,8 +31,8 @@ func (p *upPeer) Notify(m *mcp.Message) {
 	switch {
 	case m.Method == mcp.NotificationMessage && !mcp.GetsLog(m, p.logLevel()):
 	case m.Method == mcp.NotificationElicitationCompleted:
-	case wire.IsChange(m.Method):
-		p.session.hub.Notify(m) // a change belongs to subscriptions, on whichever stream it is sent
+	case subscribe.IsChange(m.Method):
+		p.session.changes.Notify(m) // a change belongs to subscriptions, on whichever stream it is sent
 	default:
 		p.Peer.Notify(m)
 	}
@@ -68,7 +69,7 @@ func (p *upPeer) logFrom(level string) {
 	// attributed to it.
 	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
 		p.session.unsure = true
-		p.session.hub.log.Debug("the server was not told of another log level", "error", err)
+		p.session.changes.log.Debug("the server was not told of another log level", "error", err)
 	}
 }
 

@@ -16,11 +16,11 @@ import (
 
 // pool holds the sessions for clients with the same key. It is guarded by Up.mu.
 type pool struct {
-	shared *upSession
-	idle   []*upSession // sessions for one request at a time that serve none, last used last
-	hub    *listeners
-	users  int       // requests that have a session, or wait for one to be opened
-	since  time.Time // the end of the last of them
+	shared  *upSession
+	idle    []*upSession // sessions for one request at a time that serve none, last used last
+	changes *upChanges
+	users   int       // requests that have a session, or wait for one to be opened
+	since   time.Time // the end of the last of them
 }
 
 // enter creates the pool for the key if it is missing. The pool stays until the caller
@@ -40,7 +40,7 @@ func (c *Up) enter(key wire.ClientKey) error {
 		if len(c.pools) >= maxPools && !c.letGoOldest() {
 			return wire.ServerGone("clients of %d kinds are served already; try again later", maxPools)
 		}
-		p = &pool{hub: newListeners(c.log)}
+		p = &pool{changes: &upChanges{log: c.log}}
 		c.pools[key] = p
 	}
 	p.users++
@@ -166,7 +166,7 @@ func (c *Up) open(ctx context.Context, key wire.ClientKey, client *exchange.Clie
 	if p == nil {
 		return nil, wire.ErrStopped
 	}
-	peer := &unattributed{listeners: p.hub}
+	peer := &unattributed{upChanges: p.changes}
 	conn, err := c.begin(ctx, &exchange.Client{
 		Principal: client.Principal, Version: mcp.LatestSession, OneProcess: true,
 		// The session outlives the request. Clones do not keep the request's body in memory.

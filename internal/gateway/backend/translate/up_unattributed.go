@@ -15,7 +15,7 @@ import (
 // SDKs send them on the session's own stream. It forwards changes to subscriptions.
 type unattributed struct {
 	exchange.PeerDefaults
-	*listeners
+	*upChanges
 
 	mu     sync.Mutex
 	reader exchange.Peer // of the request that requested log messages, nil for none
@@ -23,7 +23,7 @@ type unattributed struct {
 
 func (a *unattributed) Notify(m *mcp.Message) {
 	if m.Method != mcp.NotificationMessage {
-		a.listeners.Notify(m)
+		a.upChanges.Notify(m)
 		return
 	}
 	a.mu.Lock()
@@ -35,7 +35,7 @@ func (a *unattributed) Notify(m *mcp.Message) {
 
 // Group identifies the subscriptions that receive changes. A process that several sessions
 // with the same Group share delivers each change to one of them only.
-func (a *unattributed) Group() any { return a.listeners }
+func (a *unattributed) Group() any { return a.upChanges }
 
 // read sets the peer that receives log messages, nil for none. After it returns, the
 // previous peer receives no more of them from a.

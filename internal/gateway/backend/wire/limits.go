@@ -24,7 +24,4 @@ const (
 	// MaxServerRequests bounds the requests of one server that wait for a client's
 	// response. The fronts have the same bound.
 	MaxServerRequests = exchange.MaxQuestions
-	// MaxWatched bounds the resource subscriptions of all clients of a principal at a
-	// server.
-	MaxWatched = 1024
 )

@@ -1,4 +1,4 @@
-package wire
+package subscribe
 
 import (
 	"encoding/json"
@@ -18,8 +18,12 @@ type Filter struct {
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
 }
 
-// MaxSubscriptions bounds the resource URIs of one subscription.
-const MaxSubscriptions = 256
+const (
+	// MaxResources bounds the resource URIs of one subscription.
+	MaxResources = 256
+	// MaxWatched bounds the resource URIs of all subscriptions in a [Fanout].
+	MaxWatched = 1024
+)
 
 // ParseFilter returns the filter in the params of a subscriptions/listen request, or of its
 // acknowledgement. all is false when the filter has members that the gateway does not
@@ -30,7 +34,7 @@ func ParseFilter(params json.RawMessage) (f Filter, all bool, err error) {
 		return f, false, err
 	}
 	if !found {
-		return f, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "subscriptions/listen needs notifications, which says of what"}
+		return f, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.notifications of subscriptions/listen is missing"}
 	}
 	known := map[string]any{
 		"toolsListChanged":      &f.ToolsListChanged,
@@ -44,7 +48,7 @@ func ParseFilter(params json.RawMessage) (f Filter, all bool, err error) {
 			return Filter{}, false, err
 		}
 		if found && json.Unmarshal(value, to) != nil {
-			return Filter{}, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "notifications." + name + " is not what it must be"}
+			return Filter{}, false, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "notifications." + name + " has the wrong type"}
 		}
 	}
 	all = true
@@ -56,10 +60,10 @@ func ParseFilter(params json.RawMessage) (f Filter, all bool, err error) {
 }
 
 // RequestedFilter is [ParseFilter] for the request of a client. More than
-// [MaxSubscriptions] resources are an error.
+// [MaxResources] resources are an error.
 func RequestedFilter(x *exchange.Exchange) (f Filter, all bool, err error) {
 	f, all, err = ParseFilter(x.Request.Params)
-	if err == nil && len(f.ResourceSubscriptions) > MaxSubscriptions {
+	if err == nil && len(f.ResourceSubscriptions) > MaxResources {
 		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "too many resourceSubscriptions in one request"}
 	}
 	return f, all, err
@@ -123,6 +127,13 @@ func (f *Filter) Intersection(g Filter) (out Filter) {
 	return out
 }
 
+// clone returns a copy that shares no memory with f.
+func (f *Filter) clone() Filter {
+	out := *f
+	out.ResourceSubscriptions = slices.Clone(f.ResourceSubscriptions)
+	return out
+}
+
 // Includes reports whether f has every member and resource of g.
 func (f *Filter) Includes(g Filter) bool {
 	for _, change := range ListChanges {
@@ -145,8 +156,8 @@ func (f *Filter) IsEmpty() bool { return f.Equal(&Filter{}) }
 // Matches reports whether a subscription with the filter f receives m. Every subscription
 // receives a notification of a method that filters do not cover.
 func (f *Filter) Matches(m *mcp.Message) bool {
-	if wanted := f.List(m.Method); wanted != nil {
-		return *wanted
+	if selected := f.List(m.Method); selected != nil {
+		return *selected
 	}
 	return m.Method != mcp.NotificationResourceUpdated || slices.ContainsFunc(f.ResourceSubscriptions, updates(m))
 }

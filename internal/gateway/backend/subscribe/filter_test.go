@@ -1,4 +1,4 @@
-package wire
+package subscribe
 
 import (
 	"encoding/json"
@@ -7,12 +7,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// Who watches a resource hears of it and of its parts, and not of what another client
-// watches whose URI only begins with the same letters.
-func TestOfWhichUpdatesASubscriptionHears(t *testing.T) {
+// A subscription to a resource receives updates of it and of its parts, and none of a
+// resource whose URI only has the same prefix.
+func TestFilter_MatchesUpdates(t *testing.T) {
 	for _, row := range []struct {
-		watched, updated string
-		hears            bool
+		subscribed, updated string
+		want                bool
 	}{
 		{"a:b", "a:b", true},
 		{"a:b", "a:b/c", true},
@@ -33,15 +33,15 @@ func TestOfWhichUpdatesASubscriptionHears(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := Filter{ResourceSubscriptions: []string{row.watched}}
-		if got := f.Matches(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: params}); got != row.hears {
-			t.Errorf("who watches %q hears of %q: %v", row.watched, row.updated, got)
+		f := Filter{ResourceSubscriptions: []string{row.subscribed}}
+		if got := f.Matches(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: params}); got != row.want {
+			t.Errorf("a subscription to %q matches an update of %q: %v", row.subscribed, row.updated, got)
 		}
 	}
 	f := Filter{ResourceSubscriptions: []string{"a:b"}}
 	for _, params := range []string{``, `{}`, `{"uri":1}`, `{"uri":"a:b","URI":"x:y"}`, `[]`} {
 		if f.Matches(&mcp.Message{Method: mcp.NotificationResourceUpdated, Params: json.RawMessage(params)}) {
-			t.Errorf("an update of nothing is heard of: %s", params)
+			t.Errorf("an update without a readable uri matches: %s", params)
 		}
 	}
 }
