@@ -17,6 +17,11 @@ type Peer interface {
 	// Notify sends a server's notification to the client. It does not block on a slow
 	// client; what cannot be delivered is dropped and logged. The message is not kept.
 	Notify(*mcp.Message)
+	// AwaitRoom waits until the client has read enough for further notifications to be
+	// delivered. It returns nil when that is so, also after the end of ctx, and when there
+	// is nothing to wait for, as for a client that is gone. Otherwise it returns the cause
+	// of the end of ctx. A transport that can hold the server back calls it after Notify.
+	AwaitRoom(ctx context.Context) error
 	// Ask sends a server's request to the client and waits for the response. The
 	// request's id is the server's; the front uses one of its own toward the client,
 	// and the response carries the server's id again. The error is an *mcp.Error when
@@ -35,9 +40,12 @@ type Peer interface {
 	OnLogLevel(f func(level string))
 }
 
-// PeerDefaults implements the optional methods of [Peer]: memory is not limited, and an
-// exchange is one request.
+// PeerDefaults implements the optional methods of [Peer]: notifications are always
+// delivered, memory is not limited, and an exchange is one request.
 type PeerDefaults struct{}
+
+// AwaitRoom implements [Peer].
+func (PeerDefaults) AwaitRoom(context.Context) error { return nil }
 
 // Hold implements [Peer].
 func (PeerDefaults) Hold(int) (release func(), err error) { return func() {}, nil }

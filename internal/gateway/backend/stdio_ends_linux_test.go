@@ -28,6 +28,12 @@ func (r *record) Write(b []byte) (int, error) {
 	return r.buf.Write(b)
 }
 
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.buf.String()
+}
+
 func (r *record) log() *slog.Logger { return slog.New(slog.NewJSONHandler(r, nil)) }
 
 // ends are the reasons of the ends of processes that were warned of.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -358,6 +359,13 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 				os.Exit(0)
 			}
 		}
+	case "flood of progress":
+		n, _ := strconv.Atoi(args)
+		token, _, _ := mcp.Lookup(m.Params, "_meta", "progressToken")
+		for i := range n {
+			c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":%s,"progress":%d,"message":%q}`, token, i, strings.Repeat("x", 16<<10)))
+		}
+		c.answer(m, "after the flood")
 	case "ask forever":
 		for i := int64(0); ; i++ {
 			c.write(&mcp.Message{ID: mcp.IntID(i), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -39,6 +40,8 @@ type Channels interface {
 type Channel interface {
 	// Send sends m to the client, or keeps it; limit is as for [Stream.Push].
 	Send(m *mcp.Message, limit int) error
+	// AwaitRoom is as [Stream.AwaitRoom].
+	AwaitRoom(ctx context.Context) error
 	// Left is called when st, which carried the channel, has ended; whole is as for
 	// [Stream.Run].
 	Left(st *Stream, whole bool)
@@ -98,6 +101,27 @@ func (p *Reply) Send(m *mcp.Message) error {
 		return ErrStreamOver
 	}
 	return p.put(st, m, MaxPending)
+}
+
+// IsStream reports whether the reply is an event stream.
+func (p *Reply) IsStream() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stream != nil
+}
+
+// AwaitRoom is as [Stream.AwaitRoom]. While the reply is no event stream, there is room.
+func (p *Reply) AwaitRoom(ctx context.Context) error {
+	p.mu.Lock()
+	st, channel := p.stream, p.channel
+	p.mu.Unlock()
+	switch {
+	case channel != nil:
+		return channel.AwaitRoom(ctx)
+	case st != nil:
+		return st.AwaitRoom(ctx)
+	}
+	return nil
 }
 
 // SendEvents is Send for whole events.

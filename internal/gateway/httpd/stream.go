@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type Stream struct {
 	ending  bool // nothing follows pending
 	broken  bool // the client cannot be reached
 	written bool // some of what was pushed
+	// room is closed when pending becomes shorter; nil when no AwaitRoom waits.
+	room chan struct{}
 
 	wake chan struct{} // holds one token when there is something to do
 	done chan struct{} // closed when Run has returned
@@ -102,11 +105,42 @@ func (s *Stream) PushEvents(events []byte) {
 	}
 }
 
+// AwaitRoom returns nil when a notification would not be dropped because of [MaxPending], or
+// when nothing can be pushed any more. If ctx ends before that, it returns its cause.
+func (s *Stream) AwaitRoom(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		if len(s.pending) <= MaxPending || s.ending || s.broken {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// signalRoom wakes the callers of AwaitRoom. The caller holds mu.
+func (s *Stream) signalRoom() {
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}
+
 // Finish lets Run return when all that was pushed has been written.
 func (s *Stream) Finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = true
+	s.signalRoom()
 	s.signal()
 }
 
@@ -177,6 +211,7 @@ func (s *Stream) swap(empty []byte) (b []byte, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, s.pending = s.pending, empty
+	s.signalRoom()
 	return b, s.ending || s.broken
 }
 
@@ -221,6 +256,7 @@ func (s *Stream) Break() {
 	defer s.mu.Unlock()
 	s.held.Give(len(s.pending))
 	s.broken, s.pending = true, nil
+	s.signalRoom()
 	s.signal()
 }
 

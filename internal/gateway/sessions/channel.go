@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
@@ -39,6 +40,9 @@ func (s *streams) Open(st *httpd.Stream) httpd.Channel {
 
 // Send implements [httpd.Channel].
 func (c *channel) Send(m *mcp.Message, limit int) error { return c.streams.send(c, m, limit) }
+
+// AwaitRoom implements [httpd.Channel].
+func (c *channel) AwaitRoom(ctx context.Context) error { return c.streams.awaitRoom(ctx, c) }
 
 // Close implements [httpd.Channel].
 func (c *channel) Close() {

@@ -24,6 +24,11 @@ var (
 // keeps it until there is one.
 func (s *session) Notify(m *mcp.Message) { s.streams.notify(m) }
 
+// AwaitRoom implements [exchange.Peer].
+func (s *session) AwaitRoom(ctx context.Context) error {
+	return s.streams.awaitRoom(ctx, &s.streams.own)
+}
+
 // Ask implements [exchange.Peer]: it sends a request that belongs to no exchange on the
 // session's stream. A client opens that stream right after its initialize, so Ask waits
 // for it for a while; not when requests are in flight, whose streams are the better way.
@@ -165,6 +170,14 @@ func (p *callPeer) Notify(m *mcp.Message) {
 		return
 	}
 	p.session.streams.dropped.Note(p.session.core.Log, m, err)
+}
+
+// AwaitRoom implements [exchange.Peer].
+func (p *callPeer) AwaitRoom(ctx context.Context) error {
+	if p.reply.IsStream() {
+		return p.reply.AwaitRoom(ctx)
+	}
+	return p.session.AwaitRoom(ctx)
 }
 
 // aboutSession reports whether notifications of the method belong to no request.

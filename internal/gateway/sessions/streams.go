@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -142,6 +143,18 @@ func (s *streams) send(c *channel, m *mcp.Message, limit int) error {
 		c.st.PushEvents(event)
 	}
 	return nil
+}
+
+// awaitRoom waits until the client has read enough of c, see [httpd.Stream.AwaitRoom]. There
+// is room on a channel without a response that carries it: events are kept for the client.
+func (s *streams) awaitRoom(ctx context.Context, c *channel) error {
+	s.mu.Lock()
+	st := c.st
+	s.mu.Unlock()
+	if st == nil {
+		return nil
+	}
+	return st.AwaitRoom(ctx)
 }
 
 // remember gives an event its id and keeps it, if there is room.

@@ -38,6 +38,18 @@ func (c *call) Notify(m *mcp.Message) {
 	c.dropped.Note(c.front.core.Log, m, reply.Send(m))
 }
 
+// AwaitRoom implements [exchange.Peer]. While no POST is open, there is room: the newest
+// notifications are kept.
+func (c *call) AwaitRoom(ctx context.Context) error {
+	c.mu.Lock()
+	reply := c.reply
+	c.mu.Unlock()
+	if reply == nil {
+		return nil
+	}
+	return reply.AwaitRoom(ctx)
+}
+
 // progress is m for the POST that continues the call: that is another request, with a
 // progress token of its own, and the first one's is no longer valid (MCP 2026-07-28,
 // Progress). It is nil when the POST has no token. The caller holds mu.

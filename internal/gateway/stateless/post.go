@@ -130,6 +130,9 @@ func (l *listener) Notify(m *mcp.Message) {
 	l.dropped.Note(l.core.Log, m, l.reply.Send(m))
 }
 
+// AwaitRoom implements [exchange.Peer].
+func (l *listener) AwaitRoom(ctx context.Context) error { return l.reply.AwaitRoom(ctx) }
+
 // Ask implements [exchange.Peer].
 func (l *listener) Ask(context.Context, *mcp.Message) (*mcp.Message, error) {
 	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "a subscription cannot carry requests of the server"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
@@ -22,6 +23,9 @@ type conn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+
+	// slow is set while the client does not read: see [paced].
+	slow atomic.Bool
 
 	// moving is held while a process of its own is started for the session.
 	moving chan struct{}
@@ -92,15 +96,15 @@ func (c *conn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, erro
 		return nil, err
 	}
 	defer c.backend.release(p)
+	sent := *x
+	sent.Peer = p.pacer.wrap(x.Peer, &c.slow)
 	if p.shared != nil {
 		if isPreference(x.Request.Method) {
-			return p.preferences.do(ctx, c.preference, x)
+			return p.preferences.do(ctx, c.preference, &sent)
 		}
-		leveledExchange := *x
-		leveledExchange.Peer = leveled{wire.OrNoPeer(x.Peer), c}
-		x = &leveledExchange
+		sent.Peer = leveled{sent.Peer, c}
 	}
-	answer, _, err := p.roundTrip(ctx, x)
+	answer, _, err := p.roundTrip(ctx, &sent)
 	return answer, err
 }
 

@@ -3,6 +3,7 @@ package stdio
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -25,6 +26,7 @@ const replaceTime = 500 * time.Millisecond
 type listens struct {
 	*requests
 	work   *wire.Group
+	pacer  *pacer
 	turn   chan struct{} // held while the subscription at the server is replaced
 	fanout subscribe.Fanout[*listen]
 
@@ -38,6 +40,7 @@ type listen struct {
 	exchange     *exchange.Exchange
 	subscription *subscribe.Subscription[*listen]
 	end          chan listenOutcome // holds one
+	slow         atomic.Bool        // see [paced]
 }
 
 type listenOutcome struct {
@@ -60,8 +63,8 @@ type upstream struct {
 	over     chan struct{} // closed when the server has ended it
 }
 
-func newListens(r *requests, work *wire.Group) *listens {
-	return &listens{requests: r, work: work, turn: make(chan struct{}, 1)}
+func newListens(r *requests, work *wire.Group, pacer *pacer) *listens {
+	return &listens{requests: r, work: work, pacer: pacer, turn: make(chan struct{}, 1)}
 }
 
 // do adds the listen request x to the subscription and waits for its response. sent reports
@@ -314,6 +317,9 @@ func (u *upstream) Notify(m *mcp.Message) {
 	case u.replaced || m.Method == mcp.NotificationProgress: // progress belongs to no client
 	case m.Method != mcp.NotificationSubscribed:
 		h.fanout.Notify(m)
+		if all := h.fanout.All(); len(all) == 1 {
+			h.pacer.received(all[0].Owner.exchange.Peer, &all[0].Owner.slow)
+		}
 	case u.ack == nil:
 		u.ack = append([]byte{}, m.Params...)
 		u.honors, _, _ = subscribe.ParseFilter(m.Params) // empty if it cannot be parsed

@@ -14,7 +14,7 @@ import (
 // clients contain, although all have one subscription at the server.
 func TestListens_ClientsReceiveWhatIsHonored(t *testing.T) {
 	t.Parallel()
-	h := newListens(nil, nil)
+	h := newListens(nil, nil, &pacer{})
 	up := &upstream{listens: h, acked: make(chan struct{})}
 	add := func(filter subscribe.Filter) *backendtest.Peer {
 		p := backendtest.NewPeer()

@@ -19,6 +19,7 @@ import (
 // what the server keeps in memory.
 type preferences struct {
 	*requests
+	pacer *pacer
 	// settingLevel is a semaphore, held while a level is sent to the server.
 	settingLevel chan struct{}
 	resources    *subscribe.Resources
@@ -31,8 +32,8 @@ type preference struct {
 	subscription *subscribe.Subscription[*preference]
 }
 
-func newPreferences(r *requests) *preferences {
-	return &preferences{requests: r, settingLevel: make(chan struct{}, 1), resources: subscribe.NewResources()}
+func newPreferences(r *requests, pacer *pacer) *preferences {
+	return &preferences{requests: r, pacer: pacer, settingLevel: make(chan struct{}, 1), resources: subscribe.NewResources()}
 }
 
 // isPreference reports whether the request changes the level or a subscription.
@@ -192,11 +193,15 @@ func (p *preferences) accepted(ctx context.Context, x *exchange.Exchange) (*mcp.
 // a change to those whose filter matches it, a log message to those that set a level at or
 // below its own. Any other is dropped, since it cannot be attributed.
 func (p *preferences) notify(m *mcp.Message) {
+	all := p.sessions.All()
+	if len(all) == 1 {
+		defer p.pacer.received(all[0].Owner.conn.session, &all[0].Owner.conn.slow)
+	}
 	switch {
 	case subscribe.IsChange(m.Method) || strings.HasSuffix(m.Method, "/list_changed"):
 		p.sessions.Notify(m)
 	case m.Method == mcp.NotificationMessage:
-		for _, s := range p.sessions.All() {
+		for _, s := range all {
 			if c := s.Owner.conn; mcp.GetsLog(m, c.logLevel()) {
 				c.session.Notify(m)
 			}

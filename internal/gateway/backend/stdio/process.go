@@ -35,6 +35,7 @@ type process struct {
 
 	reader         *reader
 	liveness       *liveness
+	pacer          *pacer
 	serverRequests *correlate.ServerRequests
 	// preferences is nil unless sessions share the process, stateless unless it is used in
 	// the stateless era.
@@ -61,7 +62,7 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, shared *sh
 	stateless := shared != nil && shared.key.stateless
 	p := &process{
 		requests: &requests{writer: newWriter(ctx), pending: correlate.NewRequestTable(shared != nil), log: b.cfg.Log},
-		backend:  b, server: server, shared: shared, session: session, cancelProcess: cancel,
+		backend:  b, server: server, shared: shared, cancelProcess: cancel, pacer: newPacer(ctx, shared != nil),
 		stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		use: usage{sessions: map[*conn]struct{}{}},
 	}
@@ -69,12 +70,18 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, shared *sh
 	p.serverRequests = correlate.NewServerRequests(p.sendAnswer)
 	switch {
 	case stateless:
-		p.stateless = newStatelessProcess(p.requests, &p.work)
+		p.stateless = newStatelessProcess(p.requests, &p.work, p.pacer)
 	case shared != nil:
-		p.preferences = newPreferences(p.requests)
+		p.preferences = newPreferences(p.requests, p.pacer)
+	default:
+		p.session = p.pacer.wrap(session, new(atomic.Bool))
 	}
 	p.reader = &reader{
-		lifetime: ctx, diag: b.cfg.Stray, log: b.cfg.Log, handle: p.handle,
+		lifetime: ctx, diag: b.cfg.Stray, log: b.cfg.Log,
+		handle: func(m *mcp.Message) {
+			p.handle(m)
+			p.pacer.wait()
+		},
 		unreadable: func(line []byte, err error) { p.pending.Unreadable(line, err, nil) },
 		hasBatches: func() bool { v := p.version.Load(); return v != nil && *v == mcp.V20250326 },
 	}
@@ -181,8 +188,7 @@ func (p *process) diagnose(err error) error {
 	}
 }
 
-// handle dispatches a message of the server. It is called by the reader and must not
-// block.
+// handle dispatches a message of the server. It does not block.
 func (p *process) handle(m *mcp.Message) {
 	p.liveness.received()
 	if p.over() {

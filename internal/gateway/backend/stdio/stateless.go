@@ -24,6 +24,7 @@ type stateless struct{ backend *Pool }
 // statelessProcess is the part of a process that only the stateless era has.
 type statelessProcess struct {
 	*requests
+	pacer *pacer
 	// proven: a response has shown that the server is of this era.
 	proven atomic.Bool
 	// used: the process was sent more than server/discover, so its exit is logged. A server
@@ -34,8 +35,8 @@ type statelessProcess struct {
 	listens *listens
 }
 
-func newStatelessProcess(r *requests, work *wire.Group) *statelessProcess {
-	return &statelessProcess{requests: r, listens: newListens(r, work)}
+func newStatelessProcess(r *requests, work *wire.Group, pacer *pacer) *statelessProcess {
+	return &statelessProcess{requests: r, pacer: pacer, listens: newListens(r, work, pacer)}
 }
 
 // errNoServerRequests is the response to a request of the server.
@@ -48,17 +49,18 @@ func (s *statelessProcess) do(ctx context.Context, x *exchange.Exchange) (answer
 	if x.Request.Method != mcp.MethodDiscover {
 		s.used.Store(true)
 	}
-	if x.Request.Method != mcp.MethodSubscriptionsListen {
-		return s.roundTrip(ctx, x)
+	if x.Request.Method == mcp.MethodSubscriptionsListen {
+		filter, all, err := subscribe.RequestedFilter(x)
+		if err != nil {
+			return nil, false, err
+		}
+		if all { // otherwise it has members that cannot be combined
+			return s.listens.do(ctx, x, filter)
+		}
 	}
-	filter, all, err := subscribe.RequestedFilter(x)
-	if err != nil {
-		return nil, false, err
-	}
-	if !all { // it has members that cannot be combined
-		return s.roundTrip(ctx, x)
-	}
-	return s.listens.do(ctx, x, filter)
+	paced := *x
+	paced.Peer = s.pacer.wrap(x.Peer, new(atomic.Bool))
+	return s.roundTrip(ctx, &paced)
 }
 
 // notify passes a notification to the exchange to which it belongs.

@@ -33,6 +33,17 @@ func (a *unattributed) Notify(m *mcp.Message) {
 	}
 }
 
+// AwaitRoom implements [exchange.Peer], for the log messages of a request.
+func (a *unattributed) AwaitRoom(ctx context.Context) error {
+	a.mu.Lock()
+	reader := a.reader
+	a.mu.Unlock()
+	if reader == nil {
+		return nil
+	}
+	return reader.AwaitRoom(ctx)
+}
+
 // Group identifies the subscriptions that receive changes. A process that several sessions
 // with the same Group share delivers each change to one of them only.
 func (a *unattributed) Group() any { return a.upChanges }

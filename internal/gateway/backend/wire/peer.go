@@ -45,6 +45,17 @@ func (l *CallPeer) Notify(m *mcp.Message) {
 	}
 }
 
+// AwaitRoom implements [exchange.Peer].
+func (l *CallPeer) AwaitRoom(ctx context.Context) error {
+	l.mu.RLock()
+	peer := l.peer
+	l.mu.RUnlock()
+	if peer == nil {
+		return nil
+	}
+	return peer.AwaitRoom(ctx)
+}
+
 // Ask implements [exchange.Peer].
 func (l *CallPeer) Ask(ctx context.Context, q *mcp.Message) (*mcp.Message, error) {
 	l.mu.RLock()
