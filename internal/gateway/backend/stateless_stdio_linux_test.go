@@ -32,7 +32,7 @@ func askModern(t *testing.T, m wire.Stateless, name, arg string) string {
 	return backendtest.Text(m.Do(backendtest.TestContext(t), modernExchange(tool(name, arg), nil)))
 }
 
-// holdModern begins a call that the server keeps until it is told to release
+// holdModern begins a call that the server keeps until the tool "release" is called with
 // name. It returns when the server has it.
 func holdModern(ctx context.Context, t *testing.T, m wire.Stateless, name string, x *exchange.Exchange) <-chan backendtest.Outcome {
 	t.Helper()
@@ -45,7 +45,7 @@ func holdExchange(id mcp.ID, name, meta string, p exchange.Peer) *exchange.Excha
 	return modernExchange(backendtest.Request(id, mcp.MethodToolsCall, fmt.Sprintf(`{"name":"hold","arguments":{"is":%q},"_meta":{%s}}`, name, meta)), p)
 }
 
-func TestModernStdioIsNoConversation(t *testing.T) {
+func TestStdioStateless_RequestsAreSelfContained(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	pid := askModern(t, m, "pid", "")
@@ -69,7 +69,7 @@ func TestModernStdioIsNoConversation(t *testing.T) {
 	s.eventually(t, 1)
 }
 
-func TestModernStdioSharesByPrincipal(t *testing.T) {
+func TestStdioStateless_SharesByPrincipal(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	as := func(principal string) string {
@@ -77,9 +77,9 @@ func TestModernStdioSharesByPrincipal(t *testing.T) {
 		x.Client.Principal = principal
 		return backendtest.Text(m.Do(backendtest.TestContext(t), x))
 	}
-	a, b, nobody := as("a"), as("b"), as("")
-	if a == b || a == nobody || b == nobody {
-		t.Errorf("principals share a process: %s, %s, %s", a, b, nobody)
+	a, b, local := as("a"), as("b"), as("")
+	if a == b || a == local || b == local {
+		t.Errorf("principals share a process: %s, %s, %s", a, b, local)
 	}
 	if got := as("a"); got != a {
 		t.Errorf("a has got process %s and then %s", a, got)
@@ -87,7 +87,7 @@ func TestModernStdioSharesByPrincipal(t *testing.T) {
 	s.eventually(t, 3)
 }
 
-func TestModernStdioManyAtOnceStartOneProcess(t *testing.T) {
+func TestStdioStateless_ManyAtOnceStartOneProcess(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func TestModernStdioManyAtOnceStartOneProcess(t *testing.T) {
 	s.eventually(t, 1)
 }
 
-func TestModernStdioProgressKeepsItsToken(t *testing.T) {
+func TestStdioStateless_ProgressKeepsItsToken(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	peers, dones := map[string]*backendtest.Peer{}, map[string]<-chan backendtest.Outcome{}
@@ -131,7 +131,7 @@ func TestModernStdioProgressKeepsItsToken(t *testing.T) {
 			t.Error(got)
 		}
 		if len(peers[name].Notes) > 0 {
-			t.Errorf("%s heard %s too", name, (<-peers[name].Notes).Params)
+			t.Errorf("%s also received %s", name, (<-peers[name].Notes).Params)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func askingForLogs(t *testing.T, id int64, name, arg string, p exchange.Peer) *e
 	return x
 }
 
-// logs has the server log what, and tells whether the caller heard it.
+// logs makes the server log what, and reports whether the caller received it.
 func logs(t *testing.T, m wire.Stateless, caller *backendtest.Peer, what string) bool {
 	t.Helper()
 	if got := backendtest.Text(m.Do(backendtest.TestContext(t), askingForLogs(t, 1, "log", what, caller))); got != "logged" {
@@ -164,7 +164,7 @@ func logs(t *testing.T, m wire.Stateless, caller *backendtest.Peer, what string)
 	return true
 }
 
-func TestModernStdioWhoseIsALogMessage(t *testing.T) {
+func TestStdioStateless_LogMessagesAreAttributed(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	caller, holder := backendtest.NewPeer(), backendtest.NewPeer()
@@ -204,12 +204,12 @@ func TestModernStdioWhoseIsALogMessage(t *testing.T) {
 	}
 	for name, p := range map[string]*backendtest.Peer{"holder": holder, "subscriber": subscriber} {
 		if len(p.Notes) > 0 {
-			t.Errorf("the %s heard %s", name, (<-p.Notes).Params)
+			t.Errorf("the %s received %s", name, (<-p.Notes).Params)
 		}
 	}
 }
 
-func TestModernStdioCancellation(t *testing.T) {
+func TestStdioStateless_Cancellation(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
@@ -220,12 +220,12 @@ func TestModernStdioCancellation(t *testing.T) {
 	if _, err := backendtest.Wait(t, done); !errors.Is(err, reason) {
 		t.Error(err)
 	}
-	backendtest.Eventually(t, "the server is told", func() bool {
+	backendtest.Eventually(t, "the server receives it", func() bool {
 		return strings.Contains(askModern(t, m, "cancelled", ""), `"requestId":`+id)
 	})
 }
 
-func TestModernStdioServerMayNotAskOrCancel(t *testing.T) {
+func TestStdioStateless_ServerMayNotSendRequestsOrCancel(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	if got := askModern(t, m, "ask", mcp.MethodSampling); !strings.Contains(got, "-32601") && !strings.Contains(got, "unexpected") {
@@ -245,7 +245,7 @@ func TestModernStdioServerMayNotAskOrCancel(t *testing.T) {
 	}
 }
 
-func TestModernStdioProcessThatEnds(t *testing.T) {
+func TestStdioStateless_ProcessEnds(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{}, "modern")
 	pid := askModern(t, m, "pid", "")
@@ -265,7 +265,7 @@ func TestModernStdioProcessThatEnds(t *testing.T) {
 	}
 }
 
-func TestModernStdioHostile(t *testing.T) {
+func TestStdioStateless_Hostile(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "modern")
 	for _, tt := range []struct{ tool, want string }{
@@ -288,7 +288,7 @@ func TestModernStdioHostile(t *testing.T) {
 	}
 }
 
-func TestModernStdioLingers(t *testing.T) {
+func TestStdioStateless_Lingers(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{StatelessLinger: 300 * time.Millisecond}, "modern")
 	ctx, cancel := context.WithCancel(backendtest.TestContext(t))
@@ -303,12 +303,12 @@ func TestModernStdioLingers(t *testing.T) {
 	s.eventually(t, 0)
 }
 
-func TestModernStdioProcessThatLingersMakesWay(t *testing.T) {
+func TestStdioStateless_LingeringProcessIsReclaimed(t *testing.T) {
 	t.Parallel()
 	s, m := modernSite(t, stdio.Config{MaxProcesses: 1}, "modern")
 	first := askModern(t, m, "pid", "")
 	x := modernExchange(tool("pid", ""), nil)
-	x.Client.Principal = "somebody"
+	x.Client.Principal = "another"
 	if got := backendtest.Text(m.Do(backendtest.TestContext(t), x)); got == first || strings.Contains(got, "error") {
 		t.Errorf("process %s after %s", got, first)
 	}
@@ -341,7 +341,7 @@ func (c overdue) Err() error {
 	}
 }
 
-func TestModernStdioTellsTheEra(t *testing.T) {
+func TestStdioStateless_DetectsTheEra(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		role  string
@@ -388,7 +388,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 		}
 		s.eventually(t, 0)
 	})
-	t.Run("a client that goes away tells nothing", func(t *testing.T) {
+	t.Run("a client that leaves does not show the era", func(t *testing.T) {
 		t.Parallel()
 		s, m := modernSite(t, stdio.Config{}, "mute")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -399,7 +399,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 			t.Errorf("%v, %v", answer, err)
 		}
 	})
-	t.Run("a process that cannot be started tells nothing", func(t *testing.T) {
+	t.Run("a process that cannot be started does not show the era", func(t *testing.T) {
 		t.Parallel()
 		b := newSite(t).backend(t, stdio.Config{}, "/nowhere/at/all").(*bridge)
 		if answer, err := b.stateless.Do(backendtest.TestContext(t), discoverExchange()); isOtherEra(err) || backendtest.CodeOf(err) != mcp.CodeServerGone {
@@ -418,7 +418,7 @@ func TestModernStdioTellsTheEra(t *testing.T) {
 	})
 }
 
-func TestModernStdioAfterClose(t *testing.T) {
+func TestStdioStateless_AfterClose(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{}, role(t, "modern")...).(*bridge)
@@ -433,7 +433,7 @@ func TestModernStdioAfterClose(t *testing.T) {
 }
 
 // The official SDK's server over stdio.
-func TestModernStdioWithTheSDK(t *testing.T) {
+func TestStdioStateless_OfficialSDK(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "fixture")
 	answer, err := m.Do(backendtest.TestContext(t), discoverExchange())

@@ -16,9 +16,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestModernStdioSubscriptions(t *testing.T) {
+func TestStdioStateless_Subscriptions(t *testing.T) {
 	t.Parallel()
-	t.Run("each hears its own, by its own id", func(t *testing.T) {
+	t.Run("each client receives its own, with its own id", func(t *testing.T) {
 		t.Parallel()
 		_, m := modernSite(t, stdio.Config{}, "modern")
 		ctx, cancel := context.WithCancel(backendtest.TestContext(t))
@@ -32,16 +32,16 @@ func TestModernStdioSubscriptions(t *testing.T) {
 		}
 		for range 3 {
 			askModern(t, m, "changed for all", "")
-			askModern(t, m, "changed for nobody", "")
+			askModern(t, m, "changed for unknown subscriptions", "")
 			askModern(t, m, "changed", "") // without a mark, as mcp-go's: of whatever is subscribed to
-			askModern(t, m, "updated", "") // which nobody watches
+			askModern(t, m, "updated", "") // without a subscription
 		}
 		for i, p := range peers {
 			for range 6 {
 				mustBelong(t, p.Next(t, mcp.NotificationToolsChanged).Params, ids[i])
 			}
 			if len(p.Notes) > 0 {
-				t.Errorf("subscription %d heard more: %s", i, (<-p.Notes).Params)
+				t.Errorf("subscription %d also received %s", i, (<-p.Notes).Params)
 			}
 		}
 		cancel()
@@ -50,7 +50,7 @@ func TestModernStdioSubscriptions(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		backendtest.Eventually(t, "the server is told of the end", func() bool {
+		backendtest.Eventually(t, "the server receives the end", func() bool {
 			return strings.Count(askModern(t, m, "cancelled", ""), "requestId") == 1
 		})
 	})
@@ -72,7 +72,7 @@ func TestModernStdioSubscriptions(t *testing.T) {
 				}
 			}
 			if got := askModern(t, m, "cancelled", ""); got != "" {
-				t.Errorf("the server was told to cancel what it has ended: %s", got)
+				t.Errorf("a subscription that the server ended was cancelled: %s", got)
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestModernStdioSubscriptions(t *testing.T) {
 
 // What several subscribe to is one subscription at the server: the official
 // SDK's knows only one on a stdio line.
-func TestModernStdioSubscriptionsTogether(t *testing.T) {
+func TestStdioStateless_SubscriptionsAreCombined(t *testing.T) {
 	t.Parallel()
 	_, m := modernSite(t, stdio.Config{}, "fixture")
 	subscribe := func(ctx context.Context, id mcp.ID, filter string) (*backendtest.Peer, <-chan backendtest.Outcome) {
@@ -114,9 +114,10 @@ func TestModernStdioSubscriptionsTogether(t *testing.T) {
 	grow()
 	mustBelong(t, b.Next(t, mcp.NotificationToolsChanged).Params, mcp.StringID("b"))
 	if len(a.Notes) > 0 {
-		t.Errorf("who has left heard %s", (<-a.Notes).Params)
+		t.Errorf("a removed subscription received %s", (<-a.Notes).Params)
 	}
-	// Somebody wants more: it is made anew, and what may have been missed is said.
+	// A client requests more: the subscription is replaced, and changes that may have been
+	// lost are sent.
 	ctxC, endC := context.WithCancel(backendtest.TestContext(t))
 	defer endC()
 	c, doneC := subscribe(ctxC, mcp.IntID(3), `{"resourceSubscriptions":["a:b"],"toolsListChanged":true}`)
@@ -139,13 +140,13 @@ func TestModernStdioSubscriptionsTogether(t *testing.T) {
 
 // One client's subscription that does not come about costs the others nothing: they
 // share one at the server, which is replaced for it.
-func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
+func TestStdioStateless_SubscriptionsOutliveOneThatFails(t *testing.T) {
 	t.Parallel()
 	more := func() *exchange.Exchange {
 		return modernExchange(backendtest.Request(mcp.IntID(2), mcp.MethodSubscriptionsListen,
 			`{"notifications":{"toolsListChanged":true,"promptsListChanged":true}}`), backendtest.NewPeer())
 	}
-	hears := func(t *testing.T, m wire.Stateless, p *backendtest.Peer) {
+	receives := func(t *testing.T, m wire.Stateless, p *backendtest.Peer) {
 		t.Helper()
 		for len(p.Notes) > 0 {
 			<-p.Notes
@@ -165,7 +166,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 		if _, err := m.Do(backendtest.TestContext(t), x); backendtest.CodeOf(err) != mcp.CodeInvalidParams {
 			t.Error(err)
 		}
-		hears(t, m, p)
+		receives(t, m, p)
 	})
 	t.Run("because the server does not want it, after a while", func(t *testing.T) {
 		t.Parallel()
@@ -179,7 +180,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 		if answer, err := backendtest.Wait(t, done); err != nil || answer.Error == nil {
 			t.Error(answer, err)
 		}
-		hears(t, m, p)
+		receives(t, m, p)
 	})
 	t.Run("because its client goes away", func(t *testing.T) {
 		t.Parallel()
@@ -195,7 +196,7 @@ func TestModernStdioSubscriptionsOutliveOneThatFails(t *testing.T) {
 			})
 			cancel()
 			_, _ = backendtest.Wait(t, done)
-			hears(t, m, p)
+			receives(t, m, p)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestStdioCarries(t *testing.T) {
+func TestStdio_ForwardsMessages(t *testing.T) {
 	t.Parallel()
 	b := newSite(t).backend(t, stdio.Config{}, role(t, "fixture")...)
 	answers := map[string]string{
@@ -104,7 +104,7 @@ func TestStdioCarries(t *testing.T) {
 	})
 }
 
-func TestStdioWithTheOfficialSDKsServers(t *testing.T) {
+func TestStdio_OfficialSDKServers(t *testing.T) {
 	t.Parallel()
 	const sdkPath = "github.com/modelcontextprotocol/go-sdk/"
 	for pkg, c := range map[string]struct{ tool, args, want string }{
@@ -133,7 +133,7 @@ func TestStdioWithTheOfficialSDKsServers(t *testing.T) {
 
 // A thousand requests of one session at once, all with ids and tokens that
 // other sessions use too.
-func TestStdioAnswersAreNotMixedUp(t *testing.T) {
+func TestStdio_ResponsesAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	var wg sync.WaitGroup
@@ -159,7 +159,7 @@ func TestStdioAnswersAreNotMixedUp(t *testing.T) {
 	}
 }
 
-func TestStdioCancellationReachesTheServer(t *testing.T) {
+func TestStdio_CancellationReachesTheServer(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestStdioCancellationReachesTheServer(t *testing.T) {
 			})
 			var params struct{ RequestID json.RawMessage }
 			if err := json.Unmarshal([]byte(cancelled), &params); err != nil || string(params.RequestID) != id {
-				t.Errorf("the server was told %s, the request's id is %s", cancelled, id)
+				t.Errorf("the server received %s, the request's id is %s", cancelled, id)
 			}
-			// The answer comes all the same, and is nobody's.
+			// The response arrives nevertheless, and is dropped.
 			if got := ask(t, conn, "release", "h"); got != "released" {
 				t.Error(got)
 			}
@@ -191,8 +191,8 @@ func TestStdioCancellationReachesTheServer(t *testing.T) {
 }
 
 // Who cancels may be gone at once, as each client of the stateless era is from the
-// session that its call had for itself. The server is told before its input ends.
-func TestStdioCancellationReachesAServerThatIsNotWantedAnyMore(t *testing.T) {
+// session that its call had for itself. The server receives it before its input ends.
+func TestStdio_CancellationReachesAServerThatIsBeingEnded(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	for range 10 {
@@ -206,9 +206,9 @@ func TestStdioCancellationReachesAServerThatIsNotWantedAnyMore(t *testing.T) {
 			t.Error("a cancelled call was answered")
 		}
 		_ = conn.Close()
-		told, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(told), `"requestId":`+id) {
-			t.Fatalf("the server was told %q (%v), the request's id is %s", told, err, id)
+		params, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(params), `"requestId":`+id) {
+			t.Fatalf("the server received %q (%v), the request's id is %s", params, err, id)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func shell(script string, then ...string) []string {
 
 // A program that prints something and never answers is given up when the caller's time
 // is over. What it printed is shown.
-func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
+func TestStdio_NoProtocolOutput(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ script, shown string }{
 		"a log":         {`echo 'Listening on port 8080'; cat > /dev/null`, "Listening on port 8080\n"},
@@ -68,7 +68,7 @@ func TestStdioServerThatDoesNotSpeakMCP(t *testing.T) {
 }
 
 // The last line of a process that fails often has no end.
-func TestStdioServersLastWordsAreShown(t *testing.T) {
+func TestStdio_LastLineWithoutEndIsShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	shown := &words{}

@@ -56,7 +56,7 @@ func (r *record) ends(t *testing.T) []string {
 
 // A process that ends by itself is noted once, whomever it served; Close waits for
 // everything that is logged of it.
-func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
+func TestStdio_UnexpectedExitIsLogged(t *testing.T) {
 	t.Parallel()
 	for tool, want := range map[string]string{
 		"die":          "the server's process ended: exit status 3",
@@ -93,7 +93,7 @@ func TestTheEndOfAStdioProcessIsLogged(t *testing.T) {
 	}
 }
 
-func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
+func TestStdio_OrdinaryExitIsNotLogged(t *testing.T) {
 	t.Parallel()
 	var log record
 	s, b := crudeBackend(t, stdio.Config{Log: log.log(), Linger: 10 * time.Millisecond})
@@ -118,7 +118,7 @@ func TestTheOrdinaryEndOfAStdioProcessIsNotLogged(t *testing.T) {
 }
 
 // A server of the session era may end when it is asked which era it speaks.
-func TestTheEndOfAProcessThatWasOnlyAskedForItsEraIsNotLogged(t *testing.T) {
+func TestStdio_ExitOnDiscoverIsNotLogged(t *testing.T) {
 	t.Parallel()
 	var log record
 	s, m := modernSite(t, stdio.Config{Log: log.log()}, "shy")

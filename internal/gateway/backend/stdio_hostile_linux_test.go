@@ -23,7 +23,7 @@ import (
 
 // Whatever ends a process, everything in flight on it ends with the reason, and
 // the next session gets another one.
-func TestStdioServerThatFails(t *testing.T) {
+func TestStdio_ServerFails(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ tool, want string }{
 		{"die", "the server's process ended: exit status 3"},
@@ -49,7 +49,7 @@ func TestStdioServerThatFails(t *testing.T) {
 				t.Errorf("a call afterwards: %s", got)
 			}
 			if err := a.Notify(backendtest.TestContext(t), wire.InitializedNotification()); err == nil {
-				t.Error("a notification to nobody succeeded")
+				t.Error("a notification in an ended session succeeded")
 			}
 			if got := ask(t, openAs(t, b, plain(), backendtest.NewPeer()), "echo", "alive"); got != "alive" {
 				t.Error(got)
@@ -59,7 +59,7 @@ func TestStdioServerThatFails(t *testing.T) {
 	}
 }
 
-func TestStdioServerThatMisbehaves(t *testing.T) {
+func TestStdio_Misbehavior(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ tool, want string }{
 		{"garbage", "sober"},
@@ -100,7 +100,7 @@ func TestStdioServerThatMisbehaves(t *testing.T) {
 
 // A server that does not know notifications/initialized may say so, and mean nobody's
 // request, also when its words come after a request.
-func TestStdioServerThatAnswersNotifications(t *testing.T) {
+func TestStdio_ResponsesToNotifications(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestStdioServerThatAnswersNotifications(t *testing.T) {
 
 // An error without an id is assigned to none of several pending requests: the others get
 // their answers, and the one that the server could not read ends when it is cancelled.
-func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
+func TestStdio_ErrorWithoutIDBesideSeveralRequests(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestStdioServerThatCannotReadOneOfSeveralRequests(t *testing.T) {
 }
 
 // Not parallel: it counts the goroutines of the test program.
-func TestStdioServerThatFloods(t *testing.T) {
+func TestStdio_FloodOfRequests(t *testing.T) {
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": backendtest.FullClient()} {
 		t.Run(name, func(t *testing.T) {
 			_, b := crudeBackend(t, stdio.Config{})
@@ -178,7 +178,7 @@ func TestStdioServerThatFloods(t *testing.T) {
 	}
 }
 
-func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
+func TestStdio_EndlessRequestsWithoutReading(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
@@ -189,7 +189,7 @@ func TestStdioServerThatAsksForeverAndReadsNothing(t *testing.T) {
 
 // A server that does not read any more stalls its clients for as long as they
 // care to wait, and can be ended.
-func TestStdioServerThatStopsReading(t *testing.T) {
+func TestStdio_ServerStopsReading(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
@@ -212,7 +212,7 @@ func TestStdioServerThatStopsReading(t *testing.T) {
 	s.eventually(t, 0)
 }
 
-func TestStdioServerThatDoesNotStart(t *testing.T) {
+func TestStdio_ServerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -243,7 +243,7 @@ func TestStdioServerThatDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestStdioContainerGoesAway(t *testing.T) {
+func TestStdio_ContainerIsGone(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
@@ -263,7 +263,7 @@ func TestStdioContainerGoesAway(t *testing.T) {
 	s.eventually(t, 0)
 }
 
-func TestStdioProcessesAreLimited(t *testing.T) {
+func TestStdio_ProcessesAreBounded(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 300 * time.Millisecond})
 	first, second := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
@@ -300,8 +300,8 @@ func TestStdioProcessesAreLimited(t *testing.T) {
 	}
 }
 
-// Calls that wait for people who have gone away stand in nobody's way for long.
-func TestStdioMakesRoom(t *testing.T) {
+// A call that waits for its client's answer is ended when another client needs its process.
+func TestStdio_EvictsWaitingCalls(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: 20 * time.Second})
 	first := openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
@@ -314,8 +314,8 @@ func TestStdioMakesRoom(t *testing.T) {
 	s.eventually(t, 1)
 }
 
-// One that takes long to end is waited for: nobody else has to make room meanwhile.
-func TestStdioMakesRoomOnce(t *testing.T) {
+// While a process is ending, no second call is ended for the same caller.
+func TestStdio_EvictsOneCallForEachCaller(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	released := make(chan struct{})
@@ -354,8 +354,8 @@ func (r reluctant) Stop(ctx context.Context) error {
 	return r.Process.Stop(ctx)
 }
 
-// Sessions that stateless clients have used, and may use again, make room first.
-func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
+// Idle sessions that are kept for stateless clients are reclaimed before a call is ended.
+func TestStdio_KeptSessionsAreReclaimed(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: 20 * time.Second})
 	b.SetEvictor(func() { t.Error("a call was to be ended") })
@@ -370,7 +370,7 @@ func TestStdioSessionsThatAreKeptMakeRoom(t *testing.T) {
 	s.eventually(t, 2)
 }
 
-func TestStdioWaitsForAPlace(t *testing.T) {
+func TestStdio_WaitsForASlot(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2})
 	var wg sync.WaitGroup
@@ -394,7 +394,7 @@ func TestStdioWaitsForAPlace(t *testing.T) {
 	s.eventually(t, 0)
 }
 
-func TestStdioQueueIsBounded(t *testing.T) {
+func TestStdio_QueueIsBounded(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{MaxProcesses: 1, QueueTimeout: time.Minute})
 	openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
@@ -419,7 +419,7 @@ func TestStdioQueueIsBounded(t *testing.T) {
 	wg.Wait()
 }
 
-func TestStdioCloseEndsEverything(t *testing.T) {
+func TestStdio_CloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: time.Minute})
 	shared, own := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, backendtest.FullClient(), backendtest.NewPeer())
@@ -459,7 +459,7 @@ func TestStdioCloseEndsEverything(t *testing.T) {
 
 // Fifty sessions, two hundred calls each, all with the same ids; half of the
 // sessions go away in the middle (user pain 4, CVE-2026-25536).
-func TestStdioStorm(t *testing.T) {
+func TestStdio_ManyClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	const sessions, calls = 50, 200
 	file := program(t, "github.com/modelcontextprotocol/go-sdk/examples/server/everything")

@@ -185,7 +185,7 @@ func begin(ctx context.Context, c exchange.Conn, x *exchange.Exchange) <-chan ba
 	return done
 }
 
-// hold begins a call that the crude server keeps until it is told to release
+// hold begins a call that the crude server keeps until the tool "release" is called with
 // name, and returns when it has it, with its id toward the server.
 func hold(ctx context.Context, t *testing.T, c exchange.Conn, name string, p exchange.Peer) (done <-chan backendtest.Outcome, id string) {
 	t.Helper()

@@ -114,7 +114,7 @@ func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 type slowReader struct{ io.Reader }
 
 func (r slowReader) Read(b []byte) (int, error) {
-	time.Sleep(2 * time.Millisecond) //nolint:forbidigo // it is the pace of the client
+	time.Sleep(2 * time.Millisecond) // the pace of the client
 	return r.Reader.Read(b[:min(len(b), 64<<10)])
 }
 

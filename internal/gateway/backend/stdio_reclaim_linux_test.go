@@ -29,7 +29,7 @@ func elicits() *exchange.Client {
 
 // Clients that open a session, call once and leave without closing it, one after the
 // other, as programs with the TypeScript SDK do.
-func TestStdioAbandonedSessionsAreReclaimed(t *testing.T) {
+func TestStdio_AbandonedSessionsAreReclaimed(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"default": 0, "two": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestStdioAbandonedSessionsAreReclaimed(t *testing.T) {
 	}
 }
 
-func TestStdioBusySessionsAreNotReclaimed(t *testing.T) {
+func TestStdio_BusySessionsAreNotReclaimed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{MaxProcesses: 2, QueueTimeout: time.Minute}, role(t, "crude")...)
@@ -83,7 +83,7 @@ func TestStdioBusySessionsAreNotReclaimed(t *testing.T) {
 
 // A session that sets a log level or subscribes keeps its process, and so does every
 // other session there. Each receives what it requested.
-func TestStdioSharedProcessKeepsLevelsAndSubscriptionsApart(t *testing.T) {
+func TestStdio_SharedProcessSeparatesPreferences(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{}, role(t, "crude")...)
@@ -140,7 +140,7 @@ func TestStdioSharedProcessKeepsLevelsAndSubscriptionsApart(t *testing.T) {
 }
 
 // A client of the stateless era has one process, also for calls side by side.
-func TestStdioStatelessClientHasOneProcess(t *testing.T) {
+func TestStdio_StatelessClientHasOneProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{}, role(t, "crude")...)
@@ -163,7 +163,7 @@ func TestStdioStatelessClientHasOneProcess(t *testing.T) {
 
 // The subscriptions and the calls of a stateless client are served by one process, also
 // when another client, with the same capabilities, was there before.
-func TestStdioStatelessClientsDoNotShareSessions(t *testing.T) {
+func TestStdio_StatelessClientsDoNotShareSessions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{}, role(t, "crude")...)
@@ -200,7 +200,7 @@ func TestStdioStatelessClientsDoNotShareSessions(t *testing.T) {
 
 // A process that was stopped fails its calls in bounded time, and serves its sessions
 // again when it goes on.
-func TestStdioFrozenProcess(t *testing.T) {
+func TestStdio_FrozenProcess(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": elicits()} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestStdioFrozenProcess(t *testing.T) {
 
 // A server that runs its tools on the thread that reads answers no ping meanwhile. It is
 // at work and not frozen, so its calls are not failed.
-func TestStdioBlockedProcess(t *testing.T) {
+func TestStdio_BlockedProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := s.backend(t, stdio.Config{CheckAfter: 100 * time.Millisecond}, role(t, "crude")...)

@@ -48,14 +48,14 @@ func TestMain(m *testing.M) {
 		c := newCrude()
 		c.modern = true
 		c.serve()
-	case "refusing": // knows no server/discover and says so
+	case "refusing": // answers server/discover with an error
 		c := newCrude()
 		c.refuses = true
 		c.serve()
-	case "shy": // leaves at the first word it does not know
+	case "shy": // exits after the first line
 		_, _ = bufio.NewReader(os.Stdin).ReadBytes('\n')
 		os.Exit(4)
-	case "mute": // reads, and never says anything
+	case "mute": // reads nothing and writes nothing
 		signal.Ignore(syscall.SIGTERM)
 		for {
 			time.Sleep(time.Hour)
@@ -253,7 +253,7 @@ func (c *crude) call(m *mcp.Message, tool, args string) {
 			c.note(mcp.NotificationToolsChanged, fmt.Sprintf(`{"_meta":{%q:%s}}`, mcp.MetaSubscription, id))
 		}
 		c.answer(m, "changed")
-	case "changed for nobody":
+	case "changed for unknown subscriptions":
 		for _, id := range []string{`999999`, `"1"`, `{}`, `null`, `-1`, m.ID.String()} {
 			c.note(mcp.NotificationToolsChanged, fmt.Sprintf(`{"_meta":{%q:%s}}`, mcp.MetaSubscription, id))
 		}
@@ -349,7 +349,7 @@ func (c *crude) misbehave(m *mcp.Message, tool, args string) {
 		c.answer(m, "right")
 	case "flood":
 		for i := range 20000 {
-			c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"nobody's","progress":%d}`, i))
+			c.note(mcp.NotificationProgress, fmt.Sprintf(`{"progressToken":"unknown","progress":%d}`, i))
 			c.write(&mcp.Message{ID: mcp.IntID(int64(i)), Method: mcp.MethodSampling, Params: json.RawMessage(`{}`)})
 		}
 		c.raw(`{"jsonrpc":"2.0","id":` + m.ID.String() + `,"result":{"content":[{"type":"text","text":"after the flood"}]}}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestStdioWhoSharesAProcess(t *testing.T) {
+func TestStdio_SharingOfProcesses(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*exchange.Client)) *exchange.Client {
 		c := plain()
@@ -33,7 +33,7 @@ func TestStdioWhoSharesAProcess(t *testing.T) {
 		{"another name", plain(), with(func(c *exchange.Client) { c.Info = json.RawMessage(`{"name":"other","version":"2"}`) }), true},
 		{"the same capabilities written otherwise", declares(`{"experimental":{"a":{},"b":{"x":1}}}`), declares(` { "experimental" : {"b":{"x":1},"a":{}} }`), true},
 		{"nothing declared", plain(), with(func(c *exchange.Client) { c.Capabilities = nil }), true},
-		{"another principal", plain(), with(func(c *exchange.Client) { c.Principal = "somebody" }), false},
+		{"another principal", plain(), with(func(c *exchange.Client) { c.Principal = "another" }), false},
 		{"another version", plain(), with(func(c *exchange.Client) { c.Version = mcp.V20250618 }), false},
 		{"other capabilities", plain(), declares(`{"experimental":{}}`), false},
 		{"other numbers", declares(`{"experimental":{"a":{"n":1}}}`), declares(`{"experimental":{"a":{"n":1.0}}}`), false},
@@ -52,7 +52,7 @@ func TestStdioWhoSharesAProcess(t *testing.T) {
 	}
 }
 
-func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
+func TestStdio_AmbiguousCapabilitiesAreRejected(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	for _, capabilities := range []string{`{"roots":{},"roots":null}`, `{"Sampling":{}}`, `[]`, `null`, `"x"`} {
@@ -65,7 +65,7 @@ func TestStdioRefusesAmbiguousCapabilities(t *testing.T) {
 	s.eventually(t, 0)
 }
 
-func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
+func TestStdio_SessionWithTasksMoves(t *testing.T) {
 	t.Parallel()
 	for _, m := range []*mcp.Message{
 		backendtest.Request(mcp.IntID(1), "tasks/list", `{}`),
@@ -117,7 +117,7 @@ func TestStdioSessionThatWantsSomethingOfItsOwnMoves(t *testing.T) {
 	}
 }
 
-func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
+func TestStdio_SharedProcessSeparatesSessions(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	sessionA, sessionB := backendtest.NewPeer(), backendtest.NewPeer()
@@ -127,7 +127,7 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 	doneA, _ := hold(ctx, t, a, "A", holdA)
 	doneB, _ := hold(ctx, t, c, "B", holdB)
 
-	ask(t, c, "made up progress", "") // 1 may be somebody's number: it is the server's to say
+	ask(t, c, "made up progress", "") // 1 may be the token of a request
 	for len(holdA.Notes) > 0 {
 		<-holdA.Notes
 	}
@@ -138,13 +138,13 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 	ask(t, a, "progress of", "B")
 	for name, p := range map[string]*backendtest.Peer{"A": holdA, "B": holdB} {
 		if len(p.Notes) != 1 {
-			t.Fatalf("%s was told %d times of progress", name, len(p.Notes))
+			t.Fatalf("%s received %d progress notifications", name, len(p.Notes))
 		}
 		n := <-p.Notes
 		token, _, _ := mcp.Lookup(n.Params, "progressToken")
 		message, _, _ := mcp.LookupString(n.Params, "message")
 		if string(token) != `"same"` || message != name {
-			t.Errorf("%s was told %s", name, n.Params)
+			t.Errorf("%s received %s", name, n.Params)
 		}
 	}
 	// Several are in flight: whose is a log message?
@@ -163,25 +163,25 @@ func TestStdioSharedProcessTellsItsSessionsApart(t *testing.T) {
 		t.Fatal(got)
 	}
 	if n := caller.Next(t, mcp.NotificationMessage); !strings.Contains(string(n.Params), "of the only one") {
-		t.Errorf("told %s", n.Params)
+		t.Errorf("received %s", n.Params)
 	}
 	// The list is everybody's.
 	ask(t, a, "changed", "")
 	for name, p := range map[string]*backendtest.Peer{"A": sessionA, "B": sessionB} {
 		p.Next(t, mcp.NotificationToolsChanged)
 		if len(p.Notes) > 0 {
-			t.Errorf("session %s was also told %s", name, (<-p.Notes).Encode())
+			t.Errorf("session %s also received %s", name, (<-p.Notes).Encode())
 		}
 	}
 	for name, p := range map[string]*backendtest.Peer{"A": holdA, "B": holdB, "caller": caller} {
 		if len(p.Notes) > 0 {
-			t.Errorf("%s was also told %s", name, (<-p.Notes).Encode())
+			t.Errorf("%s also received %s", name, (<-p.Notes).Encode())
 		}
 	}
 }
 
 // A cancelled request is still one the server may speak about.
-func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
+func TestStdio_SharedProcessKeepsCancelledRequests(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	a, c := openAs(t, b, plain(), backendtest.NewPeer()), openAs(t, b, plain(), backendtest.NewPeer())
@@ -196,7 +196,7 @@ func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
 		t.Fatal(got)
 	}
 	if len(other.Notes) > 0 {
-		t.Errorf("another session was told %s", (<-other.Notes).Encode())
+		t.Errorf("another session received %s", (<-other.Notes).Encode())
 	}
 	ask(t, c, "release", "gone") // answered: now it is over
 	if got := backendtest.Text(c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(tool("log", "mine"), other))); got != "logged" {
@@ -205,7 +205,7 @@ func TestStdioSharedProcessMindsCancelledRequests(t *testing.T) {
 	other.Next(t, mcp.NotificationMessage)
 }
 
-func TestStdioSharedProcessCannotAsk(t *testing.T) {
+func TestStdio_SharedProcessCannotSendRequests(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
@@ -225,7 +225,7 @@ func TestStdioSharedProcessCannotAsk(t *testing.T) {
 	}
 }
 
-func TestStdioOwnProcessAsks(t *testing.T) {
+func TestStdio_OwnProcessSendsRequests(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	session := backendtest.Answering(map[string]string{mcp.MethodSampling: `{"from":"the session"}`})
@@ -264,7 +264,7 @@ func TestStdioOwnProcessAsks(t *testing.T) {
 	}
 }
 
-func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
+func TestStdio_SharedProcessEndsAfterItsLastSession(t *testing.T) {
 	t.Parallel()
 	const linger = time.Second
 	s, b := crudeBackend(t, stdio.Config{Linger: linger})
@@ -295,7 +295,7 @@ func TestStdioSharedProcessEndsAfterItsLastSession(t *testing.T) {
 	}
 }
 
-func TestStdioManyOpenAtOnce(t *testing.T) {
+func TestStdio_ManyOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	s, b := crudeBackend(t, stdio.Config{})
 	first, cancel := context.WithCancel(t.Context())
@@ -327,8 +327,8 @@ func TestStdioManyOpenAtOnce(t *testing.T) {
 }
 
 // Stateless clients share a session also when that has a process of its own,
-// because one of them wants log messages.
-func TestStdioProgressTokensOfStatelessClients(t *testing.T) {
+// because one of them requests log messages.
+func TestStdio_ProgressTokensOfStatelessClients(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	play := func(tool, args, meta string, p *backendtest.Peer) {
@@ -353,12 +353,12 @@ func TestStdioProgressTokensOfStatelessClients(t *testing.T) {
 	for name, p := range map[string]*backendtest.Peer{"one": one, "two": two} {
 		play("progress of", name, `"x":1`, backendtest.NewPeer())
 		if m := p.Next(t, mcp.NotificationProgress); string(m.Params) != `{"progressToken":1,"progress":1,"message":"`+name+`"}` {
-			t.Errorf("%s heard %s", name, m.Params)
+			t.Errorf("%s received %s", name, m.Params)
 		}
 		play("release", name, `"x":1`, backendtest.NewPeer())
 	}
 	held.Wait()
 	if len(one.Notes)+len(two.Notes) > 0 {
-		t.Error("somebody heard more")
+		t.Error("further messages were received")
 	}
 }

@@ -238,7 +238,7 @@ func (c *downConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, 
 			c.stop(errEraChanged)
 			return nil, errEraChanged
 		}
-		return c.play(ctx, x)
+		return c.roundTrip(ctx, x)
 	}
 	if err != nil {
 		return nil, err

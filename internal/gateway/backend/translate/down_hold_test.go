@@ -28,7 +28,7 @@ func (p *holdingPeer) Hold(bytes int) (release func(), err error) {
 // What a server gives its client to keep is ours to keep, while a client is asked that
 // cannot (MCP 2026-07-28, Multi Round-Trip Requests). It goes back with the answer, which
 // is counted until then too.
-func TestAStateThatWaitsForAnAnswerTakesRoom(t *testing.T) {
+func TestDown_WaitingStateIsReserved(t *testing.T) {
 	t.Parallel()
 	state := strings.Repeat("s", 1000)
 	var p *holdingPeer

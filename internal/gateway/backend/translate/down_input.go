@@ -24,10 +24,10 @@ const (
 	firstShed = 500 * time.Millisecond // the first pause after that; it doubles
 )
 
-// play sends a request to the server and returns its response. While the result is
+// roundTrip sends a request to the server and returns its response. While the result is
 // input_required, it sends the input requests to the client, and then the request with the
 // client's responses to the server (MCP 2026-07-28, Multi Round-Trip Requests).
-func (c *downConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+func (c *downConn) roundTrip(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
 	base, err := c.introduction.Into(x.Request.Params, c.logLevel())
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *downConn) play(ctx context.Context, x *exchange.Exchange) (*mcp.Message
 		}
 		if len(required.requests) == 0 {
 			if sheds++; sheds > maxSheds {
-				return nil, wire.ServerGone("the server has put the request off %d times; try again later", maxSheds)
+				return nil, wire.ServerGone("the server has deferred the request %d times; try again later", maxSheds)
 			}
 			if wire.Sleep(ctx, firstShed<<(sheds-1)) != nil {
 				return nil, context.Cause(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-func TestASessionsLogLevelIsThatOfTheMoment(t *testing.T) {
+func TestDown_LogLevelOfEachRequest(t *testing.T) {
 	t.Parallel()
 	var levels []string
 	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {

@@ -84,8 +84,8 @@ func subscribed(x *exchange.Exchange, method, params string) *mcp.Message {
 	return &mcp.Message{Method: method, Params: marked}
 }
 
-// say sends a notification on every subscription.
-func (h *herald) say(method, params string) {
+// notifyAll sends a notification on every subscription.
+func (h *herald) notifyAll(method, params string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for x := range h.open {
@@ -116,7 +116,7 @@ func requestSubscription(t *testing.T, c exchange.Conn, method, uri string) erro
 	return err
 }
 
-func TestSessionClientsShareASubscription(t *testing.T) {
+func TestDown_SessionsShareASubscription(t *testing.T) {
 	t.Parallel()
 	h := &herald{t: t}
 	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
@@ -127,7 +127,7 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 		conns = append(conns, enterSession(t, clients, backendtest.Everything, backendtest.FullClient(), p))
 	}
 	if opened, _ := h.count(); opened != 0 {
-		t.Error("a subscription that nobody wants")
+		t.Error("a subscription without a member")
 	}
 	conns[0].Listen()
 	conns[1].Listen()
@@ -140,19 +140,19 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := requestSubscription(t, conns[0], mcp.MethodResourcesSubscribe, "a:1"); err != nil { // it is heard of already
+	if err := requestSubscription(t, conns[0], mcp.MethodResourcesSubscribe, "a:1"); err != nil { // again
 		t.Fatal(err)
 	}
 	backendtest.Eventually(t, "one subscription", func() bool { _, open := h.count(); return open == 1 })
 	if opened, _ := h.count(); opened != 3 || h.most < 2 { // the new one stands before the old one ends
 		t.Errorf("%d opened, %d at once", opened, h.most)
 	}
-	h.say(mcp.NotificationToolsChanged, `{}`)
-	h.say(mcp.NotificationPromptsChanged, `{}`) // not declared
-	h.say(mcp.NotificationMessage, `{}`)        // belongs to requests
-	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:1"}`)
-	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:2/part"}`)
-	h.say(mcp.NotificationResourceUpdated, `{"uri":"a:3"}`)
+	h.notifyAll(mcp.NotificationToolsChanged, `{}`)
+	h.notifyAll(mcp.NotificationPromptsChanged, `{}`) // not declared
+	h.notifyAll(mcp.NotificationMessage, `{}`)        // belongs to requests
+	h.notifyAll(mcp.NotificationResourceUpdated, `{"uri":"a:1"}`)
+	h.notifyAll(mcp.NotificationResourceUpdated, `{"uri":"a:2/part"}`)
+	h.notifyAll(mcp.NotificationResourceUpdated, `{"uri":"a:3"}`)
 	for i, want := range [][]string{
 		{`notifications/tools/list_changed {"_meta":{}}`, `notifications/resources/updated {"uri":"a:1","_meta":{}}`},
 		{`notifications/tools/list_changed {"_meta":{}}`},
@@ -193,7 +193,7 @@ func TestSessionClientsShareASubscription(t *testing.T) {
 	}
 }
 
-func TestSessionClientsOfOthersShareNothing(t *testing.T) {
+func TestDown_PrincipalsShareNoSubscription(t *testing.T) {
 	t.Parallel()
 	h := &herald{t: t}
 	clients := NewDown(h, true, neverRefused, func() {}, backendtest.TestLog())
@@ -216,7 +216,7 @@ func TestSessionClientsOfOthersShareNothing(t *testing.T) {
 	}
 }
 
-func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
+func TestDown_SubscriptionFails(t *testing.T) {
 	t.Parallel()
 	h := &herald{t: t}
 	h.honour = func(f subscribe.Filter) subscribe.Filter {
@@ -247,7 +247,7 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 	if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, "good:uri"); err != nil {
 		t.Error(err)
 	}
-	h.say(mcp.NotificationToolsChanged, `{}`)
+	h.notifyAll(mcp.NotificationToolsChanged, `{}`)
 	p.Next(t, mcp.NotificationToolsChanged) // all the while
 	for i := range subscribe.MaxResources {
 		if err := requestSubscription(t, c, mcp.MethodResourcesSubscribe, fmt.Sprint("many:", i)); err != nil {
@@ -260,7 +260,7 @@ func TestSessionClientSubscriptionThatIsNotHad(t *testing.T) {
 	t.Error("there is no end of resources")
 }
 
-func TestSessionClientSubscribesAgain(t *testing.T) {
+func TestDown_SubscriptionIsRenewed(t *testing.T) {
 	t.Parallel()
 	h := &herald{t: t}
 	p := backendtest.NewPeer()
@@ -284,7 +284,7 @@ func TestSessionClientSubscribesAgain(t *testing.T) {
 
 // A resource that the server refuses to watch is refused to who asks for it, and not
 // to another session that asks for something else at the same time.
-func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
+func TestDown_ResourcesAreRefusedOneByOne(t *testing.T) {
 	t.Parallel()
 	came, release := make(chan struct{}, 1), make(chan struct{})
 	h := &herald{t: t, refuse: func(f subscribe.Filter) error {
@@ -317,9 +317,9 @@ func TestSessionClientsAreRefusedOneByOne(t *testing.T) {
 	}
 }
 
-// TestSessionClientDoesNotInsist: a server that honours nothing may end the
+// TestDown_UnhonoredSubscriptionIsNotRenewed: a server that honours nothing may end the
 // subscription at once.
-func TestSessionClientDoesNotInsist(t *testing.T) {
+func TestDown_UnhonoredSubscriptionIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	o := &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		x.Peer.Notify(subscribed(x, mcp.NotificationSubscribed, `{"notifications":{}}`))

@@ -18,7 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// oracle is a server of the stateless era that does what a test says.
+// oracle is a server of the stateless era whose responses a test sets.
 type oracle struct {
 	do func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 
@@ -47,8 +47,8 @@ func (o *oracle) of(method string) (out []*exchange.Exchange) {
 	return out
 }
 
-// says answers by method; what is not there is not offered.
-func says(results map[string]string) *oracle {
+// answering returns a server with those results by method; it has no other methods.
+func answering(results map[string]string) *oracle {
 	return &oracle{do: func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if r, ok := results[x.Request.Method]; ok {
 			return mcp.NewResult(x.Request.ID, json.RawMessage(r)), nil
@@ -86,7 +86,7 @@ func compact(raw json.RawMessage) string {
 	return string(b)
 }
 
-func TestSessionClientInitializeResult(t *testing.T) {
+func TestDown_InitializeResult(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, info, version, want string }{
 		{"whole", backendtest.Everything, "2025-06-18", `{"capabilities":{"logging":{},"prompts":{},"resources":{"listChanged":true,"subscribe":true},"tools":{"listChanged":true}},"instructions":"be kind","protocolVersion":"2025-06-18","serverInfo":{"name":"modern","version":"1"}}`},
@@ -96,7 +96,7 @@ func TestSessionClientInitializeResult(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client := backendtest.FullClient()
 			client.Version = mcp.Version(tt.version)
-			c := sessionAt(t, says(nil), tt.info, client, nil)
+			c := sessionAt(t, answering(nil), tt.info, client, nil)
 			if diff := cmp.Diff(tt.want, compact(c.InitializeResult())); diff != "" {
 				t.Error(diff)
 			}
@@ -104,9 +104,9 @@ func TestSessionClientInitializeResult(t *testing.T) {
 	}
 }
 
-func TestSessionClientAnswersByItselfWhatTheServerDoesNotHave(t *testing.T) {
+func TestDown_AnswersWhatTheServerDoesNotHave(t *testing.T) {
 	t.Parallel()
-	o := says(nil)
+	o := answering(nil)
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	bare := sessionAt(t, o, `{"capabilities":{}}`, backendtest.FullClient(), nil)
 	for _, tt := range []struct {
@@ -139,9 +139,9 @@ func TestSessionClientAnswersByItselfWhatTheServerDoesNotHave(t *testing.T) {
 	}
 }
 
-func TestSessionClientIntroducesItsClient(t *testing.T) {
+func TestDown_DescribesTheClient(t *testing.T) {
 	t.Parallel()
-	o := says(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","ttlMs":5,"prompts":[]}`})
+	o := answering(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","ttlMs":5,"prompts":[]}`})
 	client := backendtest.FullClient()
 	client.Capabilities = json.RawMessage(`{"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}`)
 	c := sessionAt(t, o, backendtest.Everything, client, nil)
@@ -166,7 +166,7 @@ func TestSessionClientIntroducesItsClient(t *testing.T) {
 	}
 }
 
-func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
+func TestDown_SendsInputRequestsToTheClient(t *testing.T) {
 	t.Parallel()
 	rounds := []string{
 		`{"resultType":"input_required","requestState":"s\u0031","inputRequests":{
@@ -206,7 +206,7 @@ func TestSessionClientPutsQuestionsToTheClient(t *testing.T) {
 	}
 }
 
-func TestSessionClientInputThatCannotBeHad(t *testing.T) {
+func TestDown_InputFails(t *testing.T) {
 	t.Parallel()
 	elicit := func(params string) string {
 		return `{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":` + params + `}}}`
@@ -229,7 +229,7 @@ func TestSessionClientInputThatCannotBeHad(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			client := backendtest.FullClient()
 			client.Capabilities = json.RawMessage(tt.capabilities)
-			c := sessionAt(t, says(map[string]string{tt.method: tt.result}), backendtest.Everything, client, nil)
+			c := sessionAt(t, answering(map[string]string{tt.method: tt.result}), backendtest.Everything, client, nil)
 			m, err := c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), tt.method, `{"name":"x"}`), backendtest.NewPeer()))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Error(m, err)
@@ -238,16 +238,16 @@ func TestSessionClientInputThatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
+func TestDown_RoundsAreBounded(t *testing.T) {
 	t.Parallel()
-	o := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`})
+	o := answering(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`})
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	p := backendtest.Answering(map[string]string{mcp.MethodRootsList: `{"roots":[]}`})
 	_, err := c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), p))
 	if err == nil || len(o.of(mcp.MethodToolsCall)) != maxRounds {
 		t.Error(err, len(o.of(mcp.MethodToolsCall)))
 	}
-	shed := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","requestState":"later"}`})
+	shed := answering(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","requestState":"later"}`})
 	c = sessionAt(t, shed, backendtest.Everything, backendtest.FullClient(), nil)
 	_, err = c.Do(backendtest.TestContext(t), backendtest.ExchangeOf(backendtest.Call(mcp.IntID(1), "x", `{}`), p))
 	if err == nil || len(shed.of(mcp.MethodToolsCall)) != maxSheds+1 {
@@ -255,7 +255,7 @@ func TestSessionClientGivesUpAServerThatAsksOn(t *testing.T) {
 	}
 }
 
-func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
+func TestDown_URLElicitation(t *testing.T) {
 	t.Parallel()
 	results := []string{`{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"mode":"url","url":"https://x"}}}}`, backendtest.Done}
 	o := &oracle{}
@@ -280,7 +280,7 @@ func TestSessionClientAsksAtAURLAsTheSessionEraDoes(t *testing.T) {
 	}
 }
 
-func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
+func TestDown_CancelCancelsInputRequests(t *testing.T) {
 	t.Parallel()
 	why := errors.New("the reason")
 	for name, end := range map[string]func(*downConn, context.CancelCauseFunc){
@@ -288,7 +288,7 @@ func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
 		"closed":    func(c *downConn, _ context.CancelCauseFunc) { _ = c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := says(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"},"l":{"method":"elicitation/create","params":{}}}}`})
+			o := answering(map[string]string{mcp.MethodToolsCall: `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"},"l":{"method":"elicitation/create","params":{}}}}`})
 			c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 			ctx, cancel := context.WithCancelCause(backendtest.TestContext(t))
 			defer cancel(nil)
@@ -319,9 +319,9 @@ func TestSessionClientCancelWithdrawsQuestions(t *testing.T) {
 	}
 }
 
-func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
+func TestDown_ClosedSession(t *testing.T) {
 	t.Parallel()
-	o := says(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","prompts":[]}`})
+	o := answering(map[string]string{mcp.MethodPromptsList: `{"resultType":"complete","prompts":[]}`})
 	c := sessionAt(t, o, backendtest.Everything, backendtest.FullClient(), nil)
 	_ = c.Close()
 	for range 100 {
@@ -336,7 +336,7 @@ func TestSessionClientIsNotServedAfterItsEnd(t *testing.T) {
 	}
 }
 
-func TestSessionClientMirrorsArguments(t *testing.T) {
+func TestDown_MirrorsArguments(t *testing.T) {
 	t.Parallel()
 	schema := func(header string) string {
 		return `{"name":"where","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"},

@@ -99,7 +99,7 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 		return nil, err
 	}
 	defer c.release(key, s)
-	m, err := s.play(ctx, x, level)
+	m, err := s.roundTrip(ctx, x, level)
 	if err != nil || s.unsure {
 		c.spend(s)
 	}

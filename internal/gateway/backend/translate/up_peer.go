@@ -19,7 +19,7 @@ type upPeer struct {
 	client  *exchange.Client
 	call    context.Context // ends with the call
 	over    context.CancelFunc
-	telling sync.Mutex // held while another log level is set at the server
+	setting sync.Mutex // held while another log level is set at the server
 
 	mu    sync.Mutex
 	level string // lowest level of the log messages that the request requests, "" for none
@@ -58,8 +58,8 @@ func (p *upPeer) logFrom(level string) {
 	if level == "" {
 		return
 	}
-	p.telling.Lock()
-	defer p.telling.Unlock()
+	p.setting.Lock()
+	defer p.setting.Unlock()
 	ctx, cancel := context.WithTimeout(p.call, levelTime)
 	defer cancel()
 	if ctx.Err() != nil {
@@ -69,7 +69,7 @@ func (p *upPeer) logFrom(level string) {
 	// attributed to it.
 	if err := p.session.logAt(ctx, p.client, level, p); err != nil {
 		p.session.unsure = true
-		p.session.changes.log.Debug("the server was not told of another log level", "error", err)
+		p.session.changes.log.Debug("the log level was not set at the server", "error", err)
 	}
 }
 
@@ -77,8 +77,8 @@ func (p *upPeer) logFrom(level string) {
 // session may then serve another request.
 func (p *upPeer) end() {
 	p.over()
-	p.telling.Lock()
-	defer p.telling.Unlock()
+	p.setting.Lock()
+	defer p.setting.Unlock()
 }
 
 // Ask forwards a server's request to the client. It rejects an elicitation in a mode that

@@ -52,9 +52,9 @@ func (s *upSession) discover(id mcp.ID) (*mcp.Message, error) {
 	return mcp.NewResult(id, append(out, '}')), nil
 }
 
-// play sends a request that both eras have and returns the response in the stateless era.
+// roundTrip sends a request that both eras have and returns the response in the stateless era.
 // level is the lowest level of the log messages that it requests, "" for none.
-func (s *upSession) play(ctx context.Context, x *exchange.Exchange, level string) (*mcp.Message, error) {
+func (s *upSession) roundTrip(ctx context.Context, x *exchange.Exchange, level string) (*mcp.Message, error) {
 	request := *x.Request
 	var err error
 	if request.Params, err = wire.WithoutClientMeta(request.Params); err != nil {
