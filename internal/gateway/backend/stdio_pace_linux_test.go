@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,8 +80,8 @@ func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, log := pacedGateway(t)
-			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages)))
-			lines := bufio.NewReaderSize(slowReader{resp.Body}, 64<<10)
+			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages/2)))
+			lines := bufio.NewReaderSize(&slowReader{Reader: resp.Body}, 64<<10)
 			next := 0
 			for {
 				line, err := lines.ReadBytes('\n')
@@ -103,19 +104,27 @@ func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 				}
 				next++
 			}
-			if next != floodMessages {
-				t.Errorf("%d messages, want %d\n%s", next, floodMessages, log)
+			if next != floodMessages/2 {
+				t.Errorf("%d messages, want %d\n%s", next, floodMessages/2, log)
 			}
 		})
 	}
 }
 
-// slowReader reads 64 KiB in two milliseconds at most.
-type slowReader struct{ io.Reader }
+// slowReader reads 32 MiB in a second at most.
+type slowReader struct {
+	io.Reader
+	ahead int // bytes since the last pause
+}
 
-func (r slowReader) Read(b []byte) (int, error) {
-	time.Sleep(2 * time.Millisecond) // the pace of the client
-	return r.Reader.Read(b[:min(len(b), 64<<10)])
+func (r *slowReader) Read(b []byte) (int, error) {
+	if r.ahead >= 256<<10 {
+		r.ahead = 0
+		time.Sleep(8 * time.Millisecond) // the pace of the client
+	}
+	n, err := r.Reader.Read(b)
+	r.ahead += n
+	return n, err
 }
 
 // A client that does not read holds up the others for a bounded time, and what it misses is
@@ -134,22 +143,57 @@ func TestStdioPace_ClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// stuck is a Peer without room. It counts how often the reader waits for it.
-type stuck struct {
+// gated is a Peer that has room when open is closed. It counts the notifications, and the
+// times that the reader waits for it.
+type gated struct {
 	exchange.PeerDefaults
-	waits chan struct{}
+	received atomic.Int64
+	waits    chan struct{}
+	open     chan struct{}
 }
 
-func (stuck) Notify(*mcp.Message) {}
+func newGated() *gated {
+	return &gated{waits: make(chan struct{}, 100), open: make(chan struct{})}
+}
 
-func (stuck) Ask(context.Context, *mcp.Message) (*mcp.Message, error) { return nil, nil }
+func (g *gated) Notify(*mcp.Message) { g.received.Add(1) }
 
-func (s stuck) AwaitRoom(ctx context.Context) error {
+func (g *gated) Ask(context.Context, *mcp.Message) (*mcp.Message, error) { return nil, nil }
+
+func (g *gated) AwaitRoom(ctx context.Context) error {
 	if ctx.Err() == nil {
-		s.waits <- struct{}{}
+		g.waits <- struct{}{}
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	select {
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func floodOf(messages int) *mcp.Message {
+	return backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall,
+		fmt.Sprintf(`{"name":"flood of progress","arguments":{"is":"%d"},"_meta":{"progressToken":"t"}}`, messages))
+}
+
+// The reader passes on no further message before the client has room.
+func TestStdioPace_WaitsForRoom(t *testing.T) {
+	t.Parallel()
+	_, b := crudeBackend(t, stdio.Config{})
+	for name, client := range map[string]*exchange.Client{"shared": plain(), "own": elicits()} {
+		conn := openAs(t, b, client, backendtest.NewPeer())
+		g := newGated()
+		done := begin(backendtest.TestContext(t), conn, backendtest.ExchangeOf(floodOf(10), g))
+		<-g.waits
+		if n := g.received.Load(); n != 1 {
+			t.Errorf("%s: %d notifications were passed on to a client without room", name, n)
+		}
+		close(g.open)
+		if got := backendtest.Text(backendtest.Wait(t, done)); got != "after the flood" || g.received.Load() != 10 {
+			t.Errorf("%s: %s after %d notifications", name, got, g.received.Load())
+		}
+	}
 }
 
 // A server is held back once for a client that does not read, however many messages it
@@ -158,14 +202,16 @@ func TestStdioPace_WaitsOnceForAClient(t *testing.T) {
 	t.Parallel()
 	_, b := crudeBackend(t, stdio.Config{})
 	conn := openAs(t, b, plain(), backendtest.NewPeer())
-	s := stuck{waits: make(chan struct{}, 100)}
-	flood := backendtest.Request(mcp.IntID(1), mcp.MethodToolsCall, `{"name":"flood of progress","arguments":{"is":"10"},"_meta":{"progressToken":"t"}}`)
-	for range 2 {
-		if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(flood, s))); got != "after the flood" {
+	g := newGated()
+	call := func() {
+		t.Helper()
+		if got := backendtest.Text(conn.Do(backendtest.TestContext(t), backendtest.ExchangeOf(floodOf(10), g))); got != "after the flood" {
 			t.Error(got)
 		}
 	}
-	if len(s.waits) != 1 {
-		t.Errorf("the reader waited %d times", len(s.waits))
+	call()
+	call()
+	if len(g.waits) != 1 || g.received.Load() != 20 {
+		t.Errorf("the reader waited %d times, and passed on %d notifications", len(g.waits), g.received.Load())
 	}
 }
