@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,9 +22,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// floodMessages is how many notifications a flood has: about 64 MiB, which no buffers on the
-// way hold.
-const floodMessages = 4000
+// floodMessages is how many notifications a flood has: about 16 MiB. The buffers of a stream
+// hold 8 MiB, and those of a connection of pacedGateway little.
+const (
+	floodMessages = 1000
+	socketBuffer  = 64 << 10
+)
 
 // pacedGateway serves the crude server, and records the gateway's log.
 func pacedGateway(t *testing.T) (*httptest.Server, *record) {
@@ -34,8 +38,17 @@ func pacedGateway(t *testing.T) (*httptest.Server, *record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := serve(t, g)
-	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	srv := httptest.NewUnstartedServer(g)
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(socketBuffer)
+		return ctx
+	}
+	srv.Start()
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+		_ = g.Close(context.Background())
+	})
 	return srv, log
 }
 
@@ -51,7 +64,15 @@ func post(t *testing.T, url, session, body string) *http.Response {
 	if session != "" {
 		r.Header.Set(mcp.HeaderSessionID, session)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			_ = c.(*net.TCPConn).SetReadBuffer(socketBuffer)
+		}
+		return c, err
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	resp, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +101,7 @@ func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			srv, log := pacedGateway(t)
-			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages/2)))
+			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages)))
 			lines := bufio.NewReaderSize(&slowReader{Reader: resp.Body}, 64<<10)
 			next := 0
 			for {
@@ -104,21 +125,21 @@ func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 				}
 				next++
 			}
-			if next != floodMessages/2 {
-				t.Errorf("%d messages, want %d\n%s", next, floodMessages/2, log)
+			if next != floodMessages {
+				t.Errorf("%d messages, want %d\n%s", next, floodMessages, log)
 			}
 		})
 	}
 }
 
-// slowReader reads 32 MiB in a second at most.
+// slowReader reads 16 MiB in a second at most.
 type slowReader struct {
 	io.Reader
 	ahead int // bytes since the last pause
 }
 
 func (r *slowReader) Read(b []byte) (int, error) {
-	if r.ahead >= 256<<10 {
+	if r.ahead >= 128<<10 {
 		r.ahead = 0
 		time.Sleep(8 * time.Millisecond) // the pace of the client
 	}
