@@ -22,10 +22,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// floodMessages is how many notifications a flood has: about 16 MiB. The buffers of a stream
+// floodMessages is how many notifications a flood has: about 10 MiB. The buffers of a stream
 // hold 8 MiB, and those of a connection of pacedGateway little.
 const (
-	floodMessages = 1000
+	floodMessages = 640
 	socketBuffer  = 64 << 10
 )
 
@@ -94,12 +94,11 @@ func callOf(tool, arg string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"is":%q},"_meta":{"progressToken":"t"}}}`, tool, arg)
 }
 
-// A server that writes faster than its client reads is held back: everything arrives.
+// A server that writes faster than its client reads is held back: everything arrives. Not
+// parallel: it needs the processor for itself.
 func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
-	t.Parallel()
 	for name, capabilities := range map[string]string{"shared process": `{}`, "own process": `{"elicitation":{}}`} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			srv, log := pacedGateway(t)
 			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages)))
 			lines := bufio.NewReaderSize(&slowReader{Reader: resp.Body}, 64<<10)
@@ -149,9 +148,8 @@ func (r *slowReader) Read(b []byte) (int, error) {
 }
 
 // A client that does not read holds up the others for a bounded time, and what it misses is
-// logged.
+// logged. Not parallel: it needs the processor for itself.
 func TestStdioPace_ClientThatDoesNotRead(t *testing.T) {
-	t.Parallel()
 	srv, log := pacedGateway(t)
 	other := initialize(t, srv.URL, `{}`)
 	post(t, srv.URL, initialize(t, srv.URL, `{}`), callOf("flood of progress", fmt.Sprint(floodMessages)))
