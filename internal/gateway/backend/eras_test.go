@@ -17,9 +17,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// The first call that a gateway sees is held to the rule, too: it is not known yet then
-// that the server, which is of the session era, does not compare headers itself.
-func TestTheFirstCallsHeadersAreCompared(t *testing.T) {
+// The headers of the first call are compared too: the gateway does not know yet that the
+// server, which is of the session era, does not compare them itself.
+func TestDo_FirstCallHeadersAreCompared(t *testing.T) {
 	t.Parallel()
 	s := newScript(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		switch m.Method {

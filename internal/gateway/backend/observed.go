@@ -46,15 +46,15 @@ func shortened(s string) string {
 // the server begins a session afterwards.
 var errSilent = wire.ServerGone("the server did not respond to %s in time", mcp.MethodDiscover)
 
-// opened records the outcome of an attempt to begin a session in version asked. The
-// version of the response is recorded if asked is the newest one, or if none is recorded
+// opened records the outcome of an attempt to begin a session in version requested. The
+// version of the response is recorded if requested is the newest one, or if none is recorded
 // yet: to an older client a server may respond with less than it supports. A refusal
 // discards the cached refusal of server/discover, since a server of the session era would
 // have accepted.
-func (p *eraProbe) opened(asked mcp.Version, conn exchange.Conn, err error) {
+func (p *eraProbe) opened(requested mcp.Version, conn exchange.Conn, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	newest := asked == mcp.LatestSession
+	newest := requested == mcp.LatestSession
 	if err != nil {
 		if !wire.IsRefusal(err) {
 			return

@@ -14,7 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// eras is a server that speaks the eras that it is told to, and may be told otherwise.
+// eras is a server whose eras can be changed while it runs.
 type eras struct {
 	session, sessionless, stateless atomic.Bool
 	name                            atomic.Value // string
@@ -57,7 +57,7 @@ func must(n int, err error) int {
 	return n
 }
 
-func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
+func TestServerInfo_LastReported(t *testing.T) {
 	t.Parallel()
 	server := &eras{}
 	server.name.Store("first")
@@ -81,45 +81,45 @@ func TestWhatAServerSpeaksIsWhatItWasHeardToSpeakLast(t *testing.T) {
 		_, err := b.Do(backendtest.TestContext(t), statelessRequest(mcp.MethodDiscover, "", `{}`, backendtest.NewPeer()))
 		return err
 	}
-	is("before anybody came", exchange.ServerInfo{Session: "unknown", Stateless: "unknown"})
+	is("before the first client", exchange.ServerInfo{Session: "unknown", Stateless: "unknown"})
 
 	session(mcp.LatestSession)
-	is("a session", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("after a session", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	session(mcp.V20241105)
-	is("an older client is no news", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("after an older client", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("a stateless client", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
+	is("after a stateless client", exchange.ServerInfo{Name: "first", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
 
 	server.session.Store(false)
 	server.stateless.Store(true)
 	server.name.Store("second")
 	session(mcp.LatestSession)
-	is("the server has changed its era", exchange.ServerInfo{Name: "second", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
+	is("after a change of the era", exchange.ServerInfo{Name: "second", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
 	server.name.Store("third")
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("the same under another name", exchange.ServerInfo{Name: "third", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
+	is("after a change of the name", exchange.ServerInfo{Name: "third", Version: "1", Session: "no", Stateless: "2026-07-28", SessionTranslated: true})
 
 	server.sessionless.Store(true)
 	session(mcp.LatestSession)
-	is("it takes initialize too, and keeps no session", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "2026-07-28", SessionTranslated: true})
+	is("after initialize without a session id", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "2026-07-28", SessionTranslated: true})
 
 	server.stateless.Store(false)
 	server.session.Store(true)
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("it refused", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
+	is("after a refusal", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "unknown"})
 	if err := stateless(); err != nil {
 		t.Fatal(err)
 	}
-	is("and back", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
+	is("in the session era again", exchange.ServerInfo{Name: "third", Version: "1", Session: "2025-11-25", Stateless: "no", StatelessTranslated: true})
 }
 
-func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
+func TestServerInfo_ServerRefusesBothEras(t *testing.T) {
 	t.Parallel()
 	server := &eras{}
 	server.name.Store("")
@@ -132,7 +132,7 @@ func TestAServerThatRefusesBothErasIsUnknown(t *testing.T) {
 	}
 }
 
-func TestOverSSEThereIsNoStatelessEra(t *testing.T) {
+func TestServerInfo_SSE(t *testing.T) {
 	t.Parallel()
 	b := closeAfter(t, sseBackend("http://127.0.0.1:1/sse"))
 	if got := b.ServerInfo(); got.Stateless != exchange.EraUnsupported || got.Session != exchange.EraUnknown {
@@ -140,7 +140,7 @@ func TestOverSSEThereIsNoStatelessEra(t *testing.T) {
 	}
 }
 
-func TestAServersNameIsKeptInPart(t *testing.T) {
+func TestServerInfo_LongName(t *testing.T) {
 	t.Parallel()
 	h := &observed{}
 	h.implementation(json.RawMessage(`{"serverInfo":{"name":"`+strings.Repeat("ä", 1<<20)+`","version":"\ud800"}}`), "serverInfo")

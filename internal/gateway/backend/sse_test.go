@@ -106,7 +106,7 @@ func TestSSEStreamThatOpensWrong(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"refused":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "wants authentication"},
+		"refused":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "requires authentication"},
 		"no stream":     {func(w http.ResponseWriter, _ *http.Request) { reply(w, mcp.IntID(1), `{}`) }, "content type"},
 		"no endpoint":   {func(w http.ResponseWriter, _ *http.Request) { events(w, mcp.Event{Name: "hello"}) }, "before it named an endpoint"},
 		"endless event": {func(w http.ResponseWriter, _ *http.Request) { events(w); flood(w, "data: ") }, "larger than the limit"},

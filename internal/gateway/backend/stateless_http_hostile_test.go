@@ -52,7 +52,7 @@ func TestModernHTTPBoundsWhatItReads(t *testing.T) {
 		{"an endless success without an answer", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusAccepted)
 			forever(w, r, ``)
-		}, "gave no answer"},
+		}, "sent no response"},
 		{"a bomb", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", mcp.TypeJSON)
 			w.Header().Set("Content-Encoding", "gzip")

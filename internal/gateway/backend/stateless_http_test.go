@@ -108,7 +108,7 @@ func TestModernHTTPHeadersSayWhatTheBodySays(t *testing.T) {
 	}
 }
 
-func TestModernHTTPRefusesParamsItCannotRepeat(t *testing.T) {
+func TestStateless_RejectsUnreadableParams(t *testing.T) {
 	t.Parallel()
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, _ *http.Request, m *mcp.Message) {
 		t.Error("it was sent")
@@ -126,7 +126,7 @@ func TestModernHTTPRefusesParamsItCannotRepeat(t *testing.T) {
 	}
 }
 
-func TestModernHTTPVersionIsTheRequestsOwn(t *testing.T) {
+func TestStateless_VersionHeader(t *testing.T) {
 	t.Parallel()
 	var got string
 	m := modernAt(t, answerBy(func(w http.ResponseWriter, r *http.Request, m *mcp.Message) {
@@ -181,7 +181,7 @@ func TestModernHTTPAnswers(t *testing.T) {
 		{"what comes after the answer", s, data(result, note(1), note(2)), "done", 0},
 
 		{"the id as text", j, strings.Replace(result, ":7,", `:"7",`, 1), "done", 0},
-		{"another id", s, data(note(1), strings.Replace(result, ":7,", `:8,`, 1), result), "answered another request than tools/call", 1},
+		{"another id", s, data(note(1), strings.Replace(result, ":7,", `:8,`, 1), result), "response to another request than tools/call", 1},
 		{"a result without id", j, `{"jsonrpc":"2.0","id":null,"result":{}}`, "not a JSON-RPC message", 0},
 		{"neither result nor error", j, `{"jsonrpc":"2.0","id":7}`, "not a JSON-RPC message", 0},
 		{"both result and error", s, data(`{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"x"}}`), "cannot be understood", 0},
@@ -275,8 +275,8 @@ func TestModernHTTPRefusals(t *testing.T) {
 		{"too many", 429, "", "refused tools/call with HTTP 429"},
 		{"too large", 413, "", "refused tools/call with HTTP 413"},
 		{"a broken gateway", 502, "<html>", "refused tools/call with HTTP 502"},
-		{"taken without an answer", 202, "", "with HTTP 202 but gave no answer"},
-		{"no content", 204, "", "with HTTP 204 but gave no answer"},
+		{"taken without an answer", 202, "", "with HTTP 202 but sent no response"},
+		{"no content", 204, "", "with HTTP 204 but sent no response"},
 		{"somebody else's error", 500, rpc("8", -32603, ""), "refused tools/call with HTTP 500"},
 	}
 	for _, tt := range tests {
@@ -418,7 +418,7 @@ func TestModernHTTPNothingCrosses(t *testing.T) {
 
 // MCP 2026-07-28, Versioning, Backward Compatibility: a server that has no
 // initialize is no HTTP+SSE server because of that.
-func TestDetectKnowsServersWithoutInitialize(t *testing.T) {
+func TestDetect_ServerWithoutInitialize(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		status int

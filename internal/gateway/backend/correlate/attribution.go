@@ -73,7 +73,7 @@ func (a attribution) SendServerRequest(ctx context.Context, q *mcp.Message, sess
 	}
 	if t.Shared.Load() {
 		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound,
-			Message: "cannot tell which client " + q.Method + " is for: the server's session is shared and not exactly one request is in flight"}
+			Message: "it is not known which client " + q.Method + " is for: the server's session is shared, and not exactly one request is pending"}
 	}
 	answer, err := wire.OrNoPeer(session).Ask(ctx, q)
 	if err == nil || ctx.Err() != nil {

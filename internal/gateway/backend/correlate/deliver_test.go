@@ -9,7 +9,7 @@ import (
 )
 
 // A response without an id answers the sole pending request.
-func TestResponsesWithoutAnID(t *testing.T) {
+func TestDeliver_ResponseWithoutID(t *testing.T) {
 	t.Parallel()
 	table := NewRequestTable(false)
 	deliver := func(code int) bool {

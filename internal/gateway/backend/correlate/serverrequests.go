@@ -20,7 +20,7 @@ const (
 
 var (
 	errTooManyServerRequests = &mcp.Error{Code: mcp.CodeInternal, Message: fmt.Sprintf("more than %d requests wait for the client already", wire.MaxServerRequests)}
-	errFlood                 = wire.ServerGone("the server asks its clients more than it reads answers to")
+	errFlood                 = wire.ServerGone("the server sends requests without reading the responses")
 )
 
 // ServerRequests holds the requests of a server that wait for a client's response. Each has

@@ -11,9 +11,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// A question waits for as long as a person needs; what its server sent with it, such as
-// megabytes of space around it, must not.
-func TestAQuestionThatWaitsKeepsNothingElse(t *testing.T) {
+// A server's request waits for as long as a person needs. The buffer in which it arrived,
+// which may hold megabytes of white space, is released before.
+func TestServerRequests_ReleaseMessageBuffer(t *testing.T) {
 	asks := NewServerRequests(func(context.Context, *mcp.Message) {})
 	defer asks.Close()
 	asked := make(chan struct{})
@@ -36,9 +36,9 @@ func TestAQuestionThatWaitsKeepsNothingElse(t *testing.T) {
 	backendtest.Eventually(t, "the rest of the line to be collected", func() bool { runtime.GC(); return line.Value() == nil })
 }
 
-// Who is asked counts the answer until the context of the question ends, which is when
-// the server has it (exchange.Peer).
-func TestAQuestionIsOverWhenTheServerHasTheAnswer(t *testing.T) {
+// The peer counts the response as memory until the context of the request ends, which is
+// when the response was sent to the server ([exchange.Peer]).
+func TestServerRequests_EndAfterResponseIsSent(t *testing.T) {
 	sending, read := make(chan struct{}), make(chan struct{})
 	asks := NewServerRequests(func(context.Context, *mcp.Message) {
 		close(sending)
@@ -55,12 +55,12 @@ func TestAQuestionIsOverWhenTheServerHasTheAnswer(t *testing.T) {
 	ctx := <-asked
 	<-sending
 	if ctx.Err() != nil {
-		t.Error("it is over before the server has read the answer")
+		t.Error("the context ended before the server has read the response")
 	}
 	close(read)
 	select {
 	case <-ctx.Done():
 	case <-backendtest.TestContext(t).Done():
-		t.Error("it is never over")
+		t.Error("the context did not end")
 	}
 }

@@ -27,7 +27,7 @@ func launch(t *testing.T, table *RequestTable, id mcp.ID, params string) (*Pendi
 	return f, out, p
 }
 
-func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
+func TestRequestTable_OwnIDs(t *testing.T) {
 	table := NewRequestTable(true)
 	one, out1, _ := launch(t, table, mcp.StringID("same"), `{}`)
 	two, out2, _ := launch(t, table, mcp.StringID("same"), `{}`)
@@ -35,10 +35,10 @@ func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
 		t.Fatalf("ids toward the server: %s, %s", out1.ID, out2.ID)
 	}
 	if !table.Deliver(mcp.NewResult(out2.ID, json.RawMessage(`2`))) || table.Deliver(mcp.NewResult(out2.ID, json.RawMessage(`3`))) {
-		t.Error("an answer is taken once")
+		t.Error("a response is assigned once")
 	}
 	if table.DeliverTo(one, mcp.NewResult(out2.ID, json.RawMessage(`4`))) {
-		t.Error("took the answer to another request")
+		t.Error("the response to another request was assigned")
 	}
 	if m, err := two.Wait(t.Context()); err != nil || m.ID != mcp.StringID("same") || string(m.Result) != "2" {
 		t.Errorf("got %+v, %v", m, err)
@@ -50,12 +50,12 @@ func TestFlightsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 	table.Remove(one)
 	if table.Deliver(mcp.NewResult(out1.ID, json.RawMessage(`1`))) {
-		t.Error("an answer found a request that was removed")
+		t.Error("a response was assigned to a request that was removed")
 	}
 }
 
-// A server that mixes up its sessions answers nobody else's request.
-func TestIDsOfTwoSessionsDiffer(t *testing.T) {
+// A server that mixes up its sessions finds no equal id in another one.
+func TestRequestTable_IDsDifferBetweenSessions(t *testing.T) {
 	const sessions, requests = 50, 20
 	seen := map[mcp.ID]int{}
 	for n := range sessions {
@@ -74,7 +74,7 @@ func TestIDsOfTwoSessionsDiffer(t *testing.T) {
 	}
 }
 
-func TestFailEndsAllFlights(t *testing.T) {
+func TestRequestTable_FailEndsAllRequests(t *testing.T) {
 	table := NewRequestTable(false)
 	one, _, _ := launch(t, table, mcp.IntID(1), `{}`)
 	two, _, _ := launch(t, table, mcp.IntID(2), `{}`)
@@ -91,7 +91,7 @@ func TestFailEndsAllFlights(t *testing.T) {
 	}
 }
 
-func TestRequestsThatCannotBeUnderstoodAreRefused(t *testing.T) {
+func TestRequestTable_RejectsUnreadableParams(t *testing.T) {
 	for _, params := range []string{`[1]`, `{"_meta":1}`, `{"_meta":{"progressToken":1,"ProgressToken":2}}`, `{"_meta":{},"_meta":{}}`} {
 		_, _, err := NewRequestTable(true).Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", params), backendtest.NewPeer()))
 		if backendtest.CodeOf(err) != mcp.CodeInvalidParams {
@@ -100,8 +100,8 @@ func TestRequestsThatCannotBeUnderstoodAreRefused(t *testing.T) {
 	}
 }
 
-// On a shared line two clients' tokens may be the same.
-func TestProgressTokensOnASharedLine(t *testing.T) {
+// On a shared connection the tokens of two clients may be equal.
+func TestNotify_ProgressTokensOnSharedConnection(t *testing.T) {
 	table := NewRequestTable(true)
 	_, out1, p1 := launch(t, table, mcp.IntID(1), `{"a":1.0,"_meta":{"progressToken":"t","x":1}}`)
 	f2, out2, p2 := launch(t, table, mcp.IntID(1), `{"_meta":{"progressToken":"t"}}`)
@@ -124,12 +124,12 @@ func TestProgressTokensOnASharedLine(t *testing.T) {
 	table.Remove(f2)
 	for _, token := range []string{out2.ID.String(), `"t"`, `3`, `99`, `null`, `1.5`} {
 		if !progress(token) || len(p1.Notes)+len(p2.Notes) != 0 {
-			t.Errorf("token %s: somebody got it", token)
+			t.Errorf("token %s: a request received it", token)
 		}
 	}
 }
 
-func TestWhoseNotification(t *testing.T) {
+func TestNotify_Attribution(t *testing.T) {
 	note := func(method, params string) *mcp.Message {
 		return &mcp.Message{Method: method, Params: json.RawMessage(params)}
 	}
@@ -137,10 +137,10 @@ func TestWhoseNotification(t *testing.T) {
 	tests := []struct {
 		name    string
 		shared  bool
-		flights []string // their params
+		params  []string // of the pending requests
 		m       *mcp.Message
 		settled bool
-		owner   int // index of the flight that gets it, -1 for none
+		owner   int // index of the request that receives it, -1 for none
 	}{
 		{"none in flight: the session's", false, nil, log, false, -1},
 		{"one in flight: its", false, []string{`{}`}, log, true, 0},
@@ -160,7 +160,7 @@ func TestWhoseNotification(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			table := NewRequestTable(tt.shared)
 			var peers []*backendtest.Peer
-			for i, params := range tt.flights {
+			for i, params := range tt.params {
 				_, _, p := launch(t, table, mcp.IntID(int64(i)), params)
 				peers = append(peers, p)
 			}
@@ -169,14 +169,14 @@ func TestWhoseNotification(t *testing.T) {
 			}
 			for i, p := range peers {
 				if got := len(p.Notes) == 1; got != (i == tt.owner) {
-					t.Errorf("flight %d got it: %v", i, got)
+					t.Errorf("request %d received it: %v", i, got)
 				}
 			}
 		})
 	}
 }
 
-func TestWhoIsAsked(t *testing.T) {
+func TestSendServerRequest_Recipient(t *testing.T) {
 	named := func(name string, err error) *backendtest.Peer {
 		p := backendtest.NewPeer()
 		p.Answer = func(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
@@ -184,28 +184,28 @@ func TestWhoIsAsked(t *testing.T) {
 		}
 		return p
 	}
-	cannot := &mcp.Error{Code: -1, Message: "cannot be asked"}
+	cannot := &mcp.Error{Code: -1, Message: "no capability"}
 	tests := []struct {
 		name       string
 		shared     bool
-		flights    int
+		pending    int
 		sessionErr error
-		want       string // who answered, or what the error says
+		want       string // the recipient, or the text of the error
 	}{
-		{"nothing in flight: the session", false, 0, nil, `"session"`},
-		{"nothing in flight, nobody there", false, 0, cannot, "cannot be asked"},
-		{"one in flight: its client", false, 1, nil, `"flight 0"`},
+		{"none pending: the session", false, 0, nil, `"session"`},
+		{"none pending, no client in the session", false, 0, cannot, "no capability"},
+		{"one pending: its client", false, 1, nil, `"request 0"`},
 		{"several: the session", false, 3, nil, `"session"`},
-		{"several, the session cannot: the newest", false, 3, cannot, `"flight 2"`},
-		{"one on a shared line", true, 1, nil, `"flight 0"`},
-		{"several on a shared line: nobody", true, 2, nil, "cannot tell which client"},
-		{"none on a shared line: nobody", true, 0, nil, "cannot tell which client"},
+		{"several, the session cannot: the newest", false, 3, cannot, `"request 2"`},
+		{"one on a shared connection", true, 1, nil, `"request 0"`},
+		{"several on a shared connection", true, 2, nil, "it is not known which client"},
+		{"none on a shared connection", true, 0, nil, "it is not known which client"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := NewRequestTable(tt.shared)
-			for i := range tt.flights {
-				if _, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("flight %d", i), nil))); err != nil {
+			for i := range tt.pending {
+				if _, _, err := table.Add(backendtest.ExchangeOf(backendtest.Request(mcp.IntID(1), "m", `{}`), named(fmt.Sprintf("request %d", i), nil))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -325,7 +325,7 @@ func TestAServerThatReadsNoRefusalsIsGivenUp(t *testing.T) {
 }
 
 // What a server may send about a cancelled request is not assigned to another.
-func TestOrphanedRequests(t *testing.T) {
+func TestOrphan(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
 		table := NewRequestTable(true)
@@ -373,7 +373,7 @@ func TestOrphanedRequests(t *testing.T) {
 	}
 }
 
-func TestOrphansAreBounded(t *testing.T) {
+func TestOrphan_Bound(t *testing.T) {
 	t.Parallel()
 	table := NewRequestTable(true)
 	for range maxOrphans + 10 {

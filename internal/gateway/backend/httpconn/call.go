@@ -102,7 +102,7 @@ func (c *call) sendAndRead(ctx context.Context, out *mcp.Message, first func(*ht
 func (c *call) refusal(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
-		return wire.ServerGone("the server at %s took %s with HTTP %d but gave no answer", c.remote, c.own.Method, resp.StatusCode)
+		return wire.ServerGone("the server at %s accepted %s with HTTP %d but sent no response", c.remote, c.own.Method, resp.StatusCode)
 	}
 	refused := c.refused(resp, c.own.Method)
 	if refused.rpc != nil && !c.isLostBy(refused) && c.pending.DeliverTo(c.own, refused.rpc) {
@@ -125,7 +125,7 @@ func (c *call) readBody(resp *http.Response) error {
 	if !c.pending.Has(c.own) {
 		return nil
 	}
-	return wire.ServerGone("the server at %s answered another request than %s, which it was asked", c.remote, c.own.Method)
+	return wire.ServerGone("the server at %s sent the response to another request than %s", c.remote, c.own.Method)
 }
 
 // readStream reads the stream of the call, and those that resume it, until the call has its

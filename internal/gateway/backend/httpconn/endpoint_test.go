@@ -2,7 +2,7 @@ package httpconn
 
 import "testing"
 
-func TestSSEEndpointMayBeRelativeOrWhole(t *testing.T) {
+func TestEndpoint_RelativeOrAbsolute(t *testing.T) {
 	r, err := newRemote("http://Example.com:80/a/sse?x=1", nil)
 	if err != nil {
 		t.Fatal(err)

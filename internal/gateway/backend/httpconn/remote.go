@@ -90,7 +90,7 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// Its body is the raw connection, which is not closed when ctx ends.
 		_ = resp.Body.Close()
-		return nil, wire.ServerGone("the server at %s switches to another protocol (HTTP 101), which it was not asked for", r)
+		return nil, wire.ServerGone("the server at %s switches to another protocol (HTTP 101), which was not requested", r)
 	}
 	return resp, nil
 }
@@ -177,7 +177,7 @@ func (r *remote) refused(resp *http.Response, what string) *refusal {
 	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		f.text = fmt.Sprintf("the server at %s wants authentication for %s (HTTP %s); give it a credential it accepts", r, what, status)
+		f.text = fmt.Sprintf("the server at %s requires authentication for %s (HTTP %s); give it a credential it accepts", r, what, status)
 	case resp.StatusCode == http.StatusForbidden:
 		f.text = fmt.Sprintf("the server at %s does not allow %s (HTTP %s); check what its credential may do", r, what, status)
 	case resp.StatusCode/100 == 3:

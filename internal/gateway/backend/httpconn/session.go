@@ -186,7 +186,7 @@ func (s *serverSession) Notify(ctx context.Context, m *mcp.Message) error {
 
 // sendAnswer sends a client's response to a request of the server.
 func (s *serverSession) sendAnswer(ctx context.Context, m *mcp.Message) {
-	if err := s.push(ctx, m, "the answer to its question"); err != nil && ctx.Err() == nil {
-		s.log.Warn("an answer did not reach the server", "id", m.ID.String(), "error", err)
+	if err := s.push(ctx, m, "the response to its request"); err != nil && ctx.Err() == nil {
+		s.log.Warn("a response did not reach the server", "id", m.ID.String(), "error", err)
 	}
 }

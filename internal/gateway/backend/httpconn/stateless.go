@@ -120,7 +120,7 @@ func (h *Stateless) read(ctx context.Context, x *exchange.Exchange, resp *http.R
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		// net/http decodes the encoding that it requests itself.
-		return nil, false, wire.ServerGone("the server at %s answered %s with content encoding %q, which it was not asked for", h.remote, method, wire.Printable(coding))
+		return nil, false, wire.ServerGone("the server at %s answered %s with content encoding %q, which was not requested", h.remote, method, wire.Printable(coding))
 	}
 	switch t := mediaType(resp); t {
 	case mcp.TypeJSON:
@@ -199,7 +199,7 @@ func (h *Stateless) readStream(ctx context.Context, x *exchange.Exchange, resp *
 // that the server could not read, which is x: it is the only one that was sent.
 func (h *Stateless) settle(x *exchange.Exchange, m *mcp.Message) (*mcp.Message, error) {
 	if !m.ID.Means(x.Request.ID) && !wire.IsUnidentified(m) {
-		return nil, wire.ServerGone("the server at %s answered another request than %s, which it was asked", h.remote, x.Request.Method)
+		return nil, wire.ServerGone("the server at %s sent the response to another request than %s", h.remote, x.Request.Method)
 	}
 	if wire.IsOtherEra(m.Error) {
 		return nil, &wire.OtherEraError{Err: m.Error}
@@ -214,7 +214,7 @@ func (h *Stateless) refusal(x *exchange.Exchange, resp *http.Response) (*mcp.Mes
 	method := x.Request.Method
 	if resp.StatusCode/100 == 2 {
 		discard(resp)
-		return nil, wire.ServerGone("the server at %s took %s with HTTP %d but gave no answer", h.remote, method, resp.StatusCode)
+		return nil, wire.ServerGone("the server at %s accepted %s with HTTP %d but sent no response", h.remote, method, resp.StatusCode)
 	}
 	f := h.remote.refused(resp, method)
 	switch {

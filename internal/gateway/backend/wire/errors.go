@@ -58,7 +58,7 @@ func (e *NotConnectedError) Unwrap() error { return e.Err }
 // starts a new session (MCP, Streamable HTTP, Session Management, 3 and 4).
 func SessionNotFound(server string) error {
 	return &mcp.Error{Code: mcp.CodeSessionNotFound,
-		Message: "the server at " + server + " no longer knows the session; initialize again"}
+		Message: "the server at " + server + " no longer has the session; initialize again"}
 }
 
 // ErrClosed returns the error for a request on a connection that was closed.

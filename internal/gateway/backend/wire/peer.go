@@ -18,7 +18,7 @@ func (NoPeer) Notify(*mcp.Message) {}
 
 // Ask implements [exchange.Peer].
 func (NoPeer) Ask(_ context.Context, q *mcp.Message) (*mcp.Message, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client is there to answer " + q.Method}
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "no client can respond to " + q.Method}
 }
 
 // OrNoPeer returns p, or [NoPeer] if p is nil.
@@ -81,5 +81,5 @@ func (l *CallPeer) Detach() {
 // NotDeclared returns the error for a server's request that no client declared a capability
 // for (MCP, Lifecycle, Capability Negotiation).
 func NotDeclared(q *mcp.Message) error {
-	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare that it can be asked for " + Printable(q.Method)}
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client did not declare a capability for " + Printable(q.Method)}
 }
