@@ -40,11 +40,15 @@ func TestReadMeta(t *testing.T) {
 func TestReadMeta_Refused(t *testing.T) {
 	for _, params := range []string{
 		`[]`,
+		`[1]`,
 		`{"_meta":[]}`,
+		`{"_meta":1}`,
 		`{"_meta":{"a":1}`,
 		`{"_meta":{},"_meta":{}}`,
 		`{"_Meta":{}}`,
 		`{"_meta":{"progressToken":1,"progressToken":2}}`,
+		`{"_meta":{"progressToken":1,"ProgressToken":2}}`,
+		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"2025-11-25"}}`,
 		`{"_meta":{"progressToken":1,"progress\u0054oken":2}}`,
 		`{"_meta":{"ProgressToken":1}}`,
 		`{"_meta":{"io.modelcontextprotocol/loglevel":"info"}}`,

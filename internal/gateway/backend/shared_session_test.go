@@ -147,6 +147,7 @@ func TestProgressTokensInASharedSession(t *testing.T) {
 		peers[i] = backendtest.NewPeer()
 		x := statelessRequest("tools/call", `"name":"a"`, `{}`, peers[i])
 		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`1`), "_meta", "progressToken")
+		x.Meta = backendtest.MetaOf(x.Request)
 		go func() {
 			_, err := b.Do(backendtest.TestContext(t), x)
 			if err != nil {
@@ -225,6 +226,7 @@ func TestAQuestionInASharedSessionIsNotGuessed(t *testing.T) {
 		}
 		x := statelessRequest("tools/call", `"name":"a"`, `{}`, p)
 		x.Request.Params, _ = mcp.Set(x.Request.Params, json.RawMessage(`"t"`), "_meta", "progressToken")
+		x.Meta = backendtest.MetaOf(x.Request)
 		go func() {
 			_, err := b.Do(backendtest.TestContext(t), x)
 			if err != nil {

@@ -99,5 +99,6 @@ func modernExchange(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
 	if err != nil {
 		panic(err)
 	}
-	return &exchange.Exchange{Client: client, Request: &mcp.Message{ID: m.ID, Method: m.Method, Params: params}, Peer: p}
+	request := &mcp.Message{ID: m.ID, Method: m.Method, Params: params}
+	return &exchange.Exchange{Client: client, Request: request, Meta: backendtest.MetaOf(request), Peer: p}
 }

@@ -146,6 +146,7 @@ func askingForLogs(t *testing.T, id int64, name, arg string, p exchange.Peer) *e
 		t.Fatal(err)
 	}
 	x.Request.Params = params
+	x.Meta = backendtest.MetaOf(x.Request)
 	return x
 }
 

@@ -160,7 +160,7 @@ func TestStdioStateless_SubscriptionsOutliveOneThatFails(t *testing.T) {
 		p, _ := listen(backendtest.TestContext(t), t, m, mcp.IntID(1))
 		x := more()
 		var err error
-		if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`1`), "_meta", "ProgressToken"); err != nil {
+		if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`1`), "notifications", "toolsListChanged"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.Do(backendtest.TestContext(t), x); backendtest.CodeOf(err) != mcp.CodeInvalidParams {

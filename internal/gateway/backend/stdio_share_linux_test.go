@@ -335,6 +335,7 @@ func TestStdio_ProgressTokensOfStatelessClients(t *testing.T) {
 		x := statelessRequest(mcp.MethodToolsCall, `"name":"`+tool+`","arguments":{"is":"`+args+`"}`, `{}`, p)
 		var err error
 		if x.Request.Params, err = mcp.Insert(x.Request.Params, []byte(meta), "_meta"); err == nil {
+			x.Meta = backendtest.MetaOf(x.Request)
 			_, err = b.Do(backendtest.TestContext(t), x)
 		}
 		if err != nil {

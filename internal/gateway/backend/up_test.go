@@ -100,10 +100,11 @@ func statelessRequest(method, members, capabilities string, peer exchange.Peer) 
 	if members != "" {
 		meta = members + "," + meta
 	}
+	request := &mcp.Message{ID: mcp.StringID("r"), Method: method, Params: json.RawMessage(`{` + meta + `}`)}
 	return &exchange.Exchange{
 		Client:  &exchange.Client{Version: mcp.V20260728, Capabilities: json.RawMessage(capabilities)},
-		Request: &mcp.Message{ID: mcp.StringID("r"), Method: method, Params: json.RawMessage(`{` + meta + `}`)},
-		Peer:    peer,
+		Request: request, Meta: backendtest.MetaOf(request),
+		Peer: peer,
 	}
 }
 
@@ -341,6 +342,7 @@ func TestLogsGoToRequestsThatWantThem(t *testing.T) {
 			if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`"`+level+`"`), "_meta", mcp.MetaLogLevel); err != nil {
 				t.Fatal(err)
 			}
+			x.Meta = backendtest.MetaOf(x.Request)
 		}
 		if _, err := b.Do(t.Context(), x); err != nil {
 			t.Fatal(err)

@@ -105,6 +105,7 @@ func logAt(t *testing.T, level string, p exchange.Peer) *exchange.Exchange {
 	if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`"`+level+`"`), "_meta", mcp.MetaLogLevel); err != nil {
 		t.Fatal(err)
 	}
+	x.Meta = backendtest.MetaOf(x.Request)
 	return x
 }
 
@@ -174,6 +175,7 @@ func TestProgressOnTheSessionsStreamReachesItsRequest(t *testing.T) {
 	if x.Request.Params, err = mcp.Set(x.Request.Params, json.RawMessage(`"mine"`), "_meta", "progressToken"); err != nil {
 		t.Fatal(err)
 	}
+	x.Meta = backendtest.MetaOf(x.Request)
 	done := make(chan error, 1)
 	go func() {
 		_, err := b.Do(backendtest.TestContext(t), x)

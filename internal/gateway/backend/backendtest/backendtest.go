@@ -101,7 +101,16 @@ func Call(id mcp.ID, tool, arguments string) *mcp.Message {
 
 // ExchangeOf is a request of [FullClient].
 func ExchangeOf(m *mcp.Message, p exchange.Peer) *exchange.Exchange {
-	return &exchange.Exchange{Client: FullClient(), Request: m, Peer: p}
+	return &exchange.Exchange{Client: FullClient(), Request: m, Meta: MetaOf(m), Peer: p}
+}
+
+// MetaOf returns the _meta of a request. It is empty if the params cannot be parsed.
+func MetaOf(m *mcp.Message) mcp.Meta {
+	meta, err := mcp.ReadMeta(m.Params)
+	if err != nil {
+		return mcp.Meta{}
+	}
+	return meta
 }
 
 // Text is the text of a tool's result, or of an error.

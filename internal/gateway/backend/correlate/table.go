@@ -2,7 +2,6 @@ package correlate
 
 import (
 	"bytes"
-	"encoding/json"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -55,25 +54,22 @@ func NewRequestTable(shared bool) *RequestTable {
 	return t
 }
 
-// Add registers x and returns it as pending, with the request to send. The caller calls
-// Remove when it no longer waits. The error is that of Fail, Refuse or Suspend, or an
-// *mcp.Error for params that cannot be parsed.
-func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message, error) {
-	token, logs, err := t.Hints(x)
-	if err != nil {
-		return nil, nil, err
-	}
+// Add registers x and returns it as pending, with the request to send. peer receives what
+// the server sends for it. The caller calls Remove when it no longer waits. The error is
+// that of Fail, Refuse or Suspend, or an *mcp.Error for params that cannot be parsed.
+func (t *RequestTable) Add(x *exchange.Exchange, peer exchange.Peer) (*PendingRequest, *mcp.Message, error) {
 	f := &PendingRequest{
-		ClientID: x.Request.ID, Method: x.Request.Method, Peer: wire.OrNoPeer(x.Peer), logs: logs,
+		ClientID: x.Request.ID, Method: x.Request.Method, Peer: wire.OrNoPeer(peer), logs: t.Stateless && x.Meta.LogLevel != "",
 		number: t.Last.Add(1), Done: make(chan struct{}),
 	}
 	f.ID = mcp.IntID(f.number)
 	out := &mcp.Message{ID: f.ID, Method: x.Request.Method, Params: x.Request.Params}
-	if token != nil {
+	if token := x.Meta.ProgressToken; token != nil {
 		f.token = bytes.Clone(token)
 		f.wire, _ = mcp.AsID(token)
 		if t.Shared.Load() {
 			f.wire = f.ID
+			var err error
 			if out.Params, err = mcp.Replace(out.Params, f.ID.Raw(), "_meta", "progressToken"); err != nil {
 				return nil, nil, err
 			}
@@ -86,15 +82,6 @@ func (t *RequestTable) Add(x *exchange.Exchange) (*PendingRequest, *mcp.Message,
 	}
 	t.pending[f.ID] = f
 	return f, out, nil
-}
-
-// Hints returns the properties by which messages are attributed to x: its progress token,
-// nil for none, and whether it requests log messages. The error is an *mcp.Error.
-func (t *RequestTable) Hints(x *exchange.Exchange) (token json.RawMessage, logs bool, err error) {
-	if token, _, err = mcp.Lookup(x.Request.Params, "_meta", "progressToken"); err == nil && t.Stateless {
-		_, logs, err = mcp.Lookup(x.Request.Params, "_meta", mcp.MetaLogLevel)
-	}
-	return token, logs, err
 }
 
 // Remove removes f from the table; a later response is dropped.

@@ -33,7 +33,7 @@ type call struct {
 func (c *streamableConn) request(ctx context.Context, x *exchange.Exchange, first func(*http.Response) error) (*mcp.Message, error) {
 	line := wire.NewCallPeer(x.Peer)
 	defer line.Detach()
-	f, out, err := c.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
+	f, out, err := c.pending.Add(x, line)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Lo
 func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	line := wire.NewCallPeer(x.Peer)
 	defer line.Detach()
-	f, out, err := c.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: line})
+	f, out, err := c.pending.Add(x, line)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package httpconn
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -14,17 +15,12 @@ const maxNameHeader = 12 << 10
 
 // standardHeaders returns the headers in which a request of the stateless era repeats parts
 // of its body (MCP 2026-07-28, Streamable HTTP, Standard Headers), with the Mcp-Param-*
-// headers of x. The caller owns the result. The error is an *mcp.Error for params that
+// headers of x. The gateway's own requests have the latest version in their _meta, and no
+// x.Meta. The caller owns the result. The error is an *mcp.Error for params that
 // cannot be parsed.
 func standardHeaders(x *exchange.Exchange) (http.Header, error) {
 	method, params := x.Request.Method, x.Request.Params
-	version, found, err := mcp.LookupString(params, "_meta", mcp.MetaVersion)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		version = string(mcp.LatestStateless)
-	}
+	version := cmp.Or(x.Meta.Version, string(mcp.LatestStateless))
 	h := make(http.Header, 6+len(x.Headers))
 	for key, values := range x.Headers {
 		if strings.HasPrefix(key, mcp.HeaderParamPrefix) {

@@ -56,6 +56,8 @@ func (c *Checks) Check(ctx context.Context, x *exchange.Exchange, do func(contex
 	if err != nil {
 		return err
 	}
+	own := x.Meta
+	own.LogLevel = ""
 	t := c.Of(x.Client.Principal)
 	definitions, err := t.Definitions(ctx, name, false, func(ctx context.Context) error {
 		return t.List(func(params json.RawMessage) (*mcp.Message, error) {
@@ -66,7 +68,7 @@ func (c *Checks) Check(ctx context.Context, x *exchange.Exchange, do func(contex
 				}
 			}
 			return do(ctx, &exchange.Exchange{
-				Client: x.Client, Peer: wire.NoPeer{},
+				Client: x.Client, Peer: wire.NoPeer{}, Meta: own,
 				Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodToolsList, Params: params},
 			})
 		})

@@ -70,9 +70,6 @@ func newListens(r *requests, work *wire.Group, pacer *pacer) *listens {
 // do adds the listen request x to the subscription and waits for its response. sent reports
 // whether the server may have received it.
 func (h *listens) do(ctx context.Context, x *exchange.Exchange, filter subscribe.Filter) (answer *mcp.Message, sent bool, err error) {
-	if _, _, err := h.pending.Hints(x); err != nil {
-		return nil, false, err // rejected before it is combined with others
-	}
 	peer := wire.NewCallPeer(x.Peer)
 	defer peer.Detach()
 	select {
@@ -182,8 +179,8 @@ func (h *listens) renew(ctx context.Context, newest *listen) error {
 	if err != nil {
 		return err
 	}
-	f, out, err := h.pending.Add(&exchange.Exchange{Client: template.exchange.Client, Peer: up,
-		Request: &mcp.Message{ID: request.ID, Method: request.Method, Params: params}})
+	f, out, err := h.pending.Add(&exchange.Exchange{Client: template.exchange.Client, Meta: template.exchange.Meta,
+		Request: &mcp.Message{ID: request.ID, Method: request.Method, Params: params}}, up)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type requests struct {
 func (r *requests) roundTrip(ctx context.Context, x *exchange.Exchange) (answer *mcp.Message, sent bool, err error) {
 	peer := wire.NewCallPeer(x.Peer)
 	defer peer.Detach()
-	f, out, err := r.pending.Add(&exchange.Exchange{Client: x.Client, Request: x.Request, Peer: peer})
+	f, out, err := r.pending.Add(x, peer)
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,7 +50,7 @@ func (r *requests) handshake(ctx context.Context, client *exchange.Client, sessi
 	if err != nil {
 		return nil, err
 	}
-	f, out, err := r.pending.Add(&exchange.Exchange{Client: client, Request: init, Peer: session})
+	f, out, err := r.pending.Add(&exchange.Exchange{Client: client, Request: init}, session)
 	if err != nil {
 		return nil, err
 	}

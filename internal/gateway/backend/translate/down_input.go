@@ -29,7 +29,8 @@ const (
 // client's responses to the server (MCP 2026-07-28, Multi Round-Trip Requests).
 func (c *downConn) roundTrip(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 	method := x.Request.Method
-	base, err := c.introduction.Into(x.Request.Params, c.logLevel())
+	level := c.logLevel()
+	base, err := c.introduction.Into(x.Request.Params, level)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (c *downConn) roundTrip(ctx context.Context, x *exchange.Exchange) (*mcp.Me
 	sent := func() {}
 	defer func() { sent() }()
 	for round, sheds := 1, 0; ; round++ {
-		answer, err := c.send(ctx, request, x.Peer)
+		answer, err := c.send(ctx, request, mcp.Meta{ProgressToken: x.Meta.ProgressToken, LogLevel: level}, x.Peer)
 		sent()
 		if err != nil {
 			return nil, err
@@ -85,7 +86,8 @@ func (c *downConn) roundTrip(ctx context.Context, x *exchange.Exchange) (*mcp.Me
 			return nil, err
 		}
 		// The client may have set another log level meanwhile.
-		if base, err = c.introduction.Into(base, c.logLevel()); err != nil {
+		level = c.logLevel()
+		if base, err = c.introduction.Into(base, level); err != nil {
 			return nil, err
 		}
 		request = &mcp.Message{ID: c.clients.newID(), Method: method}

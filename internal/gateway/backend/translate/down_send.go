@@ -11,9 +11,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// send sends one request of the stateless era. It adds the Mcp-Param-* headers to a
+// send sends one request of the stateless era, whose _meta is meta. It adds the Mcp-Param-* headers to a
 // tools/call, and caches the tool definitions in responses to tools/list.
-func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer) (*mcp.Message, error) {
+func (c *downConn) send(ctx context.Context, m *mcp.Message, meta mcp.Meta, peer exchange.Peer) (*mcp.Message, error) {
 	tools := c.principal.tools
 	mirrored := tools != nil && m.Method == mcp.MethodToolsCall
 	var headers http.Header
@@ -23,7 +23,7 @@ func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer)
 			return nil, err
 		}
 	}
-	answer, err := c.sendWith(ctx, m, headers, peer)
+	answer, err := c.sendWith(ctx, m, meta, headers, peer)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer)
 		}
 		again := *m
 		again.ID = c.clients.newID()
-		return c.sendWith(ctx, &again, headers, peer)
+		return c.sendWith(ctx, &again, meta, headers, peer)
 	}
 	if tools != nil && m.Method == mcp.MethodToolsList && answer.Error == nil {
 		return tools.Pass(answer)
@@ -43,8 +43,8 @@ func (c *downConn) send(ctx context.Context, m *mcp.Message, peer exchange.Peer)
 	return answer, nil
 }
 
-func (c *downConn) sendWith(ctx context.Context, m *mcp.Message, headers http.Header, peer exchange.Peer) (*mcp.Message, error) {
-	return c.clients.send(ctx, &exchange.Exchange{Client: c.client, Request: m, Headers: headers, Peer: wire.OrNoPeer(peer)})
+func (c *downConn) sendWith(ctx context.Context, m *mcp.Message, meta mcp.Meta, headers http.Header, peer exchange.Peer) (*mcp.Message, error) {
+	return c.clients.send(ctx, &exchange.Exchange{Client: c.client, Request: m, Meta: meta, Headers: headers, Peer: wire.OrNoPeer(peer)})
 }
 
 // headersFor returns the headers of a tools/call. It lists the tools first if the called

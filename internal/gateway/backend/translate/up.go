@@ -90,10 +90,7 @@ func (c *Up) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error)
 	case mcp.MethodDiscover, mcp.MethodSubscriptionsListen:
 		return c.watch(ctx, key, x)
 	}
-	level, err := mcp.LogLevel(x.Request.Params)
-	if err != nil {
-		return nil, err
-	}
+	level := x.Meta.LogLevel
 	s, err := c.acquire(ctx, key, x, level != "")
 	if err != nil {
 		return nil, err

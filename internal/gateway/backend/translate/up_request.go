@@ -80,7 +80,7 @@ func (s *upSession) roundTrip(ctx context.Context, x *exchange.Exchange, level s
 		s.unattributed.read(peer)
 		defer s.unattributed.read(nil)
 	}
-	answer, err := s.Do(ctx, &exchange.Exchange{Client: x.Client, Request: &request, Peer: peer})
+	answer, err := s.Do(ctx, &exchange.Exchange{Client: x.Client, Request: &request, Meta: x.Meta, Peer: peer})
 	if err != nil {
 		return nil, unknownMethod(x.Request.Method, err)
 	}

@@ -52,6 +52,7 @@ func DiscoverRequest(v mcp.Version) (*exchange.Exchange, error) {
 	return &exchange.Exchange{
 		Client:  client,
 		Request: &mcp.Message{ID: mcp.IntID(0), Method: mcp.MethodDiscover, Params: params},
+		Meta:    mcp.Meta{Versioned: true, Version: string(v)},
 	}, nil
 }
 
