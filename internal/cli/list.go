@@ -78,10 +78,16 @@ func runList(ctx context.Context, o *listOptions) error {
 	for i, st := range shown {
 		rows[i] = []string{st.Name, string(st.State), st.URL, st.Group, st.Source, render.Ago(st.Created)}
 	}
-	return render.Table(app.Out, []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}, rows, func(column int, cell string) string {
+	err = render.Table(app.Out, []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}, rows, func(column int, cell string) string {
 		if column == 1 {
 			return render.PaintState(app.Out, app.Env, cell)
 		}
 		return cell
 	}, 1, 2)
+	for _, st := range shown {
+		if st.ToolChanges > 0 {
+			fmt.Fprintf(app.Err, "Note: tools of %s have changed (%d); `thv tools diff %s` shows them\n", st.Name, st.ToolChanges, st.Name)
+		}
+	}
+	return err
 }

@@ -105,8 +105,13 @@ go://), an exported configuration, or the URL of a remote server.`,
 	complete := completeName(app)
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "status", "stop", "start", "restart", "rm", "logs", "tools", "export":
+		case "status", "stop", "start", "restart", "rm", "logs", "export":
 			c.ValidArgsFunction = complete
+		case "tools":
+			c.ValidArgsFunction = complete
+			for _, sub := range c.Commands() {
+				sub.ValidArgsFunction = complete
+			}
 		case "mcp":
 			for _, sub := range c.Commands() {
 				sub.ValidArgsFunction = complete

@@ -223,6 +223,9 @@ func (st *fullStatus) rows() [][2]string {
 	}
 	if t := st.Tools; t != nil {
 		each("Tools", []string{strings.Join(t.Filter, ", ")})
+		if t.Pin {
+			each("Tools pinned", []string{"yes"})
+		}
 		for _, name := range slices.Sorted(maps.Keys(t.Override)) {
 			o := t.Override[name]
 			change := name + " has another description"

@@ -26,30 +26,44 @@ description and its schema. Tokenizers and clients differ. The totals, of the to
 clients see and of all, are on standard error, and in JSON .shown and .all.
 
 A tool is hidden for "filter" when --tools does not name it, and for "ambiguous name" when
-an override gives its name to another tool. thv mcp tools NAME shows what clients see.`,
+an override gives its name to another tool, and for "pin" when it has changed and the
+workload has --pin-tools. thv mcp tools NAME shows what clients see.
+
+Names, descriptions and input schemas of the tools are remembered when they are first
+seen. list, status and tools diff show changes.`,
 		Example: `  thv tools time
   thv tools time -o json | jq -r '.tools[] | select(.shown) | .visibleName'`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTools(cmd.Context(), app, args[0]) },
 	}
 	base.OutputFlag(cmd, app)
+	cmd.AddCommand(newToolsDiff(app), newToolsAccept(app), newToolsPin(app))
 	return cmd
 }
 
-func runTools(ctx context.Context, app *base.App, name string) error {
+// serving returns the Manager if the server of a workload can be reached.
+func serving(ctx context.Context, app *base.App, name string) (*workload.Manager, error) {
 	if err := workload.ValidName(name); err != nil {
-		return base.AsUsage(err)
+		return nil, base.AsUsage(err)
 	}
 	m, err := app.Manager()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	st, err := m.Status(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !base.Serves(st) {
-		return fmt.Errorf("workload %q is %s; %s", name, st.State, base.Advice(st))
+		return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, base.Advice(st))
+	}
+	return m, nil
+}
+
+func runTools(ctx context.Context, app *base.App, name string) error {
+	m, err := serving(ctx, app, name)
+	if err != nil {
+		return err
 	}
 	list, err := m.Tools(ctx, name)
 	if err != nil {

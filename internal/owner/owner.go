@@ -22,7 +22,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,7 +31,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
-	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -81,21 +79,17 @@ type owner struct {
 	again bool
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
-	tools *toolset.Set
-	// lastID is the id of the last request of readTools.
-	lastID atomic.Int64
+	tools *toolWatch
 
-	mu     sync.Mutex
-	state  workload.State
-	reason string
-	server exchange.Backend // nil until there is a backend
-	conn   exchange.Conn    // the owner's own session; nil until the server has responded
-	// toolFaults are what of the tools configuration does not fit the server's tools.
-	toolFaults []string
-	exposed    string
-	started    time.Time
-	restarts   int
-	gateway    *gateway.Gateway
+	mu       sync.Mutex
+	state    workload.State
+	reason   string
+	server   exchange.Backend // nil until there is a backend
+	conn     exchange.Conn    // the owner's own session; nil until the server has responded
+	exposed  string
+	started  time.Time
+	restarts int
+	gateway  *gateway.Gateway
 }
 
 // Main runs the workload until ctx ends or a stop is requested. It reports
@@ -166,12 +160,12 @@ func run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	o := &owner{cfg: cfg, spec: spec, hold: hold, log: cfg.Log.With("workload", cfg.Name), state: workload.Starting}
-	o.tools = toolset.New(spec.Tools.Config(), o.log)
+	o.tools = newToolWatch(o)
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler: workload.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, Stop: func() {
+		Handler: workload.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, AcceptTools: o.acceptTools, Stop: func() {
 			o.set(workload.Stopping, "")
 			stop(errStopped)
 		}}.Handler(),
@@ -269,6 +263,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
+	defer o.tools.running.Wait() // its requests end with the backend, which o.close closes
 	cfg, err := o.gatewayConfig(backend)
 	if err != nil {
 		return err
@@ -404,7 +399,8 @@ func (o *owner) status() *workload.Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	st.Restarts, st.Exposed = o.restarts, o.exposed
-	st.Cautions = append(st.Cautions, o.toolFaults...)
+	cautions, changes := o.tools.cautions()
+	st.Cautions, st.ToolChanges = append(st.Cautions, cautions...), changes
 	st.Server, st.Speaks = speaks(o.server)
 	st.State, st.Reason, st.Processes = o.condition(o.server)
 	if !o.started.IsZero() {

@@ -9,7 +9,7 @@ import (
 func (o *owner) stages() (gateway.Stages, error) {
 	var s gateway.Stages
 	if !o.spec.Tools.Config().IsZero() {
-		s.Tools = o.tools.Stage
+		s.Tools = o.tools.set.Stage
 	}
 	if o.spec.Policy != nil {
 		p, err := policy.New(*o.spec.Policy, o.log)

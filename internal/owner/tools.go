@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -17,19 +19,156 @@ import (
 const (
 	// listTime bounds the reading of all tools.
 	listTime = 30 * time.Second
-	// checkTime bounds it when the server has just started: the start waits for it.
+	// checkTime bounds it at a start that waits for it.
 	checkTime = 10 * time.Second
 	// maxDescription bounds the description of a tool in a list, in characters.
 	maxDescription = 500
 )
 
-// readTools reads the server's own list of tools, before any filter, through a session of the
-// owner.
-func (o *owner) readTools(ctx context.Context, conn exchange.Conn) ([]toolset.Tool, error) {
+// toolWatch compares the tools of the server with the tools configuration and with what is
+// remembered of them. It reads the server's own list, before any filter, through the session
+// of the watch. A nil toolWatch does nothing.
+type toolWatch struct {
+	owner *owner
+	set   *toolset.Set
+	// changed holds a token after a notification that the list has changed.
+	changed chan struct{}
+	running sync.WaitGroup // comparisons in the background
+	lastID  atomic.Int64   // of the last request
+
+	comparing sync.Mutex // held during a comparison, before mu
+	pinned    bool       // the pins were set; guarded by comparing
+
+	mu      sync.Mutex
+	conn    exchange.Conn // nil until the server has responded
+	faults  []string      // of the configuration
+	changes []toolset.Change
+	logged  map[string]bool // changes that have been logged
+}
+
+func newToolWatch(o *owner) *toolWatch {
+	return &toolWatch{
+		owner: o, set: toolset.New(o.spec.Tools.Config(), o.log),
+		changed: make(chan struct{}, 1), logged: map[string]bool{},
+	}
+}
+
+// toolPeer is the peer of the owner's own session. It notes that the list of tools has
+// changed.
+type toolPeer struct {
+	noPeer
+	tools *toolWatch
+}
+
+// Notify implements [exchange.Peer].
+func (p toolPeer) Notify(m *mcp.Message) {
+	if p.tools == nil || m.Method != mcp.NotificationToolsChanged {
+		return
+	}
+	select {
+	case p.tools.changed <- struct{}{}:
+	default:
+	}
+}
+
+// signal receives when the list of tools has changed.
+func (t *toolWatch) signal() <-chan struct{} {
+	if t == nil {
+		return nil
+	}
+	return t.changed
+}
+
+// start compares the tools of a server that has just responded. With a configuration of the
+// tools the caller waits for it, so that clients are not served before. Otherwise it happens
+// in the background. A list that cannot be read is logged: the server runs, and its clients
+// receive that error themselves.
+func (t *toolWatch) start(ctx context.Context, conn exchange.Conn) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.conn = conn
+	t.mu.Unlock()
+	if t.owner.spec.Tools.Config().IsZero() {
+		t.again(ctx, conn)
+		return
+	}
+	if t.owner.spec.Tools.Pin {
+		conn.Listen()
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	t.compare(ctx, conn)
+	for _, fault := range t.faultsNow() {
+		t.owner.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: workload.NoteStage, Message: fault}})
+	}
+}
+
+// again compares the tools in the background.
+func (t *toolWatch) again(ctx context.Context, conn exchange.Conn) {
+	t.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
+		defer cancel()
+		t.compare(ctx, conn)
+	})
+}
+
+// compare reads the tools and compares them, and logs why it cannot.
+func (t *toolWatch) compare(ctx context.Context, conn exchange.Conn) {
+	t.comparing.Lock()
+	defer t.comparing.Unlock()
+	if _, err := t.read(ctx, conn); err != nil {
+		t.owner.log.Info("the tools of the server were not compared with what is remembered of them", "error", err)
+	}
+}
+
+// read reads the tools and compares them. What is read first is remembered. The caller holds
+// comparing.
+func (t *toolWatch) read(ctx context.Context, conn exchange.Conn) ([]toolset.Tool, error) {
+	store, name := t.owner.cfg.Store, t.owner.spec.Name
+	pins, err := store.Pins(name)
+	if err != nil {
+		t.note(nil, []string{err.Error()})
+		return nil, err
+	}
+	if pins != nil {
+		t.pin(pins) // also when the list cannot be read
+	}
+	tools, err := t.list(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	now, err := toolset.PinsOf(tools)
+	if err != nil {
+		return nil, err
+	}
+	if pins == nil {
+		if err := store.SetPins(name, now); err != nil {
+			return nil, err
+		}
+		pins = now
+		t.pin(pins)
+	}
+	t.note(pins.Compare(now), t.set.Observe(tools))
+	return tools, nil
+}
+
+// pin sets the pins once: a tool that a client was shown differently stays hidden until it is
+// accepted. The caller holds comparing.
+func (t *toolWatch) pin(pins toolset.Pins) {
+	if !t.pinned {
+		t.pinned = true
+		t.set.Pin(pins)
+	}
+}
+
+// list reads the server's own list of tools.
+func (t *toolWatch) list(ctx context.Context, conn exchange.Conn) ([]toolset.Tool, error) {
 	tools, err := toolset.ReadAll(func(params json.RawMessage) (*mcp.Message, error) {
 		return conn.Do(ctx, &exchange.Exchange{
 			Client:  self(),
-			Request: &mcp.Message{ID: mcp.IntID(o.lastID.Add(1)), Method: mcp.MethodToolsList, Params: params},
+			Request: &mcp.Message{ID: mcp.IntID(1 + t.lastID.Add(1)), Method: mcp.MethodToolsList, Params: params},
 			Peer:    noPeer{},
 		})
 	})
@@ -39,53 +178,72 @@ func (o *owner) readTools(ctx context.Context, conn exchange.Conn) ([]toolset.To
 	return tools, nil
 }
 
-// checkTools compares the tools configuration with the tools of a server that has just
-// responded. Without such a configuration it does nothing. A list that cannot be read is
-// logged: the server runs, and its clients receive that error themselves.
-func (o *owner) checkTools(ctx context.Context, conn exchange.Conn) {
-	if o.spec.Tools.Config().IsZero() {
-		return
+// note keeps the outcome of a comparison and logs each change once.
+func (t *toolWatch) note(changes []toolset.Change, faults []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes, t.faults = changes, faults
+	for _, c := range changes {
+		if text := c.String(); !t.logged[text] {
+			t.logged[text] = true
+			t.owner.log.Warn(text)
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	tools, err := o.readTools(ctx, conn)
-	if err != nil {
-		o.log.Warn("the tools configuration was not compared with the server's tools", "error", err)
-		return
+}
+
+func (t *toolWatch) faultsNow() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.faults
+}
+
+// cautions are what a person should know of the tools, in sentences, and the number of tools
+// that have changed.
+func (t *toolWatch) cautions() (sentences []string, changes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sentences = append(sentences, t.faults...)
+	if len(t.changes) > 0 {
+		sentences = append(sentences, fmt.Sprintf("tools have changed since they were first seen or accepted (%d); `thv tools diff %s` shows them, `thv tools accept %s` accepts them",
+			len(t.changes), t.owner.spec.Name, t.owner.spec.Name))
 	}
-	faults := o.tools.Observe(toolset.Names(tools))
-	for _, fault := range faults {
-		o.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: workload.NoteStage, Message: fault}})
+	return sentences, len(t.changes)
+}
+
+// session is the owner's own session, once the server has responded.
+func (t *toolWatch) session() (exchange.Conn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil {
+		return nil, errors.New("its server has not responded yet")
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.toolFaults = faults
+	return t.conn, nil
 }
 
 // listTools is the response of the control socket with all tools.
 func (o *owner) listTools(ctx context.Context) (*workload.ToolList, error) {
-	o.mu.Lock()
-	conn := o.conn
-	o.mu.Unlock()
-	if conn == nil {
-		return nil, errors.New("its server has not responded yet")
-	}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	tools, err := o.readTools(ctx, conn)
+	t := o.tools
+	conn, err := t.session()
 	if err != nil {
 		return nil, err
 	}
-	o.tools.Observe(toolset.Names(tools))
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	t.comparing.Lock()
+	defer t.comparing.Unlock()
+	tools, err := t.read(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	list := &workload.ToolList{Workload: o.spec.Name, Tools: []workload.Tool{}}
-	for _, t := range tools {
-		v, err := o.tools.View(t)
+	for _, tool := range tools {
+		v, err := t.set.View(tool)
 		if err != nil {
-			return nil, fmt.Errorf("read tool %q: %w", plaintext.Excerpt(t.Name, maxDescription), err)
+			return nil, fmt.Errorf("read tool %q: %w", plaintext.Excerpt(tool.Name, maxDescription), err)
 		}
 		shown := v.Hidden == toolset.Visible
 		list.Tools = append(list.Tools, workload.Tool{
-			Name: t.Name, VisibleName: v.Name, Shown: shown, Hidden: string(v.Hidden),
+			Name: tool.Name, VisibleName: v.Name, Shown: shown, Hidden: string(v.Hidden),
 			Description: plaintext.Excerpt(v.Description, maxDescription), Tokens: v.Tokens(),
 		})
 		count(&list.All, v)
@@ -93,10 +251,46 @@ func (o *owner) listTools(ctx context.Context) (*workload.ToolList, error) {
 			count(&list.Shown, v)
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list.Changes = t.changes
 	return list, nil
 }
 
 func count(total *workload.ToolTotal, v toolset.View) {
 	total.Tools++
 	total.Tokens += v.Tokens()
+}
+
+// acceptTools remembers the tools as they are now, and returns what had changed.
+func (o *owner) acceptTools(ctx context.Context) ([]toolset.Change, error) {
+	t := o.tools
+	conn, err := t.session()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	t.comparing.Lock()
+	defer t.comparing.Unlock()
+	tools, err := t.list(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	now, err := toolset.PinsOf(tools)
+	if err != nil {
+		return nil, err
+	}
+	before, err := o.cfg.Store.Pins(o.spec.Name)
+	if err != nil {
+		o.log.Warn("the pins are replaced", "error", err)
+	}
+	if err := o.cfg.Store.SetPins(o.spec.Name, now); err != nil {
+		return nil, err
+	}
+	o.log.Info("the tools of the server were accepted")
+	t.pinned = true
+	t.set.Pin(now)
+	t.note(nil, t.set.Observe(tools))
+	return before.Compare(now), nil
 }

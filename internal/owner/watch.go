@@ -157,14 +157,14 @@ func (o *owner) mayBeStarting() bool {
 
 // open performs the handshake and notes that the server has responded.
 func (w *watch) open(ctx context.Context) error {
-	conn, err := w.backend.Open(ctx, self(), noPeer{})
+	conn, err := w.backend.Open(ctx, self(), toolPeer{tools: w.owner.tools})
 	if err != nil {
 		return err
 	}
 	w.conn = conn
 	w.backend.Unresponsive(nil)
 	o := w.owner
-	o.checkTools(ctx, conn)
+	o.tools.start(ctx, conn)
 	exposed := o.instance.exposed(ctx)
 	if exposed != "" {
 		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
@@ -172,7 +172,7 @@ func (w *watch) open(ctx context.Context) error {
 	o.set(workload.Running, "")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.exposed, o.conn = exposed, conn
+	o.exposed = exposed
 	if o.started.IsZero() {
 		o.started = time.Now().UTC()
 	}
@@ -236,7 +236,7 @@ func (w *watch) lost(ctx context.Context) string {
 	ping := time.NewTicker(w.owner.cfg.PingEvery)
 	defer ping.Stop()
 	failed, _ := w.signals()
-	var look <-chan time.Time // set while a ping is due
+	var look, list <-chan time.Time // set while a ping, or a list of the tools, is due
 	for {
 		select {
 		case <-ctx.Done():
@@ -254,6 +254,13 @@ func (w *watch) lost(ctx context.Context) string {
 			if look == nil {
 				look = time.After(time.Until(w.looked.Add(lookGap)))
 			}
+		case <-w.owner.tools.signal():
+			if list == nil {
+				list = time.After(lookGap) // a change of several tools is several notifications
+			}
+		case <-list:
+			list = nil
+			w.owner.tools.again(ctx, w.conn)
 		case <-look:
 			look = nil
 			err := w.ping(ctx)

@@ -27,6 +27,8 @@ type Config struct {
 	Filter []string
 	// Overrides are by the server's own name of the tool.
 	Overrides map[string]Override
+	// Pin hides tools that differ from the pins of [Set.Pin], and those without a pin.
+	Pin bool
 }
 
 // Override replaces what clients see of one tool.
@@ -37,7 +39,7 @@ type Override struct {
 }
 
 // IsZero reports whether c changes nothing.
-func (c Config) IsZero() bool { return len(c.Filter) == 0 && len(c.Overrides) == 0 }
+func (c Config) IsZero() bool { return len(c.Filter) == 0 && len(c.Overrides) == 0 && !c.Pin }
 
 // Validate returns everything that is wrong with c, as far as that does not depend on the
 // tools of the server ([Set.Observe] checks that).

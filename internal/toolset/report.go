@@ -42,15 +42,6 @@ func ReadAll(send func(params json.RawMessage) (*mcp.Message, error)) ([]Tool, e
 	return tools, err
 }
 
-// Names are the server's own names of tools.
-func Names(tools []Tool) []string {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.Name
-	}
-	return names
-}
-
 // View is a tool as clients see it, or would see it if it were not hidden.
 type View struct {
 	// Name is the visible name.
@@ -73,8 +64,9 @@ func (v View) Tokens() int { return (len(v.JSON) + tokenBytes - 1) / tokenBytes 
 func (s *Set) View(t Tool) (View, error) {
 	var v View
 	var err error
-	v.Name, v.Hidden = s.show(t.Name)
-	if v.JSON, err = s.edit(mcp.Item{Name: t.Name, Raw: t.JSON}); err != nil {
+	item := mcp.Item{Name: t.Name, Raw: t.JSON}
+	v.Name, v.Hidden = s.show(item)
+	if v.JSON, err = s.edit(item); err != nil {
 		return View{}, err
 	}
 	description, _, err := mcp.Lookup(v.JSON, "description")

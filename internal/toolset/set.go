@@ -1,6 +1,7 @@
 package toolset
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -24,6 +26,10 @@ type Set struct {
 	// taken are new names that another tool of the server has. Clients see neither tool.
 	taken  map[string]bool
 	logged map[string]bool // faults that have been logged
+	pins   Pins
+	// verified are SHA-256 of tools, as they were listed, that are as their pins.
+	verified map[string][sha256.Size]byte
+	differs  map[string]bool // tools that were listed differently from their pins
 }
 
 // edit is what replaces members of a tool, as JSON; nil keeps the member.
@@ -68,15 +74,16 @@ func (s *Set) resolve(name string) (actual string, ok bool) {
 		return "", false
 	}
 	if actual, ok := s.actual[name]; ok {
-		return actual, !s.isTaken(name)
+		return actual, !s.isTaken(name) && s.mayCall(actual)
 	}
 	_, renamed := s.visible[name]
-	return name, !renamed
+	return name, !renamed && s.mayCall(name)
 }
 
 // show returns the name under which clients see a tool of the server, and whether they see
 // it. hidden is the reason why they do not.
-func (s *Set) show(actual string) (name string, hidden Hidden) {
+func (s *Set) show(t mcp.Item) (name string, hidden Hidden) {
+	actual := t.Name
 	name, renamed := s.visible[actual]
 	if !renamed {
 		name = actual
@@ -86,6 +93,9 @@ func (s *Set) show(actual string) (name string, hidden Hidden) {
 	}
 	if s.filter != nil && !s.filter[name] {
 		return name, Filtered
+	}
+	if s.differing(t) {
+		return name, Unpinned
 	}
 	return name, Visible
 }
@@ -100,6 +110,8 @@ const (
 	Filtered Hidden = "filter"
 	// Ambiguous: an override gives one tool the name that another has.
 	Ambiguous Hidden = "ambiguous name"
+	// Unpinned: it is new, or differs from its pin.
+	Unpinned Hidden = "pin"
 )
 
 // observe notes that the server has a tool.
@@ -138,9 +150,14 @@ func (s *Set) report(fault string) {
 	}
 }
 
-// Observe compares the configuration with names, which are those of all tools of the server.
-// It returns what does not fit, a sentence for each fault, and logs each once.
-func (s *Set) Observe(names []string) []string {
+// Observe compares the configuration with all tools of the server. It returns what does not
+// fit, a sentence for each fault, and logs each once.
+func (s *Set) Observe(tools []Tool) []string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+		s.differing(mcp.Item{Name: t.Name, Raw: t.JSON})
+	}
 	known, seen := map[string]bool{}, map[string]bool{}
 	taken := map[string]bool{}
 	var shown []string

@@ -81,7 +81,7 @@ func (s *Set) list(result json.RawMessage) (json.RawMessage, error) {
 	}
 	shown := make([]json.RawMessage, 0, len(tools.Items))
 	for _, t := range tools.Items {
-		if _, hidden := s.show(t.Name); hidden != Visible {
+		if _, hidden := s.show(t); hidden != Visible {
 			continue
 		}
 		raw, err := s.edit(t)

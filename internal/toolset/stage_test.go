@@ -30,6 +30,15 @@ func request(method, params string) *mcp.Message {
 	return &mcp.Message{ID: mcp.IntID(7), Method: method, Params: json.RawMessage(params)}
 }
 
+// named are tools of those names.
+func named(names ...string) []Tool {
+	var tools []Tool
+	for _, name := range names {
+		tools = append(tools, Tool{Name: name, JSON: json.RawMessage(`{"name":"` + name + `"}`)})
+	}
+	return tools
+}
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestStage_List(t *testing.T) {
@@ -184,13 +193,13 @@ func TestSet_AmbiguousName(t *testing.T) {
 		}
 	}
 	want := `the tools override names tool "add" "sum", which is the name of another tool of the server; clients see neither`
-	if diff := cmp.Diff([]string{want}, s.Observe([]string{"add", "sum"})); diff != "" {
+	if diff := cmp.Diff([]string{want}, s.Observe(named("add", "sum"))); diff != "" {
 		t.Error(diff)
 	}
 	if n := strings.Count(log.String(), "clients see neither"); n != 1 {
 		t.Errorf("logged %d times: %s", n, &log)
 	}
-	if faults := s.Observe([]string{"add"}); len(faults) != 0 || call() != nil {
+	if faults := s.Observe(named("add")); len(faults) != 0 || call() != nil {
 		t.Errorf("after the other tool is gone: %v, %v", faults, call())
 	}
 }
@@ -207,7 +216,7 @@ func TestSet_Observe(t *testing.T) {
 		`the tools filter names "nothing-like-it", but the server has no such tool`,
 	}
 	for range 2 {
-		if diff := cmp.Diff(want, s.Observe([]string{"add", "echo", "sub"})); diff != "" {
+		if diff := cmp.Diff(want, s.Observe(named("add", "echo", "sub"))); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/toolset"
 )
 
 // The control protocol is HTTP over the owner's Unix socket:
@@ -17,6 +19,7 @@ import (
 //	GET  /status  the Status, as JSON
 //	GET  /spec    the Spec the owner runs, as JSON
 //	GET  /tools   the ToolList of the server, as JSON; 502 when it cannot be read
+//	POST /tools/accept  remembers the tools as they are now; the changes, as JSON; or 502
 //	POST /stop    202; the owner then ends and lets go of its lock
 //
 // Every response carries the owner's nonce in the header Thv-Nonce.
@@ -61,6 +64,16 @@ func (o *Owner) Tools(ctx context.Context) (*ToolList, error) {
 		return nil, err
 	}
 	return &list, nil
+}
+
+// AcceptTools requests the owner to remember the tools as they are now, and returns what had
+// changed.
+func (o *Owner) AcceptTools(ctx context.Context) ([]toolset.Change, error) {
+	var changes []toolset.Change
+	if err := o.call(ctx, toolsTimeout, http.MethodPost, "/tools/accept", &changes); err != nil {
+		return nil, err
+	}
+	return changes, nil
 }
 
 // Stop requests the owner to end. It returns when the owner has accepted that.
@@ -113,6 +126,8 @@ type Control struct {
 	Spec   *Spec
 	Status func() *Status
 	Tools  func(context.Context) (*ToolList, error)
+	// AcceptTools remembers the tools as they are and returns what had changed.
+	AcceptTools func(context.Context) ([]toolset.Change, error)
 	// Stop is called once for every request to stop and must not block.
 	Stop func()
 }
@@ -133,13 +148,20 @@ func (c Control) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Status()) })
 	mux.HandleFunc("GET /spec", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Spec) })
-	mux.HandleFunc("GET /tools", func(w http.ResponseWriter, r *http.Request) {
-		list, err := c.Tools(r.Context())
+	outcome := func(w http.ResponseWriter, v any, err error) {
 		if err != nil {
 			answer(w, http.StatusBadGateway, controlFault{err.Error()})
 			return
 		}
-		answer(w, http.StatusOK, list)
+		answer(w, http.StatusOK, v)
+	}
+	mux.HandleFunc("GET /tools", func(w http.ResponseWriter, r *http.Request) {
+		list, err := c.Tools(r.Context())
+		outcome(w, list, err)
+	})
+	mux.HandleFunc("POST /tools/accept", func(w http.ResponseWriter, r *http.Request) {
+		changes, err := c.AcceptTools(r.Context())
+		outcome(w, changes, err)
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusAccepted, struct{}{})

@@ -19,6 +19,7 @@ func (p paths) ProxyLog(name string) string { return filepath.Join(p.Dir(name), 
 
 func (p paths) specPath(name string) string { return filepath.Join(p.Dir(name), "spec.json") }
 func (p paths) lastPath(name string) string { return filepath.Join(p.Dir(name), "last.json") }
+func (p paths) pinsPath(name string) string { return filepath.Join(p.Dir(name), "tools.json") }
 func (p paths) stopPath(name string) string { return filepath.Join(p.Dir(name), "stop") }
 func (p paths) runDir() string              { return filepath.Join(p.state, "run") }
 func (p paths) lockPath(name string) string { return filepath.Join(p.runDir(), name+".lock") }

@@ -50,6 +50,8 @@ type Status struct {
 	// others can reach. While the workload runs they include what of its tools
 	// configuration does not fit the server's tools.
 	Cautions []string `json:"cautions,omitempty"`
+	// ToolChanges is the number of tools that differ from what is remembered of them.
+	ToolChanges int `json:"toolChanges,omitempty"`
 	// PID is the owner's process id while there is an owner.
 	PID int `json:"pid,omitempty"`
 	// Nonce is the owner's; it proves that the response is from the holder of the lock.

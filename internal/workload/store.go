@@ -69,6 +69,7 @@ func (s *Store) Create(spec *Spec) error {
 		// Left by an earlier workload of that name.
 		os.Remove(s.stopPath(spec.Name))
 		os.Remove(s.lastPath(spec.Name))
+		os.Remove(s.pinsPath(spec.Name))
 	}
 	err = os.Link(draft, s.specPath(spec.Name))
 	if errors.Is(err, fs.ErrExist) {

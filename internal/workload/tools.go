@@ -2,8 +2,13 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
+	"github.com/toolhaven/toolhaven/internal/settings"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 )
 
@@ -14,11 +19,13 @@ type Tools struct {
 	Filter []string `json:"filter,omitempty"`
 	// Override is the content of --tools-override, by the server's own name of a tool.
 	Override map[string]toolset.Override `json:"override,omitempty"`
+	// Pin hides tools that have changed since they were first seen or accepted.
+	Pin bool `json:"pin,omitempty"`
 }
 
 // Config is what the gateway's stage is configured with.
 func (t Tools) Config() toolset.Config {
-	return toolset.Config{Filter: t.Filter, Overrides: t.Override}
+	return toolset.Config{Filter: t.Filter, Overrides: t.Override, Pin: t.Pin}
 }
 
 // ToolList is all tools of a workload's server, as its gateway shows them.
@@ -28,6 +35,8 @@ type ToolList struct {
 	// Shown are the totals of the tools that clients see, All those of all tools.
 	Shown ToolTotal `json:"shown"`
 	All   ToolTotal `json:"all"`
+	// Changes are the differences from what is remembered of the tools.
+	Changes []toolset.Change `json:"changes,omitempty"`
 }
 
 // Tool is one tool of a server.
@@ -62,4 +71,59 @@ func (m *Manager) Tools(ctx context.Context, name string) (*ToolList, error) {
 		return nil, fmt.Errorf("workload %q is %w", name, ErrNotRunning)
 	}
 	return owner.Tools(ctx)
+}
+
+// AcceptTools requests the owner to remember the tools of its server as they are now. It
+// returns what had changed. ErrNotRunning when the workload has no owner.
+func (m *Manager) AcceptTools(ctx context.Context, name string) ([]toolset.Change, error) {
+	owner, err := m.store.Owner(name)
+	if err != nil {
+		return nil, err
+	}
+	if owner == nil {
+		return nil, fmt.Errorf("workload %q is %w", name, ErrNotRunning)
+	}
+	return owner.AcceptTools(ctx)
+}
+
+// PinTools sets Tools.Pin of a stored workload. It takes effect when the workload starts.
+func (m *Manager) PinTools(name string, pin bool) error {
+	spec, err := m.store.Get(name)
+	if err != nil || spec.Tools.Pin == pin {
+		return err
+	}
+	spec.Tools.Pin = pin
+	return m.store.Put(spec)
+}
+
+// Pins returns what is remembered of the tools of a workload's server, nil for nothing.
+func (s *Store) Pins(name string) (toolset.Pins, error) {
+	b, err := os.ReadFile(s.pinsPath(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the pins of workload %q: %w", name, err)
+	}
+	var pins toolset.Pins
+	if err := json.Unmarshal(b, &pins); err != nil || pins == nil {
+		return nil, fmt.Errorf("the pins of workload %q are damaged (%s); `thv tools accept %s` replaces them", name, s.pinsPath(name), name)
+	}
+	return pins, nil
+}
+
+// SetPins replaces what is remembered of the tools. It does nothing when the workload's
+// directory is gone.
+func (s *Store) SetPins(name string, pins toolset.Pins) error {
+	if _, err := os.Stat(s.Dir(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	b, err := json.MarshalIndent(pins, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := settings.WriteAtomic(s.pinsPath(name), append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("store the pins of workload %q: %w", name, err)
+	}
+	return nil
 }

@@ -52,6 +52,7 @@ type options struct {
 	tools                  []string
 	toolsOverride          string
 	authzConfig            string
+	pinTools               bool
 }
 
 // New returns the command `run`.

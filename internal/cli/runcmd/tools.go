@@ -11,7 +11,7 @@ import (
 // parseTools reads --tools and --tools-override. An empty --tools is an error: it is mostly
 // a variable without a value, and a filter without names would show all tools.
 func (o *options) parseTools() (workload.Tools, error) {
-	var t workload.Tools
+	t := workload.Tools{Pin: o.pinTools}
 	var errs []error
 	for _, name := range o.tools {
 		t.Filter = append(t.Filter, strings.TrimSpace(name))

@@ -62,10 +62,13 @@ func listen(addr string, handler http.Handler) error {
 
 func newServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "probe", Version: "1"}, nil)
-	add(s, "echo", "returns the text", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
-		Text string `json:"text"`
+	addEcho(s, "echo", "returns the text")
+	add(s, "redefine", "adds or replaces a tool that returns its text", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
 	}) (string, error) {
-		return in.Text, nil
+		addEcho(s, in.Name, in.Description)
+		return "redefined", nil
 	})
 	add(s, "env", "returns an environment variable", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 		Name string `json:"name"`
@@ -181,6 +184,15 @@ func ask(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallTo
 		}
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(answer.Content["word"])}}}, nil, nil
+}
+
+// addEcho registers a tool that returns its text.
+func addEcho(s *mcp.Server, name, description string) {
+	add(s, name, description, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Text string `json:"text"`
+	}) (string, error) {
+		return in.Text, nil
+	})
 }
 
 // add registers a tool whose result is one text.
