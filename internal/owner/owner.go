@@ -85,7 +85,6 @@ type owner struct {
 	state    workload.State
 	reason   string
 	server   exchange.Backend // nil until there is a backend
-	conn     exchange.Conn    // the owner's own session; nil until the server has responded
 	exposed  string
 	started  time.Time
 	restarts int

@@ -5,12 +5,10 @@ import (
 	"github.com/toolhaven/toolhaven/internal/policy"
 )
 
-// stages are the gateway's stages that the Spec configures.
+// stages are the gateway's stages that the Spec configures. That for tools is always there:
+// it observes the server's lists.
 func (o *owner) stages() (gateway.Stages, error) {
-	var s gateway.Stages
-	if !o.spec.Tools.Config().IsZero() {
-		s.Tools = o.tools.set.Stage
-	}
+	s := gateway.Stages{Tools: o.tools.stage}
 	if o.spec.Policy != nil {
 		p, err := policy.New(*o.spec.Policy, o.log)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +32,11 @@ const (
 type toolWatch struct {
 	owner *owner
 	set   *toolset.Set
-	// changed holds a token after a notification that the list has changed.
+	// changed holds a token when the tools may have changed.
 	changed chan struct{}
 	running sync.WaitGroup // comparisons in the background
+	busy    atomic.Bool    // one is running
+	seed    maphash.Seed   // of seen
 	lastID  atomic.Int64   // of the last request
 
 	comparing sync.Mutex // held during a comparison, before mu
@@ -44,12 +47,59 @@ type toolWatch struct {
 	faults  []string      // of the configuration
 	changes []toolset.Change
 	logged  map[string]bool // changes that have been logged
+	seen    map[uint64]bool // hashes of the lists that clients received
 }
+
+// maxSeen bounds the lists that are recognized.
+const maxSeen = 1000
 
 func newToolWatch(o *owner) *toolWatch {
 	return &toolWatch{
 		owner: o, set: toolset.New(o.spec.Tools.Config(), o.log),
-		changed: make(chan struct{}, 1), logged: map[string]bool{},
+		changed: make(chan struct{}, 1), seed: maphash.MakeSeed(), logged: map[string]bool{}, seen: map[uint64]bool{},
+	}
+}
+
+// stage is the gateway's stage for tools: that of the configuration, if there is one, around
+// the look at the server's lists.
+func (t *toolWatch) stage(next exchange.Handler) exchange.Handler {
+	if t.owner.spec.Tools.Config().IsZero() {
+		return t.look(next)
+	}
+	return t.set.Stage(t.look(next))
+}
+
+// look notes that the tools may have changed when a client receives a list that none has
+// received before. It does not change or delay the list.
+func (t *toolWatch) look(next exchange.Handler) exchange.Handler {
+	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+		m, err := next(ctx, x)
+		if x.Request.Method == mcp.MethodToolsList && err == nil && m.Error == nil && t.isNew(m.Result) {
+			t.note()
+		}
+		return m, err
+	}
+}
+
+func (t *toolWatch) isNew(list []byte) bool {
+	sum := maphash.Bytes(t.seed, list)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.seen[sum] {
+		return false
+	}
+	if len(t.seen) >= maxSeen {
+		clear(t.seen)
+	}
+	t.seen[sum] = true
+	return true
+}
+
+// note notes that the tools may have changed.
+func (t *toolWatch) note() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -62,16 +112,12 @@ type toolPeer struct {
 
 // Notify implements [exchange.Peer].
 func (p toolPeer) Notify(m *mcp.Message) {
-	if p.tools == nil || m.Method != mcp.NotificationToolsChanged {
-		return
-	}
-	select {
-	case p.tools.changed <- struct{}{}:
-	default:
+	if p.tools != nil && m.Method == mcp.NotificationToolsChanged {
+		p.tools.note()
 	}
 }
 
-// signal receives when the list of tools has changed.
+// signal receives when the tools may have changed.
 func (t *toolWatch) signal() <-chan struct{} {
 	if t == nil {
 		return nil
@@ -105,13 +151,19 @@ func (t *toolWatch) start(ctx context.Context, conn exchange.Conn) {
 	}
 }
 
-// again compares the tools in the background.
-func (t *toolWatch) again(ctx context.Context, conn exchange.Conn) {
+// again compares the tools in the background. It returns false when a comparison is running
+// already.
+func (t *toolWatch) again(ctx context.Context, conn exchange.Conn) bool {
+	if !t.busy.CompareAndSwap(false, true) {
+		return false
+	}
 	t.running.Go(func() {
+		defer t.busy.Store(false)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
 		defer cancel()
 		t.compare(ctx, conn)
 	})
+	return true
 }
 
 // compare reads the tools and compares them, and logs why it cannot.
@@ -120,6 +172,9 @@ func (t *toolWatch) compare(ctx context.Context, conn exchange.Conn) {
 	defer t.comparing.Unlock()
 	if _, err := t.read(ctx, conn); err != nil {
 		t.owner.log.Info("the tools of the server were not compared with what is remembered of them", "error", err)
+		if !t.pinned && t.owner.spec.Tools.Pin {
+			t.record(nil, []string{"no tool is shown, because there are no pins yet: " + err.Error()})
+		}
 	}
 }
 
@@ -129,7 +184,7 @@ func (t *toolWatch) read(ctx context.Context, conn exchange.Conn) ([]toolset.Too
 	store, name := t.owner.cfg.Store, t.owner.spec.Name
 	pins, err := store.Pins(name)
 	if err != nil {
-		t.note(nil, []string{err.Error()})
+		t.record(nil, []string{err.Error()})
 		return nil, err
 	}
 	if pins != nil {
@@ -150,7 +205,7 @@ func (t *toolWatch) read(ctx context.Context, conn exchange.Conn) ([]toolset.Too
 		pins = now
 		t.pin(pins)
 	}
-	t.note(pins.Compare(now), t.set.Observe(tools))
+	t.record(pins.Compare(now), t.set.Observe(tools))
 	return tools, nil
 }
 
@@ -178,8 +233,8 @@ func (t *toolWatch) list(ctx context.Context, conn exchange.Conn) ([]toolset.Too
 	return tools, nil
 }
 
-// note keeps the outcome of a comparison and logs each change once.
-func (t *toolWatch) note(changes []toolset.Change, faults []string) {
+// record keeps the outcome of a comparison and logs each change once.
+func (t *toolWatch) record(changes []toolset.Change, faults []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changes, t.faults = changes, faults
@@ -291,6 +346,6 @@ func (o *owner) acceptTools(ctx context.Context) ([]toolset.Change, error) {
 	o.log.Info("the tools of the server were accepted")
 	t.pinned = true
 	t.set.Pin(now)
-	t.note(nil, t.set.Observe(tools))
+	t.record(nil, t.set.Observe(tools))
 	return before.Compare(now), nil
 }

@@ -260,7 +260,9 @@ func (w *watch) lost(ctx context.Context) string {
 			}
 		case <-list:
 			list = nil
-			w.owner.tools.again(ctx, w.conn)
+			if !w.owner.tools.again(ctx, w.conn) {
+				list = time.After(lookGap)
+			}
 		case <-look:
 			look = nil
 			err := w.ping(ctx)
