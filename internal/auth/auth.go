@@ -38,7 +38,8 @@ import (
 type Provider struct {
 	// Name is for logs and metrics; it is unique among the providers.
 	Name string
-	// IssuerURL equals the token's iss byte for byte.
+	// IssuerURL equals the token's iss byte for byte. It may be "" with
+	// IntrospectionOnly: the endpoint itself vouches for its tokens then.
 	IssuerURL string
 	// Audience must be among the token's aud.
 	Audience string
@@ -46,10 +47,13 @@ type Provider struct {
 	JWKSURL string
 	// IntrospectionURL accepts opaque tokens too (RFC 7662); ClientID and the
 	// secret in ClientSecretFile, which is read for each request, authenticate
-	// to it.
+	// to it. ClientSecret, if it is set, returns the secret instead.
 	IntrospectionURL string
 	ClientID         string
 	ClientSecretFile string
+	ClientSecret     func() (string, error)
+	// IntrospectionOnly introspects every token, JWTs too, and fetches no keys.
+	IntrospectionOnly bool
 	// CACertPath is a PEM file of authorities trusted beside the system's. It is
 	// looked at before each request, and read again when it has changed.
 	CACertPath string
@@ -59,6 +63,9 @@ type Provider struct {
 	AuthTokenFile string
 	// AllowPrivateIP permits connections to private addresses.
 	AllowPrivateIP bool
+	// AllowHTTP permits plain HTTP to every host: anyone on the way can replace the
+	// keys. It is for tests.
+	AllowHTTP bool
 }
 
 // Validate reports everything that is wrong with p, each error naming the
@@ -74,21 +81,31 @@ func (p *Provider) Validate() error {
 	if p.Audience == "" {
 		add("audience", "is required; without it any token of the issuer would be accepted")
 	}
-	if p.IssuerURL == "" {
+	if p.IssuerURL == "" && !p.IntrospectionOnly {
 		add("issuerUrl", "is required")
-	} else if err := netguard.CheckEndpoint(p.IssuerURL); err != nil {
-		add("issuerUrl", "%w", err)
+	} else if p.IssuerURL != "" {
+		if err := p.checkEndpoint(p.IssuerURL); err != nil {
+			add("issuerUrl", "%w", err)
+		}
+	}
+	if p.IntrospectionOnly && p.IntrospectionURL == "" {
+		add("introspectionUrl", "is required where tokens are only introspected")
+	}
+	if p.IntrospectionOnly && p.JWKSURL != "" {
+		add("jwksUrl", "is not used where tokens are only introspected")
 	}
 	for _, endpoint := range [][2]string{{"jwksUrl", p.JWKSURL}, {"introspectionUrl", p.IntrospectionURL}} {
 		if endpoint[1] == "" {
 			continue
 		}
-		if err := checkKeysURL(endpoint[1]); err != nil {
+		if err := p.checkKeysURL(endpoint[1]); err != nil {
 			add(endpoint[0], "%w", err)
 		}
 	}
 	if p.ClientSecretFile != "" && p.ClientID == "" {
 		add("clientId", "is required with clientSecretFile")
+	} else if p.ClientSecret != nil && p.ClientID == "" {
+		add("clientId", "is required with a client secret")
 	}
 	if p.ClientID != "" && p.IntrospectionURL == "" {
 		add("introspectionUrl", "is required with clientId, which is used for nothing else")
@@ -98,12 +115,20 @@ func (p *Provider) Validate() error {
 
 // checkKeysURL is netguard's rule for endpoints, but for a query, which some
 // providers' key sets and introspection endpoints have.
-func checkKeysURL(raw string) error {
+func (p *Provider) checkKeysURL(raw string) error {
 	path, query, has := strings.Cut(raw, "?")
 	if has && strings.Contains(query, "#") {
 		return fmt.Errorf("%q must not have a fragment", raw)
 	}
-	return netguard.CheckEndpoint(path)
+	return p.checkEndpoint(path)
+}
+
+// checkEndpoint is netguard's rule for endpoints.
+func (p *Provider) checkEndpoint(raw string) error {
+	if p.AllowHTTP {
+		return netguard.CheckInsecureEndpoint(raw)
+	}
+	return netguard.CheckEndpoint(raw)
 }
 
 // Identity is the caller, as a provider asserts it. All requests with the same token

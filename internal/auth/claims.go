@@ -54,7 +54,9 @@ func (s *subject) check() (expires time.Time, r *refusal) {
 // (RFC 7662 section 2.2).
 func checkIssuer(s *subject) *refusal {
 	v, present := s.claims["iss"]
-	if iss, isText := v.(string); isText && iss == s.provider.IssuerURL || !present && s.introspected {
+	iss, isText := v.(string)
+	vouched := s.introspected && (!present || isText && s.provider.IssuerURL == "")
+	if isText && iss == s.provider.IssuerURL && iss != "" || vouched {
 		return nil
 	}
 	return &refusal{reason: "the issuer does not match", expected: s.provider.IssuerURL, got: wordsOf(v)}

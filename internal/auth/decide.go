@@ -17,7 +17,7 @@ func (v *Validator) decide(ctx context.Context, key digest, token string) (*verd
 	}
 	d := &decision{v: v, token: token, jwt: t, attempts: make([][]Attempt, len(v.providers))}
 	for i, p := range v.providers {
-		if t != nil {
+		if t != nil && !p.IntrospectionOnly {
 			if t.issuer() != p.IssuerURL {
 				d.skip(i, Attempt{Reason: "skipped: the token names another issuer", Expected: p.IssuerURL, Got: wordsOf(t.claims["iss"]), Skipped: true})
 				continue
@@ -159,7 +159,7 @@ func (d *decision) answer(ctx context.Context, turn int, p *provider, answers ch
 // consultOne verifies and introspects at one provider.
 func (d *decision) consultOne(ctx context.Context, p *provider) (*verdict, []*refusal) {
 	var refusals []*refusal
-	if d.jwt != nil {
+	if d.jwt != nil && !p.IntrospectionOnly {
 		got, r := p.verify(ctx, d.jwt)
 		if got != nil {
 			return got, nil

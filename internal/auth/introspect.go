@@ -82,13 +82,21 @@ func (p *provider) authenticate(req *http.Request) error {
 	if p.ClientID == "" {
 		return p.out.bearer(req)
 	}
-	secret := ""
-	if p.ClientSecretFile != "" {
-		var err error
-		if secret, err = readSecret(p.ClientSecretFile); err != nil {
-			return err
-		}
+	secret, err := p.clientSecret()
+	if err != nil {
+		return err
 	}
 	req.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(secret))
 	return nil
+}
+
+// clientSecret returns the secret of ClientID; "" for none.
+func (p *provider) clientSecret() (string, error) {
+	switch {
+	case p.ClientSecret != nil:
+		return p.ClientSecret()
+	case p.ClientSecretFile != "":
+		return readSecret(p.ClientSecretFile)
+	}
+	return "", nil
 }

@@ -361,3 +361,78 @@ func FuzzIntrospection(f *testing.F) {
 		}
 	})
 }
+
+// A provider that only introspects needs no issuer: its endpoint vouches for the tokens.
+func TestIntrospection_Only(t *testing.T) {
+	t.Parallel()
+	p := newIssuer(t)
+	key := newSigner(t, jose.ES256, "k1")
+	p.publish(key)
+	only := Provider{Name: "main", Audience: "registry", IntrospectionURL: p.URL + introspectPath, IntrospectionOnly: true}
+	v := newValidator(t, only)
+	exp := time.Now().Add(time.Hour).Unix()
+	type answer = map[string]any
+	jwt := key.sign(t, "", p.claims(nil))
+	for _, c := range []struct {
+		name, token string
+		answer      any
+		issuer      string // "" is refused
+	}{
+		{"without iss", "opaque-1", answer{"active": true, "aud": "registry", "exp": exp}, p.URL + introspectPath},
+		{"with iss", "opaque-2", answer{"active": true, "aud": "registry", "iss": "https://issuer.example"}, "https://issuer.example"},
+		{"with an iss that is not text", "opaque-3", answer{"active": true, "aud": "registry", "iss": 7}, ""},
+		{"for another audience", "opaque-4", answer{"active": true, "aud": "x"}, ""},
+		{"inactive", "opaque-5", answer{"active": false}, ""},
+		{"a JWT that is active", jwt, answer{"active": true, "aud": "registry"}, p.URL + introspectPath},
+		{"a JWT that is not", key.sign(t, "", p.claims(answer{"sub": "other"})), answer{"active": false}, ""},
+	} {
+		p.activate(c.token, c.answer)
+		id, err := v.Validate(t.Context(), c.token)
+		if (err == nil) != (c.issuer != "") || err == nil && id.Issuer != c.issuer {
+			t.Errorf("%s: %+v, %s", c.name, id, reasons(err))
+		}
+	}
+	v.FetchKeys()
+	if n := p.fetches.Load(); n != 0 {
+		t.Errorf("keys were fetched %d times", n)
+	}
+}
+
+func TestIntrospection_ClientSecretFromMemory(t *testing.T) {
+	t.Parallel()
+	p := newIssuer(t)
+	provider := p.introspecting("main")
+	provider.ClientID = "gateway"
+	var fault error
+	provider.ClientSecret = func() (string, error) { return "a secret: of+it", fault }
+	v := newValidator(t, provider)
+	p.activate("opaque-1", map[string]any{"active": true, "aud": "registry"})
+	if _, err := v.Validate(t.Context(), "opaque-1"); err != nil {
+		t.Error(reasons(err))
+	}
+	sent := http.Request{Header: http.Header{"Authorization": {p.credential(introspectPath)}}}
+	// RFC 6749 section 2.3.1: both are form-encoded.
+	if id, secret, _ := sent.BasicAuth(); id != "gateway" || secret != "a+secret%3A+of%2Bit" {
+		t.Errorf("sent %q", p.credential(introspectPath))
+	}
+	fault = errClosed
+	if _, err := v.Validate(t.Context(), "opaque-2"); err == nil {
+		t.Error("a token was accepted without the secret")
+	}
+}
+
+func TestProvider_AllowHTTP(t *testing.T) {
+	t.Parallel()
+	p := Provider{Name: "main", IssuerURL: "http://idp.example", Audience: "registry", JWKSURL: "http://idp.example/keys"}
+	if err := p.Validate(); err == nil {
+		t.Error("plain HTTP was accepted")
+	}
+	p.AllowHTTP = true
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	p.IssuerURL = "ftp://idp.example"
+	if err := p.Validate(); err == nil {
+		t.Error("FTP was accepted")
+	}
+}

@@ -21,13 +21,12 @@ import (
 // trusts the provider's authorities, and connects to public addresses; to private ones
 // with AllowPrivateIP; to this machine with AllowPrivateIP or where a URL names it.
 func guardedClient(p Provider) (*http.Client, error) {
-	opt := netguard.Options{AllowPrivate: p.AllowPrivateIP, AllowLoopback: p.AllowPrivateIP, Timeout: requestTimeout}
+	opt := netguard.Options{AllowPrivate: p.AllowPrivateIP, AllowLoopback: p.AllowPrivateIP, AllowHTTP: p.AllowHTTP, Timeout: requestTimeout}
 	if p.CACertPath != "" {
 		opt.CAFiles = []string{p.CACertPath}
 	}
 	for _, raw := range p.urls() {
-		// Validate permits plain HTTP for this machine only.
-		if u, err := url.Parse(raw); err == nil && (u.Scheme == "http" || netguard.CheckEndpoint("http://"+u.Host) == nil) {
+		if u, err := url.Parse(raw); err == nil && netguard.CheckEndpoint("http://"+u.Host) == nil {
 			opt.AllowLoopback = true
 		}
 	}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -115,9 +116,16 @@ func (p *provider) accept(claims map[string]any, revision uint64) (*verdict, *re
 	}
 	sub, _ := claims["sub"].(string)
 	return &verdict{
-		identity: &Identity{Provider: p.Name, Issuer: p.IssuerURL, Subject: sub, Scopes: scopesOf(claims), Expires: expires, Claims: claims},
+		identity: &Identity{Provider: p.Name, Issuer: p.issuerOf(claims), Subject: sub, Scopes: scopesOf(claims), Expires: expires, Claims: claims},
 		provider: p, revision: revision, until: until,
 	}, nil
+}
+
+// issuerOf is the issuer of an accepted token. Without a configured one it is that of
+// the introspection response, or the endpoint.
+func (p *provider) issuerOf(claims map[string]any) string {
+	iss, _ := claims["iss"].(string)
+	return cmp.Or(p.IssuerURL, iss, p.IntrospectionURL)
 }
 
 // fetchKeys fetches the provider's key set from JWKSURL or the discovered URL. When
@@ -180,7 +188,7 @@ func (p *provider) discover(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkKeysURL(found.URL); err != nil {
+	if err := p.checkKeysURL(found.URL); err != nil {
 		return "", fmt.Errorf("%s: jwks_uri: %w", from, err)
 	}
 	p.mu.Lock()

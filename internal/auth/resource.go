@@ -30,7 +30,7 @@ type ResourceConfig struct {
 	URL string
 	// Realm goes into challenges (RFC 6750 section 3).
 	Realm string
-	// AuthorizationServers are issuer URLs, in order.
+	// AuthorizationServers are issuer URLs, in order; may be empty.
 	AuthorizationServers []string
 	// Scopes are advertised; may be empty.
 	Scopes []string
@@ -64,8 +64,10 @@ func NewResource(c ResourceConfig) (*Resource, error) {
 	}
 	doc := map[string]any{
 		"resource":                 c.URL,
-		"authorization_servers":    slices.Clone(c.AuthorizationServers),
 		"bearer_methods_supported": []string{"header"},
+	}
+	if len(c.AuthorizationServers) > 0 { // RFC 9728 section 3.2: no empty arrays
+		doc["authorization_servers"] = slices.Clone(c.AuthorizationServers)
 	}
 	if len(c.Scopes) > 0 {
 		doc["scopes_supported"] = c.Scopes
@@ -152,6 +154,9 @@ func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(r.metadata) // the client closed the connection
 }
+
+// Itself returns r, for [Require]: the resource has the same name for every request.
+func (r *Resource) Itself(*http.Request) *Resource { return r }
 
 // Challenge is the common part of all challenges (RFC 6750 section 3, RFC 9728 section
 // 5.1).

@@ -125,7 +125,9 @@ func NewValidator(providers []Provider, opt Options) (*Validator, error) {
 		return nil, fmt.Errorf("token cache: %w", err)
 	}
 	for _, p := range v.providers {
-		v.tasks.run(p.keys.run)
+		if !p.IntrospectionOnly {
+			v.tasks.run(p.keys.run)
+		}
 	}
 	return v, nil
 }
@@ -142,7 +144,9 @@ func (v *Validator) Close() {
 // FetchKeys begins to fetch the keys of all providers.
 func (v *Validator) FetchKeys() {
 	for _, p := range v.providers {
-		_, _ = p.keys.begin(func() bool { return true })
+		if !p.IntrospectionOnly {
+			_, _ = p.keys.begin(func() bool { return true })
+		}
 	}
 }
 
