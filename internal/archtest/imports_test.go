@@ -293,6 +293,7 @@ func TestBackendPackagesImportInOneDirection(t *testing.T) {
 func TestFrontPackagesImportInOneDirection(t *testing.T) {
 	allowed := map[string][]string{
 		"internal/gateway":           {"internal/endpoint", "internal/exchange", "internal/gateway/httpd", "internal/gateway/sessions", "internal/gateway/stateless", "internal/mcp", "internal/seal"},
+		"internal/gateway/authn":     {"internal/auth", "internal/endpoint", "internal/exchange", "internal/gateway/httpd"},
 		"internal/gateway/httpd":     {"internal/endpoint", "internal/exchange", "internal/mcp", "internal/plaintext", "internal/seal", "internal/taskgroup"},
 		"internal/gateway/sessions":  {"internal/endpoint", "internal/exchange", "internal/gateway/httpd", "internal/mcp", "internal/taskgroup"},
 		"internal/gateway/stateless": {"internal/exchange", "internal/gateway/httpd", "internal/mcp"},

@@ -12,7 +12,10 @@ import (
 )
 
 // wellKnown is where protected resource metadata is (RFC 9728 section 3).
-const wellKnown = "/.well-known/oauth-protected-resource"
+const wellKnown = WellKnownPrefix + "oauth-protected-resource"
+
+// WellKnownPrefix begins the paths of metadata about an origin (RFC 8615), which is public.
+const WellKnownPrefix = "/.well-known/"
 
 // Resource is a protected resource: it makes the metadata document, its locations and
 // every challenge, so that they agree.

@@ -19,6 +19,15 @@ const (
 	SSE        = "sse"
 )
 
+// The paths that a gateway serves. A request's path is compared without cleaning; one slash
+// at its end is ignored.
+const (
+	PathMCP      = "/mcp"
+	PathSSE      = "/sse"
+	PathMessages = "/messages"
+	PathHealth   = "/health"
+)
+
 // Config is what a person configures of an endpoint.
 type Config struct {
 	// Mode is [Streamable] or [SSE].
@@ -33,6 +42,14 @@ type Config struct {
 	SessionTTL time.Duration
 	// Stateless serves POST only, without sessions.
 	Stateless bool
+}
+
+// Path is the path that clients of the mode connect to, without the prefix.
+func (c Config) Path() string {
+	if c.Mode == SSE {
+		return PathSSE
+	}
+	return PathMCP
 }
 
 // Validate reports every fault of c, joined.

@@ -19,8 +19,8 @@ import (
 // Client identifies the sender of a request: enough for a backend to open a connection
 // on its behalf, and to distinguish two clients.
 type Client struct {
-	// Principal identifies the authenticated caller; "" is the local user when no
-	// authentication is configured.
+	// Principal is that of [Caller]; "" is the local user when no authentication is
+	// configured.
 	Principal string
 	// Version is the protocol version that the client requested. It determines the
 	// client's era: messages to and from the client are of that version.
@@ -36,15 +36,6 @@ type Client struct {
 	// of the same principal, capabilities and info are then of one client, and a backend
 	// that starts processes serves them in one.
 	OneProcess bool
-}
-
-// Caller is the sender of a request, as its access token proves. Requests with the same
-// token share it: it must not be changed.
-type Caller struct {
-	Issuer, Subject string
-	Scopes          []string
-	// Claims are all claims of the token, numbers as json.Number.
-	Claims map[string]any
 }
 
 // Exchange is one request on its way from a client to a server. It has exactly one

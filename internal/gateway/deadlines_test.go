@@ -48,9 +48,9 @@ func TestDeadlines_Body(t *testing.T) {
 			} {
 				path := "/mcp"
 				if mode == endpoint.SSE {
-					path = pathMessages
+					path = endpoint.PathMessages
 					if strings.HasPrefix(row.request, "GET") {
-						path = pathSSE
+						path = endpoint.PathSSE
 					}
 				}
 				request := strings.Replace(row.request, "%s", path, 1)

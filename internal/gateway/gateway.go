@@ -134,7 +134,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	core.Context, g.cut = context.WithCancelCause(context.Background())
 	g.store = sessions.NewStore(core, cfg.Key != nil)
 	g.streamable = sessions.NewStreamable(core, g.store)
-	g.sse = sessions.NewSSE(core, g.store, pathMessages)
+	g.sse = sessions.NewSSE(core, g.store, endpoint.PathMessages)
 	g.stateless = stateless.New(core)
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)

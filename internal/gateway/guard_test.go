@@ -95,7 +95,7 @@ func TestGuard_Preflight(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	a = c.post(initBody, "Origin: http://localhost:6274")
-	if got := a.header.Get("Access-Control-Expose-Headers"); got != "Mcp-Session-Id" {
+	if got := a.header.Get("Access-Control-Expose-Headers"); got != "Mcp-Session-Id, WWW-Authenticate" {
 		t.Errorf("a page can read %q", got)
 	}
 }

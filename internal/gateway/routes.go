@@ -10,30 +10,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
-// The paths. They are compared without cleaning or redirects; one slash at the end is
-// ignored.
-const (
-	pathMCP      = "/mcp"
-	pathSSE      = "/sse"
-	pathMessages = "/messages"
-	pathHealth   = "/health"
-)
-
 // route serves every path.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch {
-	case path == pathHealth:
+	case path == endpoint.PathHealth:
 		g.health(w, r)
 	case g.core.Endpoint.Mode == endpoint.SSE && g.routeSSE(w, r, path):
-	case g.core.Endpoint.Mode == endpoint.Streamable && path == pathMCP:
+	case g.core.Endpoint.Mode == endpoint.Streamable && path == endpoint.PathMCP:
 		g.routeMCP(w, r)
 	default:
-		where := pathMCP
-		if g.core.Endpoint.Mode == endpoint.SSE {
-			where = pathSSE
-		}
-		httpd.Refuse(w, http.StatusNotFound, "not_found", "nothing is served at this path; this workload's MCP server is at "+where+" (proxy mode "+g.core.Endpoint.Mode+")")
+		httpd.Refuse(w, http.StatusNotFound, "not_found", "nothing is served at this path; this workload's MCP server is at "+g.core.Endpoint.Path()+" (proxy mode "+g.core.Endpoint.Mode+")")
 	}
 }
 
@@ -93,8 +80,8 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) routeSSE(w http.ResponseWriter, r *http.Request, path string) bool {
 	method, serve := http.MethodGet, g.sse.Subscribe
 	switch prefix := g.core.Prefix(r); path {
-	case pathSSE, prefix + pathSSE:
-	case pathMessages, prefix + pathMessages:
+	case endpoint.PathSSE, prefix + endpoint.PathSSE:
+	case endpoint.PathMessages, prefix + endpoint.PathMessages:
 		method, serve = http.MethodPost, g.sse.Post
 	default:
 		return false

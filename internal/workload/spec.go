@@ -206,12 +206,8 @@ func (s *Spec) URL() string {
 	case "::":
 		host = "::1"
 	}
-	path := "/mcp"
-	if s.Proxy.Mode == string(SSE) {
-		// EndpointPrefix is for clients that come through a reverse proxy, which
-		// takes it off; here there is none.
-		path = "/sse"
-	}
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: path}
+	// EndpointPrefix is for clients that come through a reverse proxy, which removes it;
+	// here there is none.
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: s.Proxy.Endpoint().Path()}
 	return u.String()
 }

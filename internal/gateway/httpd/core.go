@@ -89,9 +89,6 @@ func DefaultTiming() Timing {
 // ErrStopping is the response to requests that arrive while the gateway closes.
 var ErrStopping = &mcp.Error{Code: mcp.CodeServerGone, Message: "the workload is stopping; connect again when it runs"}
 
-// Principal identifies the sender of r; there is no authentication yet.
-func Principal(*http.Request) string { return "" }
-
 // Outcome sends x through the stages and checks that the result is the response to x.
 func (c *Core) Outcome(ctx context.Context, x *exchange.Exchange) *mcp.Message {
 	id := x.Request.ID

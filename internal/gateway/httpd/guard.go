@@ -77,7 +77,7 @@ func (g *Guard) admitOrigin(w http.ResponseWriter, r *http.Request, local net.Ad
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origins[0])
-	h.Set("Access-Control-Expose-Headers", mcp.HeaderSessionID)
+	h.Set("Access-Control-Expose-Headers", mcp.HeaderSessionID+", WWW-Authenticate")
 	h.Add("Vary", "Origin")
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")

@@ -30,7 +30,7 @@ func (f *Streamable) initialize(p *httpd.Post, m *mcp.Message) {
 		return
 	}
 	defer f.core.Calls.Leave()
-	x := &exchange.Exchange{Client: client, Request: m, Meta: meta}
+	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Request: m, Meta: meta}
 	if f.core.Endpoint.Stateless {
 		f.initializeShared(p, x)
 		return
@@ -68,7 +68,7 @@ func (f *Streamable) initialize(p *httpd.Post, m *mcp.Message) {
 func (f *Streamable) initializeShared(p *httpd.Post, x *exchange.Exchange) {
 	status := http.StatusOK
 	x.Open = func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-		s, err := f.store.sharedSession(ctx, x.Client.Version)
+		s, err := f.store.sharedSession(ctx, x.Client.Principal, x.Client.Version)
 		if err != nil {
 			status = f.store.openStatus(err)
 			return nil, err

@@ -59,7 +59,9 @@ func (f *Streamable) Listen(w http.ResponseWriter, r *http.Request) {
 	if c != &s.streams.own {
 		lost = nil // the response to a POST follows nevertheless
 	}
-	s.streams.left(c, st, st.Run(r.Context().Done(), lost, func() { f.store.settle(s) }))
+	ctx, cancel := httpd.StreamContext(r)
+	defer cancel()
+	s.streams.left(c, st, st.Run(ctx.Done(), lost, func() { f.store.settle(s) }))
 	if !s.alive() {
 		f.store.end(s, errServerLost)
 	}

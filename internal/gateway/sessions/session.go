@@ -31,7 +31,7 @@ type session struct {
 	principal string
 	serial    serial // of id
 	resumed   bool   // it began at an earlier gateway
-	shared    bool   // all clients of a stateless gateway use it
+	shared    bool   // all clients of its principal at a stateless gateway use it
 	client    *exchange.Client
 	inbound   httpd.Budget  // its share of [httpd.Core.Inbound]
 	ended     chan struct{} // closed when the session is over
@@ -40,6 +40,7 @@ type session struct {
 	notices   atomic.Int64 // of the client, that the server has not accepted yet
 	questions questions
 	streams   streams
+	validity  validity // of a session that lives as long as its stream
 
 	mu       sync.Mutex
 	conn     exchange.Conn // nil until the server has responded to initialize

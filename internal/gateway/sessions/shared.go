@@ -13,34 +13,44 @@ import (
 )
 
 // shared has the sessions of a stateless gateway: one connection to the server per
-// protocol version, which all clients use. It is opened when a client needs it, and again
-// when the server has ended it. Its clients declare nothing, so the server has no reason to
-// send them requests.
+// principal and protocol version, which all clients of that principal use. It is opened
+// when a client needs it, and again when the server has ended it. Its clients declare
+// nothing, so the server has no reason to send them requests.
 type shared struct {
 	opening singleflight.Group
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[mcp.Version]*session
+	sessions map[sharedKey]*session
 	lastCall int64
 }
 
-// sharedSession returns the session of all clients of the version.
-func (st *Store) sharedSession(ctx context.Context, v mcp.Version) (*session, error) {
-	if s := st.shared.get(v); s != nil {
+type sharedKey struct {
+	principal string
+	version   mcp.Version
+}
+
+// sharedSession returns the session of the principal's clients of the version.
+func (st *Store) sharedSession(ctx context.Context, principal string, v mcp.Version) (*session, error) {
+	key := sharedKey{principal, v}
+	if s := st.shared.get(key); s != nil {
 		return s, nil
 	}
 	// Several requests may wait for the session; none of them cancels it.
-	return await(ctx, st.shared.opening.DoChan(string(v), func() (any, error) {
-		if s := st.shared.get(v); s != nil {
+	return await(ctx, st.shared.opening.DoChan(principal+" "+string(v), func() (any, error) {
+		if s := st.shared.get(key); s != nil {
 			return s, nil
+		}
+		if st.shared.len() >= st.core.MaxSessions {
+			return nil, errFull
 		}
 		s := newSession(st.core, "")
 		s.shared, s.streams.shared = true, true
-		if err := st.open(st.core.Context, s, &exchange.Client{Version: v}); err != nil {
+		s.principal = principal
+		if err := st.open(st.core.Context, s, &exchange.Client{Principal: principal, Version: v}); err != nil {
 			return nil, err
 		}
-		before, ok := st.shared.put(v, s)
+		before, ok := st.shared.put(key, s)
 		if before != nil {
 			st.release(before.end(errServerLost))
 		}
@@ -52,9 +62,9 @@ func (st *Store) sharedSession(ctx context.Context, v mcp.Version) (*session, er
 	}))
 }
 
-func (t *shared) get(v mcp.Version) *session {
+func (t *shared) get(key sharedKey) *session {
 	t.mu.Lock()
-	s := t.sessions[v]
+	s := t.sessions[key]
 	t.mu.Unlock()
 	if s == nil || !s.alive() {
 		return nil
@@ -62,18 +72,24 @@ func (t *shared) get(v mcp.Version) *session {
 	return s
 }
 
-// put keeps s for v and returns the one that it replaces. ok is false when the gateway is
+func (t *shared) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.sessions)
+}
+
+// put keeps s for the key and returns the one that it replaces. ok is false when the gateway is
 // closed.
-func (t *shared) put(v mcp.Version, s *session) (before *session, ok bool) {
+func (t *shared) put(key sharedKey, s *session) (before *session, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, false
 	}
 	if t.sessions == nil {
-		t.sessions = map[mcp.Version]*session{}
+		t.sessions = map[sharedKey]*session{}
 	}
-	before, t.sessions[v] = t.sessions[v], s
+	before, t.sessions[key] = t.sessions[key], s
 	return before, true
 }
 
@@ -100,9 +116,9 @@ func (t *shared) expire(before time.Time) []*session {
 
 func (t *shared) takeIf(fits func(*session) bool) []*session {
 	var out []*session
-	for v, s := range t.sessions {
+	for key, s := range t.sessions {
 		if fits(s) {
-			delete(t.sessions, v)
+			delete(t.sessions, key)
 			out = append(out, s)
 		}
 	}

@@ -23,7 +23,8 @@ type SSE struct {
 // NewSSE makes the front. messages is the path of POSTs, without the prefix.
 func NewSSE(core *httpd.Core, store *Store, messages string) *SSE { return &SSE{core, store, messages} }
 
-// Subscribe serves the stream. The session lives as long as it.
+// Subscribe serves the stream. The session lives as long as it, and as long as the client
+// has a valid token: that of the stream, or a later one of a POST.
 func (f *SSE) Subscribe(w http.ResponseWriter, r *http.Request) {
 	if _, events := httpd.Accepts(r); !events {
 		httpd.ProtocolFault(w, http.StatusNotAcceptable, "the Accept header must allow text/event-stream")
@@ -35,6 +36,11 @@ func (f *SSE) Subscribe(w http.ResponseWriter, r *http.Request) {
 	s := newSession(f.core, "")
 	s.principal = httpd.Principal(r)
 	f.store.name(s)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s.validity.end = cancel
+	s.validity.extend(r)
+	defer s.validity.stop()
 	st := f.core.NewStream(w)
 	st.PushEvents(mcp.AppendEvent(nil, mcp.Event{
 		Name: mcp.EventEndpoint,
@@ -55,7 +61,7 @@ func (f *SSE) Subscribe(w http.ResponseWriter, r *http.Request) {
 		f.core.Fail(w, http.StatusServiceUnavailable, mcp.ID{}, err)
 		return
 	}
-	st.Run(r.Context().Done(), nil, nil)
+	st.Run(ctx.Done(), nil, nil)
 	f.store.end(s, httpd.ErrClientGone)
 }
 
@@ -76,6 +82,7 @@ func (f *SSE) Post(w http.ResponseWriter, r *http.Request) {
 		f.core.Fail(w, http.StatusNotFound, p.ID(), errSessionOver)
 		return
 	}
+	s.validity.extend(r)
 	if p.Batch && s.protocol() != mcp.V20250326 {
 		f.core.Fail(w, http.StatusBadRequest, mcp.ID{}, httpd.ErrNoBatches)
 		return
@@ -164,7 +171,7 @@ func (f *SSE) dispatch(p *httpd.Post, s *session, a *admitted) {
 	if begun {
 		err = httpd.SessionEraOnly(p.R, m)
 	}
-	x := &exchange.Exchange{Client: a.client, Request: m, Peer: s, Conn: a.conn}
+	x := &exchange.Exchange{Client: a.client, Caller: exchange.CallerOf(p.R.Context()), Request: m, Peer: s, Conn: a.conn}
 	if err == nil {
 		x.Meta, err = mcp.ReadMeta(m.Params)
 	}

@@ -56,7 +56,7 @@ func (f *Streamable) sessionOf(r *http.Request) (s *session, status int, err err
 		if v == "" {
 			v = mcp.V20250326 // "SHOULD assume protocol version 2025-03-26"
 		}
-		s, err = f.store.sharedSession(r.Context(), v)
+		s, err = f.store.sharedSession(r.Context(), httpd.Principal(r), v)
 		return s, f.store.openStatus(err), err
 	}
 	if len(r.Header[mcp.HeaderSessionID]) > 1 {
@@ -141,6 +141,6 @@ func (f *Streamable) call(p *httpd.Post, m *mcp.Message, peer *callPeer) (respon
 		return mcp.ErrorResponse(m.ID, mcp.CodeInvalidParams, err), nil
 	}
 	return f.core.Outcome(ctx, &exchange.Exchange{
-		Client: client, Request: m, Meta: meta, Peer: peer, Conn: conn,
+		Client: client, Caller: exchange.CallerOf(ctx), Request: m, Meta: meta, Peer: peer, Conn: conn,
 	}), nil
 }

@@ -73,7 +73,7 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 		return
 	}
 	defer f.core.Calls.Leave()
-	x := &exchange.Exchange{Client: client, Request: m, Meta: h.Meta, Headers: paramHeaders(p.R.Header)}
+	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Request: m, Meta: h.Meta, Headers: paramHeaders(p.R.Header)}
 	x.Open = f.core.Backend.Do
 	if m.Method == mcp.MethodSubscriptionsListen {
 		f.subscription(p, x)
@@ -94,15 +94,18 @@ var removedMethods = []string{
 	"tasks/list", "tasks/result", // the tasks extension has tasks/get and tasks/update
 }
 
-// subscription serves subscriptions/listen until the client closes it, or the gateway ends:
-// then with a result, so that the client knows that it is over.
+// subscription serves subscriptions/listen until the client closes it. When the gateway
+// ends, or the client's token expires, the stream ends with a result, so that the client
+// can tell that from a lost connection.
 func (f *Front) subscription(p *httpd.Post, x *exchange.Exchange) {
 	if !p.Events {
 		f.core.Fail(p.W, http.StatusNotAcceptable, x.Request.ID, &mcp.Error{Code: mcp.CodeInvalidRequest,
 			Message: "the Accept header of subscriptions/listen must allow text/event-stream"})
 		return
 	}
-	ctx, cancel := context.WithCancelCause(p.R.Context())
+	valid, stop := httpd.StreamContext(p.R)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(valid)
 	defer cancel(nil)
 	defer context.AfterFunc(f.core.Draining, func() { cancel(httpd.ErrStopping) })()
 	reply := f.core.NewReply(p)
@@ -111,7 +114,7 @@ func (f *Front) subscription(p *httpd.Post, x *exchange.Exchange) {
 	x.Peer = peer
 	reply.Start()
 	response := f.core.Outcome(ctx, x)
-	if errors.Is(context.Cause(ctx), httpd.ErrStopping) {
+	if cause := context.Cause(ctx); errors.Is(cause, httpd.ErrStopping) || errors.Is(cause, context.DeadlineExceeded) {
 		response = mcp.SubscriptionEnded(x.Request.ID)
 	}
 	reply.Finish(responseStatus(response), []*mcp.Message{response}, false)

@@ -1,0 +1,539 @@
+package gateway
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	jose "github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/internal/auth"
+	"github.com/toolhaven/toolhaven/internal/endpoint"
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/authn"
+	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/seal"
+	"github.com/toolhaven/toolhaven/test/local"
+)
+
+// tokenIssuer is an identity provider over HTTP, with keys and introspection.
+type tokenIssuer struct {
+	*httptest.Server
+	key jose.JSONWebKey
+	log local.Output // of the stages that it protects
+}
+
+const (
+	gatewayAudience = "https://tools.example/mcp"
+	opaqueOfJo      = "opaque-token-of-jo"
+)
+
+func newTokenIssuer(t testing.TB) *tokenIssuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &tokenIssuer{key: jose.JSONWebKey{Key: key, KeyID: "k1", Algorithm: "ES256", Use: "sig"}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/jwks"})
+	})
+	mux.HandleFunc("/jwks", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.key.Public()}})
+	})
+	mux.HandleFunc("/introspect", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"active": r.FormValue("token") == opaqueOfJo, "aud": gatewayAudience, "client_id": "jo"})
+	})
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// token signs claims of a good token, changed; nil removes one.
+func (p *tokenIssuer) token(t testing.TB, change map[string]any) string {
+	t.Helper()
+	claims := map[string]any{"iss": p.URL, "aud": gatewayAudience, "sub": "jo", "exp": time.Now().Add(time.Hour).Unix(), "jti": rand.Text()}
+	maps.Copy(claims, change)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: p.key}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// of returns a good token of a subject.
+func (p *tokenIssuer) of(t testing.TB, subject string) string {
+	return p.token(t, map[string]any{"sub": subject})
+}
+
+// protect is a change of a gateway's configuration: it requires tokens.
+func (p *tokenIssuer) protect(t testing.TB) func(*Config) {
+	return func(c *Config) {
+		t.Helper()
+		log := slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		stage, err := authn.New(authn.Config{
+			Provider: auth.Provider{Name: "main", IssuerURL: p.URL, Audience: gatewayAudience, IntrospectionURL: p.URL + "/introspect"},
+			Resource: auth.ResourceConfig{Scopes: []string{"openid", "tools"}, Realm: "test"},
+			Endpoint: c.Endpoint, Log: log,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stage.Close)
+		c.Stages.Authenticate, c.Log = stage.Wrap, log
+	}
+}
+
+// holdsNone checks that no token is in the log.
+func (p *tokenIssuer) holdsNone(t testing.TB, tokens ...string) {
+	t.Helper()
+	for _, token := range tokens {
+		for piece := range strings.SplitSeq(token, ".") {
+			if len(piece) > 40 && strings.Contains(p.log.String(), piece) || strings.Contains(p.log.String(), token) {
+				t.Errorf("the log holds a token:\n%s", p.log.String())
+			}
+		}
+	}
+}
+
+// as is the client with a token.
+func (c *wire) as(token string) *wire {
+	with, next := *c, c.client.Transport
+	if b, ok := next.(bearer); ok {
+		next = b.next
+	}
+	with.client = &http.Client{Transport: bearer{token, next}}
+	return &with
+}
+
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(r)
+}
+
+// Without a valid token nothing is served but /health and the metadata, on any path.
+func TestAuthentication_RefusedTokens(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	_, srv := serve(t, b, p.protect(t), nil)
+	b2 := newFakeBackend()
+	_, srv2 := serve(t, b2, func(c *Config) { sseMode(c); p.protect(t)(c) }, nil)
+	honest := p.token(t, nil)
+	parts := strings.Split(honest, ".")
+	mallory := newTokenIssuer(t)
+	mallory.URL = p.URL
+	past := func(d time.Duration) map[string]any { return map[string]any{"exp": time.Now().Add(-d).Unix()} }
+	tokens := []struct{ rule, name, header, code string }{
+		{"RFC 6750 3.1", "no credential", "", ""},
+		{"RFC 6750 3.1", "another scheme", "Basic " + honest, ""},
+		{"RFC 6750 2.1", "two blanks", "Bearer  " + honest, "invalid_request"},
+		{"RFC 6750 2.1", "not a token", "Bearer a b", "invalid_request"},
+		{"RFC 6750 2.1", "too long", "Bearer " + strings.Repeat("x", 17<<10), "invalid_request"},
+		{"RFC 7519 4.1.4", "expired", "Bearer " + p.token(t, past(time.Minute)), "invalid_token"},
+		{"RFC 7519 4.1.4", "no expiry", "Bearer " + p.token(t, map[string]any{"exp": nil}), "invalid_token"},
+		{"RFC 7519 4.1.5", "not valid yet", "Bearer " + p.token(t, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), "invalid_token"},
+		{"RFC 7519 4.1.3", "another audience", "Bearer " + p.token(t, map[string]any{"aud": "https://other.example"}), "invalid_token"},
+		{"RFC 7519 4.1.3", "no audience", "Bearer " + p.token(t, map[string]any{"aud": nil}), "invalid_token"},
+		{"RFC 7519 4.1.1", "another issuer", "Bearer " + p.token(t, map[string]any{"iss": "https://other.example"}), "invalid_token"},
+		{"RFC 7519 4.1.1", "the issuer with a slash", "Bearer " + p.token(t, map[string]any{"iss": p.URL + "/"}), "invalid_token"},
+		{"RFC 7515 5.2", "another key", "Bearer " + mallory.token(t, nil), "invalid_token"},
+		{"RFC 7515 5.2", "claims changed", "Bearer " + parts[0] + "." + strings.Split(p.of(t, "root"), ".")[1] + "." + parts[2], "invalid_token"},
+		{"RFC 8725 3.1", "alg none", "Bearer eyJhbGciOiJub25lIn0." + parts[1] + ".", "invalid_token"},
+		{"RFC 8725 3.11", "an ID token by its use", "Bearer " + p.token(t, map[string]any{"typ": "ID"}), "invalid_token"},
+		{"RFC 7662 2.2", "an opaque token that is not active", "Bearer opaque-token", "invalid_token"},
+		{"RFC 9068 2.2", "no subject and no client", "Bearer " + p.token(t, map[string]any{"sub": nil}), "invalid_token"},
+	}
+	list := req("1", "tools/list", `{`+statelessMeta("")+`}`)
+	json := []string{"Content-Type: application/json"}
+	requests := []struct {
+		name         string
+		srv          *httptest.Server
+		method, path string
+		body         string
+		headers      []string
+	}{
+		{"initialize", srv, "POST", "/mcp", initBody, json},
+		{"stateless", srv, "POST", "/mcp", list, statelessHeaders("tools/list", "")},
+		{"listen", srv, "GET", "/mcp", "", []string{"Accept: text/event-stream"}},
+		{"delete", srv, "DELETE", "/mcp/", "", nil},
+		{"options", srv, "OPTIONS", "/mcp", "", nil},
+		{"metrics", srv, "GET", "/metrics", "", nil},
+		{"elsewhere", srv, "GET", "/health/../mcp", "", nil},
+		{"/sse", srv2, "GET", "/sse", "", []string{"Accept: text/event-stream"}},
+		{"/messages", srv2, "POST", "/messages?session_id=x", initBody, json},
+	}
+	for _, r := range requests {
+		endpoint := map[*httptest.Server]string{srv: "/mcp", srv2: "/sse"}[r.srv]
+		challenge := fmt.Sprintf(`Bearer realm="test", resource_metadata=%q, scope="openid tools"`, r.srv.URL+"/.well-known/oauth-protected-resource"+endpoint)
+		for _, c := range tokens {
+			headers := append([]string{"Authorization: " + c.header}, r.headers...)
+			a := newWire(t, r.srv).send(r.method, r.path, r.body, headers...)
+			got := a.header.Get("WWW-Authenticate")
+			want := challenge
+			if c.code != "" {
+				want += fmt.Sprintf(", error=%q", c.code)
+			}
+			if a.status != 401 || !strings.HasPrefix(got, want) || c.code == "" && got != want {
+				t.Errorf("%s/%s, %s: %d %q %s", c.rule, c.name, r.name, a.status, got, a.body)
+			}
+			if a.header.Get("Cache-Control") != "no-store" || strings.Contains(a.body, honest) {
+				t.Errorf("%s, %s: %v %s", c.name, r.name, a.header, a.body)
+			}
+			_, token, _ := strings.Cut(c.header, " ")
+			if len(token) > 40 {
+				p.holdsNone(t, token)
+			}
+		}
+	}
+	if n := len(b.conns) + len(b2.conns); n > 0 {
+		t.Errorf("the server was reached %d times", n)
+	}
+}
+
+func TestAuthentication_AcceptedTokens(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	callers := make(chan *exchange.Caller, 10)
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
+		callers <- x.Caller
+		return echo(x), nil
+	}
+	_, srv := serve(t, b, p.protect(t), nil)
+	c := newWire(t, srv).as(p.token(t, nil)).initialize(mcp.V20251125)
+	if got := receive(t, "a connection", b.conns).client.Principal; got != exchange.PrincipalOf(p.URL, "jo", "") {
+		t.Errorf("the principal is %q", got)
+	}
+	// The session is the principal's; the caller of a request is that of its own token.
+	for _, scope := range []string{"a", "a b"} {
+		if a := c.as(p.token(t, map[string]any{"scope": scope})).post(req("1", "tools/list", "{}")); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		got := receive(t, "the caller", callers)
+		if got == nil || got.Issuer != p.URL || got.Subject != "jo" || strings.Join(got.Scopes, " ") != scope || got.Claims["sub"] != "jo" {
+			t.Errorf("the caller is %+v", got)
+		}
+	}
+	list := req("1", "tools/list", `{`+statelessMeta("")+`}`)
+	for name, token := range map[string]string{"a JWT": p.of(t, "eve"), "an opaque token": opaqueOfJo} {
+		if a := newWire(t, srv).as(token).post(list, statelessHeaders("tools/list", "")...); a.status != 200 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+		got := receive(t, "the caller", callers)
+		if want := map[string][2]string{"a JWT": {"eve", ""}, "an opaque token": {"", "jo"}}[name]; got.Subject != want[0] || got.ClientID != want[1] {
+			t.Errorf("%s: the caller is %+v", name, got)
+		}
+	}
+	// A client without a subject is not the person of that name.
+	if exchange.PrincipalOf(p.URL, "jo", "") == exchange.PrincipalOf(p.URL, "", "jo") {
+		t.Error("two callers have the same principal")
+	}
+}
+
+func TestAuthentication_PublicPaths(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	_, srv := serve(t, newFakeBackend(), p.protect(t), nil)
+	c := newWire(t, srv)
+	if a := c.send("GET", "/health", ""); a.status != 200 {
+		t.Errorf("/health: %d %s", a.status, a.body)
+	}
+	want := fmt.Sprintf(`{"authorization_servers":[%q],"bearer_methods_supported":["header"],"resource":%q,"scopes_supported":["openid","tools"]}`+"\n", p.URL, srv.URL+"/mcp")
+	const wellKnown = "/.well-known/oauth-protected-resource"
+	for _, path := range []string{wellKnown, wellKnown + "/mcp", wellKnown + "/mcp/"} {
+		a := c.send("GET", path, "")
+		status, body := 200, want
+		if strings.HasSuffix(path, "/mcp/") {
+			status, body = 404, "404 page not found\n"
+		}
+		if d := cmp.Diff(body, a.body); a.status != status || d != "" {
+			t.Errorf("%s: %d %s", path, a.status, d)
+		}
+	}
+	for path, status := range map[string]int{wellKnown + "/other": 404, "/.well-known/openid-configuration": 404, "/.well-known/": 404} {
+		if a := c.send("GET", path, ""); a.status != status {
+			t.Errorf("%s: %d", path, a.status)
+		}
+	}
+	// The guard of Host and Origin applies to them as to every path.
+	for _, header := range []string{"Host: evil.example", "Origin: https://evil.example"} {
+		if a := c.send("GET", wellKnown, "", header); a.status != 403 {
+			t.Errorf("%s: %d", header, a.status)
+		}
+	}
+	// A page that is admitted can read the challenge (Fetch standard, CORS protocol).
+	a := c.send("POST", "/mcp", initBody, "Origin: http://localhost:6274")
+	if a.status != 401 || !strings.Contains(a.header.Get("Access-Control-Expose-Headers"), "WWW-Authenticate") {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	a = c.send("OPTIONS", "/mcp", "", "Origin: http://localhost:6274", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization")
+	if a.status != 204 || !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Authorization") {
+		t.Errorf("preflight: %d %v", a.status, a.header)
+	}
+}
+
+// A session exists for its principal only; for others it is unknown.
+func TestAuthentication_SessionOfAnotherPrincipal(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	b.do = asking
+	_, srv := serve(t, b, p.protect(t), nil)
+	jo := newWire(t, srv).as(p.of(t, "jo")).initialize(mcp.V20251125)
+	call := jo.stream("POST", "/mcp", req("1", "tools/call", "{}"))
+	question := call.message()
+	lastID := receive(t, "an event's id", call.ids)
+	answer := `{"jsonrpc":"2.0","id":` + question.ID.String() + `,"result":{"of":%q}}`
+	for name, token := range map[string]string{
+		"another subject": p.of(t, "eve"), "the same name as a client": opaqueOfJo,
+		"an empty subject and client": p.token(t, map[string]any{"sub": "", "client_id": "jo"}),
+		"a subject with a NUL":        p.of(t, "jo\x00"),
+	} {
+		eve := jo.as(token)
+		for what, a := range map[string]*rowRequest{
+			"request":      {"POST", req("2", "tools/list", "{}"), nil},
+			"ping":         {"POST", req("2", "ping", "{}"), nil},
+			"notification": {"POST", `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, nil},
+			"cancellation": {"POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, nil},
+			"answer":       {"POST", fmt.Sprintf(answer, "eve"), nil},
+			"stream":       {"GET", "", []string{"Accept: text/event-stream"}},
+			"events":       {"GET", "", []string{"Accept: text/event-stream", "Last-Event-ID: " + lastID}},
+			"delete":       {"DELETE", "", nil},
+		} {
+			got := eve.send(a.method, "/mcp", a.body, a.headers...)
+			if got.status != 404 || got.code(t) != mcp.CodeSessionNotFound {
+				t.Errorf("%s, %s: %d %s", name, what, got.status, got.body)
+			}
+		}
+	}
+	// With no token at all the session id proves nothing.
+	if a := newWire(t, srv).send("DELETE", "/mcp", "", "Mcp-Session-Id: "+jo.session); a.status != 401 {
+		t.Errorf("without a token: %d", a.status)
+	}
+	if a := jo.post(fmt.Sprintf(answer, "jo")); a.status != 202 {
+		t.Errorf("the answer: %d %s", a.status, a.body)
+	}
+	if m := call.message(); string(m.Result) != `{"of":"jo"}` {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// rowRequest is a request of a table.
+type rowRequest struct {
+	method, body string
+	headers      []string
+}
+
+func TestAuthentication_SessionAfterRestart(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	server, key := &lastingServer{}, seal.NewKey()
+	protect := func(c *Config, _ *lastingBackend) { p.protect(t)(c) }
+	g, srv, _ := server.start(t, key, protect)
+	id := newWire(t, srv).as(p.of(t, "jo")).initialize(mcp.V20251125).session
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, srv, b := server.start(t, key, protect)
+	jo := newWire(t, srv).as(p.of(t, "jo"))
+	jo.session = id
+	if a := jo.as(p.of(t, "eve")).post(req("1", "tools/list", "{}")); a.status != 404 || a.code(t) != mcp.CodeSessionNotFound || len(b.noted) != 0 {
+		t.Errorf("another principal: %d %s", a.status, a.body)
+	}
+	if a := jo.post(req("1", "tools/list", "{}")); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	// A gateway without authentication does not resume it: the local user is another.
+	_, srv, b = server.start(t, key, nil)
+	local := newWire(t, srv)
+	local.session = id
+	if a := local.post(req("1", "tools/list", "{}")); a.status != 404 || len(b.noted) != 0 {
+		t.Errorf("without authentication: %d %s", a.status, a.body)
+	}
+}
+
+func TestAuthentication_RequestStateOfAnotherPrincipal(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	for name, do := range map[string]func(context.Context, *fakeConn, *exchange.Exchange) (*mcp.Message, error){"the gateway's": asking, "the server's": askFirst} {
+		b := newFakeBackend()
+		b.do = do
+		_, srv := serve(t, b, p.protect(t), nil)
+		headers := statelessHeaders("tools/call", "add")
+		capabilities := `"sampling":{},"roots":{}`
+		jo := newWire(t, srv).as(p.of(t, "jo"))
+		first := jo.post(req("1", "tools/call", `{"name":"add","arguments":{"a":1,"b":[2]},`+statelessMeta(capabilities)+`}`), headers...).inputRequired(t)
+		var key string
+		for key = range first.InputRequests {
+		}
+		second := strings.Replace(again("2", "add", first.RequestState, `{"`+key+`":{"roots":[]}}`), `"roots":{}`, capabilities, 1)
+		if a := jo.as(p.of(t, "eve")).post(second, headers...); a.status != 400 || a.code(t) != mcp.CodeInvalidParams {
+			t.Errorf("%s, another principal: %d %s", name, a.status, a.body)
+		}
+		if a := jo.as(p.of(t, "jo")).post(second, headers...); a.status != 200 || a.message(t).Error != nil {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+}
+
+func TestAuthentication_SSE(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{"scopes":"`+strings.Join(x.Caller.Scopes, " ")+`"}`)), nil
+	}
+	_, srv := serve(t, b, func(c *Config) { sseMode(c); p.protect(t)(c) }, nil)
+	jo := newWire(t, srv).as(p.of(t, "jo"))
+	e, path := jo.subscribe()
+	if a := jo.as(p.of(t, "eve")).send("POST", path, initBody); a.status != 404 || a.code(t) != mcp.CodeSessionNotFound {
+		t.Errorf("another principal: %d %s", a.status, a.body)
+	}
+	for _, body := range []string{initBody, req("1", "tools/list", "{}")} {
+		if a := jo.as(p.token(t, map[string]any{"scope": "a b"})).send("POST", path, body, "Accept: "); a.status != 202 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		if m := e.message(); m.Error != nil || m.ID == mcp.IntID(1) && string(m.Result) != `{"scopes":"a b"}` {
+			t.Errorf("got %+v", m)
+		}
+	}
+}
+
+// aboutToExpire is a token that is accepted for about a second more.
+func (p *tokenIssuer) aboutToExpire(t testing.TB) string {
+	return p.token(t, map[string]any{"exp": time.Now().Add(1500*time.Millisecond - auth.DefaultLeeway).Unix()})
+}
+
+// A stream without an end of its own ends with its client's token. The session stays.
+func TestAuthentication_StreamEndsWithTheToken(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	b.do = func(ctx context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
+		if x.Request.Method == mcp.MethodSubscriptionsListen {
+			x.Peer.Notify(note(mcp.NotificationToolsChanged, "{}"))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return echo(x), nil
+	}
+	_, srv := serve(t, b, p.protect(t), nil)
+	jo := newWire(t, srv).as(p.of(t, "jo")).initialize(mcp.V20251125)
+	if m := jo.as(p.aboutToExpire(t)).listen().message(); m != nil {
+		t.Errorf("got %+v", m)
+	}
+	if a := jo.post(req("1", "tools/list", "{}")); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	// MCP 2026-07-28, subscriptions/listen: the result ends the subscription.
+	listen := newWire(t, srv).as(p.aboutToExpire(t)).stream("POST", "/mcp", req("7", "subscriptions/listen", `{"notifications":{},`+statelessMeta("")+`}`), statelessHeaders("subscriptions/listen", "")...)
+	if m := listen.message(); m == nil || m.Method != mcp.NotificationToolsChanged {
+		t.Errorf("got %+v", m)
+	}
+	if m := listen.message(); m == nil || m.ID != mcp.IntID(7) || m.Result == nil {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// A stream of HTTP+SSE ends with the last token that the client has sent.
+func TestAuthentication_SSEStreamEndsWithTheLastToken(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	g, srv := serve(t, newFakeBackend(), func(c *Config) { sseMode(c); p.protect(t)(c) }, nil)
+	c := newWire(t, srv)
+	short, _ := c.as(p.aboutToExpire(t)).subscribe()
+	long, path := c.as(p.aboutToExpire(t)).subscribe()
+	jo := c.as(p.of(t, "jo"))
+	if a := jo.send("POST", path, initBody, "Accept: "); a.status != 202 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if m := long.message(); m.Error != nil {
+		t.Fatalf("got %+v", m)
+	}
+	if m := short.message(); m != nil {
+		t.Errorf("got %+v", m)
+	}
+	eventually(t, "the session to end", func() bool { return g.Sessions() == 1 })
+	// The other one was opened with a token that has expired too.
+	if a := jo.send("POST", path, req("1", "tools/list", "{}"), "Accept: "); a.status != 202 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if m := long.message(); m == nil || m.Error != nil {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// The clients of a stateless workload share a session at the server, but two principals do
+// not.
+func TestAuthentication_SharedSessionsAreOfOnePrincipal(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	_, srv := serve(t, b, func(c *Config) { c.Endpoint.Stateless = true; p.protect(t)(c) }, nil)
+	for _, subject := range []string{"jo", "eve", "jo", "eve"} {
+		c := newWire(t, srv).as(p.of(t, subject))
+		if a := c.post(req("1", "tools/list", "{}"), "Mcp-Protocol-Version: 2025-11-25"); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if len(b.conns) != 2 {
+		t.Fatalf("%d sessions at the server", len(b.conns))
+	}
+	for _, subject := range []string{"jo", "eve"} {
+		if got := receive(t, "a connection", b.conns).client.Principal; got != exchange.PrincipalOf(p.URL, subject, "") {
+			t.Errorf("%s: the principal is %q", subject, got)
+		}
+	}
+}
+
+// A provider that is down refuses tokens and does not end the gateway (specification 7).
+func TestAuthentication_ProviderIsDown(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	token := p.token(t, nil)
+	p.Close()
+	_, srv := serve(t, newFakeBackend(), func(c *Config) { c.Endpoint.Mode = endpoint.Streamable; p.protect(t)(c) }, nil)
+	c := newWire(t, srv)
+	if a := c.as(token).post(initBody); a.status != 401 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := c.send("GET", "/health", ""); a.status != 200 {
+		t.Errorf("/health: %d", a.status)
+	}
+	if !strings.Contains(p.log.String(), p.URL) {
+		t.Errorf("the log does not name the URL that failed:\n%s", p.log.String())
+	}
+	p.holdsNone(t, token)
+}

@@ -1,0 +1,26 @@
+package httpd
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+)
+
+// Principal is the [exchange.Client.Principal] of the sender of r.
+func Principal(r *http.Request) string {
+	if c := exchange.CallerOf(r.Context()); c != nil {
+		return c.Principal
+	}
+	return ""
+}
+
+// StreamContext is the context of r for a stream that has no end of its own. It ends, at
+// the latest, when the caller's token is no longer accepted: the client opens the stream
+// again, with a new token.
+func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
+	if c := exchange.CallerOf(r.Context()); c != nil {
+		return context.WithDeadline(r.Context(), c.Expires)
+	}
+	return r.Context(), func() {}
+}
