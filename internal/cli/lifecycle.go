@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -194,6 +195,9 @@ func runStart(ctx context.Context, app *base.App, s *base.Selection, do starter)
 		}
 		started = append(started, st)
 		app.PrintState(st)
+		for _, caution := range st.Cautions {
+			fmt.Fprintf(app.Err, "Note: %s: %s\n", name, plaintext.Lines(caution))
+		}
 		if app.JSON {
 			return nil // Show prints them together
 		}

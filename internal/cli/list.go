@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,7 @@ func newList(app *base.App) *cobra.Command {
 		Long: `List shows every workload, stopped ones too, with its state at this moment: running
 means that its server responds, degraded that it is gone or failing and is being
 retried, failed that it ended by itself, unresponsive that its gateway does not
-respond.`,
+respond. The column TOKENS OF, if any workload requires access tokens, has their issuer.`,
 		Example: `  thv list
   thv list --running --group work
   thv list -o json | jq -r '.[].url'`,
@@ -74,11 +75,19 @@ func runList(ctx context.Context, o *listOptions) error {
 		fmt.Fprintln(app.Err, "No workloads. Run one: thv run npx://@modelcontextprotocol/server-everything")
 		return nil
 	}
+	columns := []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}
+	tokens := slices.ContainsFunc(shown, func(st *workload.Status) bool { return st.Issuer != "" })
+	if tokens {
+		columns = append(columns, "TOKENS OF")
+	}
 	rows := make([][]string, len(shown))
 	for i, st := range shown {
 		rows[i] = []string{st.Name, string(st.State), st.URL, st.Group, st.Source, render.Ago(st.Created)}
+		if tokens {
+			rows[i] = append(rows[i], st.Issuer)
+		}
 	}
-	err = render.Table(app.Out, []string{"NAME", "STATE", "URL", "GROUP", "SOURCE", "CREATED"}, rows, func(column int, cell string) string {
+	err = render.Table(app.Out, columns, rows, func(column int, cell string) string {
 		if column == 1 {
 			return render.PaintState(app.Out, app.Env, cell)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -85,7 +86,7 @@ func showStatus(app *base.App, st fullStatus) error {
 	rows := [][2]string{
 		{"Name", st.Name}, {"State", string(st.State)}, {"Reason", st.Reason}, {"URL", st.URL},
 		{"Server", plaintext.Line(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
-		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode},
+		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode}, {"Tokens of", plaintext.Line(st.Issuer)},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}
 	for _, line := range base.ServerVersions(st.Speaks) {
@@ -143,6 +144,8 @@ type fullStatus struct {
 	TargetPort     int                 `json:"targetPort,omitempty"`
 	TargetPath     string              `json:"targetPath,omitempty"`
 	Proxy          *workload.Proxy     `json:"proxy,omitempty"`
+	Auth           *workload.Auth      `json:"auth,omitempty"`
+	CABundle       string              `json:"caBundle,omitempty"`
 	Container      *workload.Container `json:"container,omitempty"`
 	Tools          *workload.Tools     `json:"tools,omitempty"`
 	Policy         *policy.Config      `json:"policy,omitempty"`
@@ -156,11 +159,16 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	st.EnvNames = slices.Sorted(maps.Keys(spec.Env))
 	st.SecretEnvNames = slices.Sorted(maps.Keys(spec.SecretEnv))
 	st.TargetHost, st.TargetPort, st.TargetPath = spec.TargetHost, spec.TargetPort, spec.TargetPath
-	st.Proxy = &spec.Proxy
 	if !spec.Tools.Config().IsZero() {
 		st.Tools = &spec.Tools
 	}
 	st.Policy = spec.Policy
+	st.Proxy, st.CABundle = &spec.Proxy, spec.CABundle
+	if spec.Auth != nil {
+		a := *spec.Auth
+		a.ClientSecret = ""
+		st.Auth = &a
+	}
 	if spec.Remote == nil {
 		st.Container, st.Network, st.rules = &spec.Container, spec.NetworkName(), spec.NetworkRules()
 	}
@@ -178,6 +186,14 @@ func (st *fullStatus) rows() [][2]string {
 	if st.TargetPort != 0 && !st.Remote {
 		each("Server's port", []string{net.JoinHostPort(st.TargetHost, strconv.Itoa(st.TargetPort)) + st.TargetPath + " in the container"})
 	}
+	if a := st.Auth; a != nil {
+		each("Audience", []string{cmp.Or(a.Audience, a.ResourceURL)})
+		each("Keys", []string{a.JWKSURL})
+		each("Introspection", []string{a.IntrospectionURL})
+		each("Resource URL", []string{a.ResourceURL})
+		each("Scopes", []string{strings.Join(a.Scopes, " ")})
+	}
+	each("CA bundle", []string{st.CABundle})
 	each("Environment", st.EnvNames)
 	for _, name := range st.SecretEnvNames {
 		each("Environment", []string{name + " (secret)"})

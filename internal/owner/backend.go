@@ -58,7 +58,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 // remote is the backend of a server at a URL. The person gave the URL, so it may have
 // a private address.
 func (o *owner) remote() (exchange.Backend, error) {
-	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
+	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: o.spec.CAFiles()})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 		Key:      key,
 		Backend:  b,
 		Name:     o.spec.Name,
-		Endpoint: o.spec.Proxy.Endpoint(),
+		Endpoint: o.spec.Endpoint(),
 
 		TrustProxyHeaders: o.spec.Proxy.TrustProxyHeaders,
 		Status: func() (string, string) {

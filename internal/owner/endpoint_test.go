@@ -47,7 +47,7 @@ func TestValidate_AgreesWithGateway(t *testing.T) {
 							},
 						}
 						specErr := workload.Validate(spec)
-						front, err := gateway.New(gateway.Config{Backend: unreachable{}, Endpoint: spec.Proxy.Endpoint()})
+						front, err := gateway.New(gateway.Config{Backend: unreachable{}, Endpoint: spec.Endpoint()})
 						if err == nil {
 							_ = front.Close(t.Context())
 							valid++

@@ -29,6 +29,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -80,6 +81,8 @@ type owner struct {
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 	tools *toolWatch
+	// authn authenticates the clients; nil without authentication.
+	authn *authn.Stage
 
 	mu       sync.Mutex
 	state    workload.State
@@ -262,6 +265,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
+	defer o.closeStages()
 	defer o.tools.running.Wait() // its requests end with the backend, which o.close closes
 	cfg, err := o.gatewayConfig(backend)
 	if err != nil {
@@ -294,6 +298,9 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
+	for _, caution := range o.spec.GatewayCautions() {
+		o.log.Warn(caution)
+	}
 	o.log.Info("ready", "url", o.spec.URL(), "server", o.status().Server)
 	ready()
 	watchCtx, endWatch := context.WithCancel(ctx)

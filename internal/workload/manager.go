@@ -296,6 +296,7 @@ func (s *Spec) Status() *Status {
 		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
 		Transport: s.Transport, ProxyMode: s.Proxy.Mode, Source: s.Source.Ref,
 		Image: s.Image, Remote: s.Remote != nil, Labels: s.Container.Labels,
+		Issuer:   s.Issuer(),
 		Cautions: s.Cautions("its permission profile"),
 	}
 }

@@ -102,10 +102,19 @@ func (s *Spec) Cautions(origin string) []string {
 		}
 		cautions = append(cautions, fmt.Sprintf("a limit of %s is requested, not enforced: %q; %s", origin, rule.Text, really))
 	}
-	if !s.Proxy.loopback() {
-		cautions = append(cautions, fmt.Sprintf("the gateway listens on %s and requires no authentication: everyone who can reach this machine's port %d can call the server's tools", s.Proxy.Host, s.Proxy.Port))
+	return append(cautions, s.GatewayCautions()...)
+}
+
+// GatewayCautions are the Cautions about who can reach the gateway.
+func (s *Spec) GatewayCautions() []string {
+	switch {
+	case s.Proxy.loopback():
+	case s.Auth == nil:
+		return []string{fmt.Sprintf("the gateway listens on %s and requires no authentication: everyone who can reach this machine's port %d can call the server's tools; --oidc-issuer requires access tokens", s.Proxy.Host, s.Proxy.Port)}
+	case !strings.HasPrefix(s.Auth.ResourceURL, "https://"):
+		return []string{fmt.Sprintf("the gateway listens on %s with plain HTTP: others on the network can read access tokens and answers; put a proxy with TLS before it and give its URL with --resource-url", s.Proxy.Host)}
 	}
-	return cautions
+	return nil
 }
 
 // loopback reports whether only programs of this machine can connect to the gateway.

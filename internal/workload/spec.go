@@ -57,7 +57,12 @@ type Spec struct {
 	// TargetPath is the path of the server's MCP endpoint; "" is /mcp, or /sse.
 	TargetPath string `json:"targetPath,omitempty"`
 
-	Proxy     Proxy     `json:"proxy"`
+	Proxy Proxy `json:"proxy"`
+	// Auth is how clients are authenticated; nil accepts every client.
+	Auth *Auth `json:"auth,omitempty"`
+	// CABundle is a PEM file of authorities that the gateway trusts beside the system's,
+	// in every HTTP request of its own.
+	CABundle  string    `json:"caBundle,omitempty"`
 	Container Container `json:"container,omitzero"`
 	Tools     Tools     `json:"tools,omitzero"`
 	// Policy is the content of --authz-config; nil authorizes every request.
@@ -208,6 +213,6 @@ func (s *Spec) URL() string {
 	}
 	// EndpointPrefix is for clients that come through a reverse proxy, which removes it;
 	// here there is none.
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: s.Proxy.Endpoint().Path()}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: s.Endpoint().Path()}
 	return u.String()
 }

@@ -46,6 +46,9 @@ type Status struct {
 	// Exposed is an address at which programs on this machine reach the server
 	// past its gateway; "" when none was found.
 	Exposed string `json:"exposed,omitempty"`
+	// Issuer is who issues the access tokens that the gateway requires of clients: its
+	// URL, or that of the introspection endpoint; "" without authentication.
+	Issuer string `json:"issuer,omitempty"`
 	// Cautions are those of the Spec: limits that are not enforced, and a gateway that
 	// others can reach. While the workload runs they include what of its tools
 	// configuration does not fit the server's tools.

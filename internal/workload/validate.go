@@ -57,7 +57,7 @@ func Validate(s *Spec) error {
 	} else {
 		errs = append(errs, s.validateContainer())
 	}
-	errs = append(errs, s.Proxy.validate(), s.Tools.Config().Validate())
+	errs = append(errs, s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.Tools.Config().Validate())
 	if s.Policy != nil {
 		if err := s.Policy.Validate(); err != nil {
 			add("authorization: %w", err)
@@ -211,13 +211,19 @@ func (p Proxy) validate() error {
 	if p.Host == "" || strings.ContainsAny(p.Host, "/ ") {
 		add("host %q is not an address to listen on", p.Host)
 	}
-	return errors.Join(append(errs, p.Endpoint().Validate())...)
+	return errors.Join(errs...)
 }
 
-// Endpoint is what the gateway's own endpoint is configured with.
-func (p Proxy) Endpoint() endpoint.Config {
+// Endpoint is what the gateway's own endpoint is configured with. The host of the resource
+// URL is among the allowed ones.
+func (s *Spec) Endpoint() endpoint.Config {
+	p := s.Proxy
+	hosts := slices.Clone(p.AllowedHosts)
+	if host := s.Auth.host(); host != "" {
+		hosts = append(hosts, host)
+	}
 	return endpoint.Config{
-		Mode: p.Mode, Prefix: p.EndpointPrefix, AllowedHosts: p.AllowedHosts, SessionTTL: time.Duration(p.SessionTTL), Stateless: p.Stateless,
+		Mode: p.Mode, Prefix: p.EndpointPrefix, AllowedHosts: hosts, SessionTTL: time.Duration(p.SessionTTL), Stateless: p.Stateless,
 	}
 }
 

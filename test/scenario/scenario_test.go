@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/test/idp"
 )
 
 // parallel is how many scripts run at a time, unless -parallel is given. They wait
@@ -106,6 +107,8 @@ func condition(name string) (bool, error) {
 // place is where one script, or one Go test, has its thv.
 type place struct {
 	state, runtime, config string
+	// idp is the identity provider that a script has started; nil for none.
+	idp *idp.Provider
 }
 
 // newPlace makes directories with short paths: sockets live in them.
@@ -163,7 +166,7 @@ func setup(env *testscript.Env, t testing.TB) error {
 		"SERVERS="+rel, // go://$SERVERS/probe: relative, as a local path must be
 		"CLIENTS_DIR="+clientsDir(), "CLIENTS="+filepath.Join(repo(), "test", "clients"),
 		"STORE="+p.storeID())
-	env.Values[placeKey{}] = p
+	env.Values[placeKey{}], env.Values[testKey{}] = p, t
 	env.Defer(func() {
 		for _, trace := range p.leave() {
 			t.Errorf("left behind: %s", trace)
@@ -173,6 +176,9 @@ func setup(env *testscript.Env, t testing.TB) error {
 }
 
 type placeKey struct{}
+
+// testKey is the key of the script's testing.TB.
+type testKey struct{}
 
 // leave removes every workload of the place with thv itself. It returns what is left
 // after that, and removes it too.

@@ -23,6 +23,10 @@ func serverCommands() map[string]command {
 		"remote":   remote,
 		"registry": registryAPI,
 		"node":     node,
+		"idp":      identityProvider,
+		"token":    accessToken,
+		"header":   responseHeader,
+		"nowhere":  nowhere,
 	}
 }
 

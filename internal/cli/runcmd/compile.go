@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
@@ -51,6 +50,7 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 	if o.profile != "" {
 		d.origin = "the permission profile"
 	}
+	d.keepClientSecret(o.auth.secret(o.app.Env))
 	if err := d.applyEnv(ctx, o.app, env, found.Inputs); err != nil {
 		return nil, err
 	}
@@ -123,14 +123,12 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		c.Permissions = permissions
 		c.Mounts = runflag.MergeMounts(mounts, c.Mounts)
 	}
-	if o.caCert != "" {
-		if o.caCert, err = filepath.Abs(o.caCert); err == nil {
-			_, err = os.Stat(o.caCert)
-		}
-		if err != nil {
-			note(fmt.Errorf("--ca-cert: %w", err))
-		}
-	}
+	o.caCert, err = readable("ca-cert", o.caCert)
+	note(err)
+	s.CABundle, err = readable("thv-ca-bundle", o.caBundle)
+	note(err)
+	s.Auth, err = o.auth.parse(o.given)
+	note(err)
 	note(check(*s))
 	return s, env, errors.Join(errs...)
 }

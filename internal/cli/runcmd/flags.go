@@ -43,6 +43,8 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.authzConfig, "authz-config", "", "Authorization configuration file path: Cedar policies on tools, prompts and resources, JSON or YAML; see thv policy check")
 	f.BoolVar(&o.pinTools, "pin-tools", false, "Hide tools that change after they were first seen, and new ones, until thv tools accept NAME")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
+	f.StringVar(&o.caBundle, "thv-ca-bundle", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery); also for a remote server")
+	addAuthFlags(f, &o.auth)
 }
 
 // conflicts reports flags that do not go with --from-config.
@@ -54,7 +56,7 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "from-config", "foreground", "debug", "name", "output",
-			"env", "env-file": // the values of the secrets that the file refers to
+			"env", "env-file", "oidc-client-secret": // the values of the secrets that the file refers to
 		default:
 			with = append(with, "--"+f.Name)
 		}

@@ -50,7 +50,7 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 	if err := checkName(ctx, o.app, spec.Name, spec.Group); err != nil {
 		return nil, err
 	}
-	if err := d.recoverSecrets(ctx, o.app, from, given); err != nil {
+	if err := d.recoverSecrets(ctx, o.app, from, given, o.auth.secret(o.app.Env)); err != nil {
 		return nil, err
 	}
 	if err := check(*spec); err != nil {
@@ -89,7 +89,7 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 // A file from elsewhere must not send the secrets of a workload here to another program.
 // So the store is read only when the file describes that very workload, and the caller's
 // environment is not read at all (-e NAME without a value does that, by name).
-func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, given map[string]string) error {
+func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, given map[string]string, clientSecret string) error {
 	d.hideSecrets()
 	secrets, err := app.Secrets()
 	if err != nil {
@@ -123,6 +123,20 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 		}
 		values[name] = v
 		taken = append(taken, name)
+		return err
+	}
+	err = d.recoverClientSecret(clientSecret, func(ref string) (string, error) {
+		if !known || ref != secret.Ref(from, workload.ClientSecretKey) {
+			return "", nil
+		}
+		v, err := secrets.Get(ref)
+		if errors.Is(err, secret.ErrNotFound) {
+			return "", nil
+		}
+		taken = append(taken, workload.ClientSecretKey)
+		return v, err
+	})
+	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.spec.SecretEnv)) {
@@ -169,6 +183,9 @@ func (d *draft) hideSecrets() {
 			s.SecretEnv = put(s.SecretEnv, name, secret.Ref(s.Name, name))
 			delete(s.Env, name)
 		}
+	}
+	if a := s.Auth; a != nil && a.ClientSecret != "" && !strings.HasPrefix(a.ClientSecret, "workload/") {
+		d.keepClientSecret(a.ClientSecret)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,44 @@ type toolHiveHonoured struct {
 	ToolsFilter       []string                    `json:"tools_filter"`
 	ToolsOverride     map[string]toolset.Override `json:"tools_override"`
 	Authz             json.RawMessage             `json:"authz_config"`
+	OIDC              *toolHiveOIDC               `json:"oidc_config"`
+	CABundle          string                      `json:"thv_ca_bundle"`
+	JWKSTokenFile     string                      `json:"jwks_auth_token_file"`
+}
+
+// toolHiveOIDC has the names of Go fields as its keys.
+type toolHiveOIDC struct {
+	Issuer, Audience, JWKSURL, ClientID, ClientSecret string
+	CACertPath, AuthTokenFile                         string
+	AllowPrivateIP, InsecureAllowHTTP                 bool
+	IntrospectionURL, ResourceURL                     string
+	Scopes                                            []string
+}
+
+// auth is the configuration of client authentication; nil for none. The client secret is
+// still in it.
+func (t *toolHive) auth() *workload.Auth {
+	c := t.OIDC
+	if c == nil || reflect.ValueOf(*c).IsZero() {
+		return nil
+	}
+	a := &workload.Auth{
+		IssuerURL: c.Issuer, Audience: c.Audience, JWKSURL: c.JWKSURL, IntrospectionURL: c.IntrospectionURL,
+		Scopes: c.Scopes, AllowHTTP: c.InsecureAllowHTTP, AllowPrivateIP: c.AllowPrivateIP,
+		AuthTokenFile: cmp.Or(c.AuthTokenFile, t.JWKSTokenFile), ResourceURL: c.ResourceURL,
+	}
+	if c.IntrospectionURL != "" { // the client is used for nothing else
+		a.ClientID, a.ClientSecret = c.ClientID, c.ClientSecret
+	}
+	return a
+}
+
+// caBundle is the file of authorities for requests of the gateway's own.
+func (t *toolHive) caBundle() string {
+	if t.OIDC != nil && t.OIDC.CACertPath != "" {
+		return t.OIDC.CACertPath
+	}
+	return t.CABundle
 }
 
 // toolHiveNeutral are keys that record an origin or repeat other keys.
@@ -70,7 +109,6 @@ type toolHiveNeutral struct {
 type toolHiveBeyond struct {
 	RemoteAuth           json.RawMessage `json:"remote_auth_config"`
 	AllowedOrigins       json.RawMessage `json:"allowed_origins"`
-	OIDC                 json.RawMessage `json:"oidc_config"`
 	TokenExchange        json.RawMessage `json:"token_exchange_config"`
 	UpstreamSwap         json.RawMessage `json:"upstream_swap_config"`
 	AWSSTS               json.RawMessage `json:"aws_sts_config"`
@@ -86,8 +124,6 @@ type toolHiveBeyond struct {
 	IsolateNetwork       json.RawMessage `json:"isolate_network"`
 	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
-	CABundle             json.RawMessage `json:"thv_ca_bundle"`
-	JWKSTokenFile        json.RawMessage `json:"jwks_auth_token_file"`
 	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
 	ValidatingWebhooks   json.RawMessage `json:"validating_webhooks"`
 	MutatingWebhooks     json.RawMessage `json:"mutating_webhooks"`
@@ -157,6 +193,8 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		Source:    workload.Source{Kind: "config", Ref: t.Image + t.RemoteURL},
 		Args:      t.CmdArgs,
 		Transport: workload.Transport(t.Transport),
+		Auth:      t.auth(),
+		CABundle:  t.caBundle(),
 		Proxy: workload.Proxy{
 			Host: t.Host, Port: t.Port, Mode: t.ProxyMode, EndpointPrefix: t.EndpointPrefix,
 			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,

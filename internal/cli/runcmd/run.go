@@ -53,6 +53,8 @@ type options struct {
 	toolsOverride          string
 	authzConfig            string
 	pinTools               bool
+	caBundle               string
+	auth                   authOptions
 }
 
 // New returns the command `run`.
@@ -83,6 +85,12 @@ can read, and is never exported. On a terminal, run prompts for the values that 
 server requires and that are missing. With --from-config, -e and --env-file give the
 values of the secrets that the file refers to, and nothing else.
 
+With --oidc-issuer and --oidc-audience the gateway requires an access token of every
+request. --oidc-introspection-url accepts opaque tokens, with or without an issuer. The
+client secret for it can be in the variable THV_OIDC_CLIENT_SECRET instead of the flag.
+--resource-url is the URL of the gateway for clients behind a proxy, and the audience
+unless that is given. The advertised scopes are not required of a token.
+
 A flag of a feature that this version does not have is refused, unless its value turns
 the feature off, such as --isolate-network=false.`,
 		Example: `  # a server of the Model Context Protocol's own examples, from npm, with a folder
@@ -102,6 +110,10 @@ the feature off, such as --isolate-network=false.`,
 
   # only two of its tools, which "thv tools NAME" lists
   thv run npx://@modelcontextprotocol/server-filesystem --tools read_text_file,list_directory -v ~/notes:/notes -- /notes
+
+  # for clients of others, which log in at an identity provider
+  thv run uvx://mcp-server-time --host 0.0.0.0 --oidc-issuer https://idp.example.com \
+      --resource-url https://tools.example.com/mcp
 
   # for a script
   url=$(thv run uvx://mcp-server-time -o json | jq -r .url)

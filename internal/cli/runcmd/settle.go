@@ -32,7 +32,7 @@ func (o *options) settleRemote(ctx context.Context, s *workload.Spec) error {
 		return nil
 	}
 	o.progress.Event(workload.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
-	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
+	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: s.CAFiles()})
 	if err != nil {
 		return err
 	}

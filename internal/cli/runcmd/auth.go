@@ -1,0 +1,115 @@
+package runcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/secret"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// envClientSecret is the environment variable with the value of --oidc-client-secret: the
+// arguments of a process are visible to others.
+const envClientSecret = "THV_OIDC_CLIENT_SECRET"
+
+// authOptions are the flags of client authentication.
+type authOptions struct {
+	workload.Auth
+
+	clientSecret string
+}
+
+// authFlags are the flags any of which configures client authentication.
+var authFlags = []string{
+	"oidc-issuer", "oidc-audience", "oidc-client-id", "oidc-client-secret", "oidc-jwks-url", "oidc-introspection-url",
+	"oidc-scopes", "oidc-insecure-allow-http", "jwks-allow-private-ip", "jwks-auth-token-file", "resource-url",
+}
+
+func addAuthFlags(f *pflag.FlagSet, o *authOptions) {
+	f.StringVar(&o.IssuerURL, "oidc-issuer", "", "Issuer URL; clients need an access token of it")
+	f.StringVar(&o.Audience, "oidc-audience", "", "Expected audience (default: that of --resource-url)")
+	f.StringVar(&o.ClientID, "oidc-client-id", "", "Client id, for introspection")
+	f.StringVar(&o.clientSecret, "oidc-client-secret", "", "Client secret (optional, for introspection); better in THV_OIDC_CLIENT_SECRET")
+	f.StringVar(&o.JWKSURL, "oidc-jwks-url", "", "JWKS URL (default: found by OIDC discovery)")
+	f.StringVar(&o.IntrospectionURL, "oidc-introspection-url", "", "Introspection endpoint, for opaque tokens")
+	f.StringSliceVar(&o.Scopes, "oidc-scopes", []string{"openid"}, "Scopes advertised in the well-known endpoint (RFC 9728)")
+	f.BoolVar(&o.AllowHTTP, "oidc-insecure-allow-http", false, "Allow HTTP issuers (insecure, local testing)")
+	f.BoolVar(&o.AllowPrivateIP, "jwks-allow-private-ip", false, "Allow JWKS/OIDC endpoints on private IPs")
+	f.StringVar(&o.AuthTokenFile, "jwks-auth-token-file", "", "File with bearer token for JWKS/OIDC requests")
+	f.StringVar(&o.ResourceURL, "resource-url", "", "Explicit resource URL for the RFC 9728 discovery endpoint (default: the URL that the client uses)")
+}
+
+// parse returns the configuration of the flags; nil when none was given. A flag that only
+// refines authentication configures it too: it is an error without an issuer.
+func (o *authOptions) parse(given func(string) bool) (*workload.Auth, error) {
+	if !slices.ContainsFunc(authFlags, given) {
+		return nil, nil
+	}
+	a := o.Auth
+	var errs []error
+	if o.clientSecret != "" && a.ClientID == "" {
+		errs = append(errs, errors.New("--oidc-client-secret needs --oidc-client-id"))
+	}
+	var err error
+	if a.AuthTokenFile, err = readable("jwks-auth-token-file", a.AuthTokenFile); err != nil {
+		errs = append(errs, err)
+	}
+	return &a, errors.Join(errs...)
+}
+
+// secret is the client secret of the flag, or of the environment.
+func (o *authOptions) secret(env func(string) string) string {
+	return cmp.Or(o.clientSecret, env(envClientSecret))
+}
+
+// keepClientSecret stores the client secret apart, if the Spec has a client.
+func (d *draft) keepClientSecret(value string) {
+	if a := d.spec.Auth; a != nil && a.ClientID != "" && value != "" {
+		a.ClientSecret = secret.Ref(d.spec.Name, workload.ClientSecretKey)
+		d.secrets[workload.ClientSecretKey] = value
+	}
+}
+
+// recoverClientSecret finds the client secret that an imported configuration refers to:
+// given is that of the command line; stored returns the one of the very same workload here.
+func (d *draft) recoverClientSecret(given string, stored func(ref string) (string, error)) error {
+	a := d.spec.Auth
+	if a == nil || a.ClientSecret == "" {
+		d.keepClientSecret(given)
+		return nil
+	}
+	value := cmp.Or(given, d.secrets[workload.ClientSecretKey])
+	if value == "" {
+		var err error
+		if value, err = stored(a.ClientSecret); err != nil {
+			return err
+		}
+	}
+	if value == "" {
+		return base.Usage("the configuration needs the client secret for token introspection; give it with --oidc-client-secret or in %s", envClientSecret)
+	}
+	d.keepClientSecret(value)
+	return nil
+}
+
+// readable returns the absolute path of a file that a flag names, which must exist.
+func readable(flag, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	absolute, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(absolute)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	return absolute, nil
+}
