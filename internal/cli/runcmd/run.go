@@ -112,8 +112,7 @@ the feature off, such as --isolate-network=false.`,
   thv run npx://@modelcontextprotocol/server-filesystem --tools read_text_file,list_directory -v ~/notes:/notes -- /notes
 
   # for clients of others, which log in at an identity provider
-  thv run uvx://mcp-server-time --host 0.0.0.0 --oidc-issuer https://idp.example.com \
-      --resource-url https://tools.example.com/mcp
+  thv run uvx://mcp-server-time --oidc-issuer https://idp.example.com --oidc-audience tools
 
   # for a script
   url=$(thv run uvx://mcp-server-time -o json | jq -r .url)
