@@ -1,17 +1,23 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +28,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/endpoint"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
+	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/seal"
 	"github.com/toolhaven/toolhaven/test/local"
@@ -30,8 +37,10 @@ import (
 // tokenIssuer is an identity provider over HTTP, with keys and introspection.
 type tokenIssuer struct {
 	*httptest.Server
-	key jose.JSONWebKey
-	log local.Output // of the stages that it protects
+	key    jose.JSONWebKey
+	log    local.Output // of the stages that it protects
+	sent   atomic.Value // the last Authorization header of a request for keys
+	change func(*auth.Provider)
 }
 
 const (
@@ -40,6 +49,11 @@ const (
 )
 
 func newTokenIssuer(t testing.TB) *tokenIssuer {
+	t.Helper()
+	return startTokenIssuer(t, (*httptest.Server).Start)
+}
+
+func startTokenIssuer(t testing.TB, start func(*httptest.Server)) *tokenIssuer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -50,13 +64,16 @@ func newTokenIssuer(t testing.TB) *tokenIssuer {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": p.URL, "jwks_uri": p.URL + "/jwks"})
 	})
-	mux.HandleFunc("/jwks", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/jwks", func(w http.ResponseWriter, r *http.Request) {
+		p.sent.Store(r.Header.Get("Authorization"))
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{p.key.Public()}})
 	})
 	mux.HandleFunc("/introspect", func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"active": r.FormValue("token") == opaqueOfJo, "aud": gatewayAudience, "client_id": "jo"})
 	})
-	p.Server = httptest.NewServer(mux)
+	p.Server = httptest.NewUnstartedServer(mux)
+	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	start(p.Server)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -96,8 +113,12 @@ func (p *tokenIssuer) protect(t testing.TB) func(*Config) {
 	return func(c *Config) {
 		t.Helper()
 		log := slog.New(slog.NewTextHandler(&p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		provider := auth.Provider{Name: "main", IssuerURL: p.URL, Audience: gatewayAudience, IntrospectionURL: p.URL + "/introspect"}
+		if p.change != nil {
+			p.change(&provider)
+		}
 		stage, err := authn.New(authn.Config{
-			Provider: auth.Provider{Name: "main", IssuerURL: p.URL, Audience: gatewayAudience, IntrospectionURL: p.URL + "/introspect"},
+			Provider: provider,
 			Resource: auth.ResourceConfig{Scopes: []string{"openid", "tools"}, Realm: "test"},
 			Endpoint: c.Endpoint, Log: log,
 		})
@@ -536,4 +557,86 @@ func TestAuthentication_ProviderIsDown(t *testing.T) {
 		t.Errorf("the log does not name the URL that failed:\n%s", p.log.String())
 	}
 	p.holdsNone(t, token)
+}
+
+// The authorities of a file are trusted for requests to the provider, and a token
+// authenticates them.
+func TestAuthentication_PrivateAuthority(t *testing.T) {
+	t.Parallel()
+	p := startTokenIssuer(t, (*httptest.Server).StartTLS)
+	dir := t.TempDir()
+	authority, tokenFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "token")
+	for file, content := range map[string][]byte{
+		authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}), tokenFile: []byte("token-of-the-gateway\n"),
+	} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*auth.Provider)
+		status int
+	}{
+		{"an unknown authority", nil, 401},
+		{"the authority of the file", func(a *auth.Provider) { a.CACertPath, a.AuthTokenFile = authority, tokenFile }, 200},
+	} {
+		p.change = c.change
+		_, srv := serve(t, newFakeBackend(), p.protect(t), nil)
+		if a := newWire(t, srv).as(p.token(t, nil)).post(initBody); a.status != c.status {
+			t.Errorf("%s: %d %s", c.name, a.status, a.body)
+		}
+	}
+	if got := p.sent.Load(); got != "Bearer token-of-the-gateway" {
+		t.Errorf("keys were requested with %q", got)
+	}
+	p.holdsNone(t, "token-of-the-gateway")
+}
+
+// The token is for the gateway alone (MCP 2026-07-28, basic/authorization, Access Token
+// Privilege Restriction): no server receives it.
+func TestAuthentication_TokenIsNotForwarded(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	var mu sync.Mutex
+	var seen bytes.Buffer
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		requests++
+		_ = r.Write(&seen)
+		http.Error(w, "no", http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	_, srv := serve(t, backend.NewStreamable(backend.StreamableConfig{URL: server.URL + "/mcp", Transport: transport}), p.protect(t), nil)
+	token := p.token(t, nil)
+	c := newWire(t, srv).as(token)
+	c.post(initBody)
+	c.post(req("1", "tools/list", `{`+statelessMeta("")+`}`), statelessHeaders("tools/list", "")...)
+	mu.Lock()
+	defer mu.Unlock()
+	if requests < 2 || strings.Contains(seen.String(), token) || strings.Contains(strings.ToLower(seen.String()), "authorization:") {
+		t.Errorf("%d requests:\n%s", requests, seen.String())
+	}
+}
+
+// BenchmarkAuthentication is the stage alone, with a token that was validated before.
+func BenchmarkAuthentication(b *testing.B) {
+	p := newTokenIssuer(b)
+	cfg := Config{Endpoint: endpoint.Config{Mode: endpoint.Streamable}}
+	p.protect(b)(&cfg)
+	h := cfg.Stages.Authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest("POST", "/mcp", nil)
+	r.Header.Set("Authorization", "Bearer "+p.token(b, nil))
+	w := httptest.NewRecorder()
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(w, r)
+	}
+	if w.Code != 200 {
+		b.Errorf("%d", w.Code)
+	}
 }

@@ -38,7 +38,9 @@ func TestValidate_Auth(t *testing.T) {
 		{"HTTP for introspection", func(a *Auth) { a.IntrospectionURL = "http://idp.example/introspect" }, "introspectionUrl"},
 		{"an issuer that is no URL", func(a *Auth) { a.IssuerURL = "idp.example" }, "issuerUrl"},
 		{"a client without introspection", func(a *Auth) { a.ClientID = "x" }, "introspectionUrl: is required with clientId"},
-		{"a secret without a client", func(a *Auth) { a.IntrospectionURL, a.ClientSecret = "https://idp.example/i", "workload/a/oidc-client-secret" }, "clientId: is required"},
+		{"a secret without a client", func(a *Auth) {
+			a.IntrospectionURL, a.ClientSecret = "https://idp.example/i", "workload/a/oidc-client-secret"
+		}, "clientId: is required"},
 		{"another workload's secret", func(a *Auth) {
 			a.IntrospectionURL, a.ClientID, a.ClientSecret = "https://idp.example/i", "x", "workload/b/oidc-client-secret"
 		}, "is not the client secret of workload"},

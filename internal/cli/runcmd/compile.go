@@ -10,6 +10,7 @@ import (
 	"reflect"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/source"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -126,6 +127,11 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	o.caCert, err = readable("ca-cert", o.caCert)
 	note(err)
 	s.CABundle, err = readable("thv-ca-bundle", o.caBundle)
+	if err == nil {
+		if _, err = netguard.Transport(netguard.Options{CAFiles: s.CAFiles()}); err != nil {
+			err = fmt.Errorf("--thv-ca-bundle: %w", err)
+		}
+	}
 	note(err)
 	s.Auth, err = o.auth.parse(o.given)
 	note(err)
