@@ -59,6 +59,8 @@ type Exchange struct {
 	Meta mcp.Meta
 	// Headers are the Mcp-Param-* headers of a stateless request; nil for none.
 	Headers http.Header
+	// Source is where the request came from.
+	Source Source
 	// Peer receives the notifications that belong to this exchange and forwards
 	// the server's requests (sampling, elicitation, roots) to the client.
 	Peer Peer
@@ -68,6 +70,13 @@ type Exchange struct {
 	// copy of an exchange, so Open receives the one to send.
 	Open Handler
 	Conn Conn
+}
+
+// Source is the origin of a request, for records of it. Nothing is decided by it: except for
+// Address, the client chose it.
+type Source struct {
+	Address              string // of the connection, host and port
+	UserAgent, RequestID string
 }
 
 // Handler processes an exchange and returns its outcome; a [Stage] wraps one.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
@@ -124,7 +124,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		// The client has gone; the status is for the log (nginx's 499).
 		w.WriteHeader(499)
-	case errors.Is(err, audit.ErrNotStored):
+	case errors.Is(err, auditlog.ErrNotStored):
 		w.Header().Set("Retry-After", "60")
 		fail(w, http.StatusServiceUnavailable, "the record of this write cannot be stored (audit.file), so nothing was changed")
 	case errors.Is(err, store.ErrFull):

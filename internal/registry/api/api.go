@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/auth"
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	Access *Access
 	Log    *slog.Logger
 	// Audit stores one record for each write and each refusal of one.
-	Audit *audit.Log
+	Audit *auditlog.Log
 	// Web, if any, adds the routes of the page for people, which protects itself.
 	Web func(*http.ServeMux)
 }

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/store/sqlite"
 )
 
-func record(t testing.TB, file string) *audit.Log {
+func record(t testing.TB, file string) *auditlog.Log {
 	t.Helper()
-	l, err := audit.Open(audit.Options{File: file, Out: io.Discard})
+	l, err := auditlog.Open(auditlog.Options{File: file, Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/registry"
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
 	"github.com/toolhaven/toolhaven/internal/registry/store"
@@ -45,7 +45,7 @@ func (h *handler) writing(w http.ResponseWriter, r *http.Request, change func(ca
 		return change(reg, body)
 	}()
 	if err != nil {
-		if !errors.Is(err, audit.ErrNotStored) {
+		if !errors.Is(err, auditlog.ErrNotStored) {
 			h.audit(r, "failed", err)
 		}
 		h.refuse(w, r, err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/netguard"
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/server"
@@ -173,7 +173,7 @@ func batch(documents []serverjson.Document) int {
 
 // publish adds the documents, batch by batch, and returns how many are in those
 // that were committed. After a failure it can be called again with the same.
-func (o *importOptions) publish(ctx context.Context, st store.Store, record *audit.Log, source string, documents []serverjson.Document, result *imported) (int, error) {
+func (o *importOptions) publish(ctx context.Context, st store.Store, record *auditlog.Log, source string, documents []serverjson.Document, result *imported) (int, error) {
 	for done := 0; done < len(documents); {
 		some := documents[done:][:batch(documents[done:])]
 		versions := make([]store.Version, len(some))
@@ -203,7 +203,7 @@ func (o *importOptions) publish(ctx context.Context, st store.Store, record *aud
 }
 
 // recordBatch records the outcome of a batch.
-func recordBatch(record *audit.Log, registry string, named map[store.Outcome][]string, err error) {
+func recordBatch(record *auditlog.Log, registry string, named map[store.Outcome][]string, err error) {
 	attrs := []slog.Attr{slog.String("outcome", "done"), slog.String("command", "import"), slog.String("registry", registry), slog.String("user", userName())}
 	if err != nil {
 		attrs[0] = slog.String("outcome", "failed")

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/registry/api"
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/source"
@@ -179,12 +179,12 @@ func warn(cfg *config.Config, address net.Addr, log *slog.Logger) {
 
 // OpenAudit opens the record of writes: the configured file, or else out. failed is
 // called for each record that cannot be stored.
-func OpenAudit(c config.Audit, out io.Writer, log *slog.Logger, failed func()) (*audit.Log, error) {
-	return audit.Open(audit.Options{File: c.File, Out: out, Accept: c.OnFailure == config.AuditAccept, Log: log, Failed: failed})
+func OpenAudit(c config.Audit, out io.Writer, log *slog.Logger, failed func()) (*auditlog.Log, error) {
+	return auditlog.Open(auditlog.Options{File: c.File, Out: out, Accept: c.OnFailure == config.AuditAccept, Log: log, Failed: failed})
 }
 
 // reload reopens the audit file and fetches keys and sources anew.
-func reload(record *audit.Log, refreshKeys func(), syncer *source.Syncer, log *slog.Logger) {
+func reload(record *auditlog.Log, refreshKeys func(), syncer *source.Syncer, log *slog.Logger) {
 	if err := record.Reopen(); err != nil {
 		log.Error("the audit file cannot be reopened; the one that is open stays in use", "error", err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/registry/api"
-	"github.com/toolhaven/toolhaven/internal/registry/audit"
 	"github.com/toolhaven/toolhaven/internal/registry/catalog"
 	"github.com/toolhaven/toolhaven/internal/registry/config"
 	"github.com/toolhaven/toolhaven/internal/registry/serverjson"
@@ -22,7 +22,7 @@ import (
 func TestAPI_ChainOfRegistries(t *testing.T) {
 	upstreamStore := openStore(t, filepath.Join(t.TempDir(), "upstream.db"))
 	cat := catalog.New(upstreamStore, []catalog.Definition{{Name: "main", Sources: []string{"own"}, Managed: "own"}})
-	record, err := audit.Open(audit.Options{Out: io.Discard})
+	record, err := auditlog.Open(auditlog.Options{Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

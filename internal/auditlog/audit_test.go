@@ -1,4 +1,4 @@
-package audit
+package auditlog
 
 import (
 	"bytes"
@@ -157,5 +157,24 @@ func TestLog_PendingRecordsBounded(t *testing.T) {
 	}
 	if len(l.pending) > maxPending || len(l.pending) < maxPending/2 {
 		t.Errorf("%d bytes are kept", len(l.pending))
+	}
+}
+
+func TestLog_Rotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := open(t, Options{File: path, MaxSize: 100})
+	for i := range 40 {
+		if err := l.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		l.Append(fmt.Appendf(nil, `{"n":%d,"text":"0123456789012345678"}`+"\n", i)) // two in a file
+	}
+	for name, want := range map[string]string{path: "38 39", path + ".1": "36 37", path + ".5": "28 29"} {
+		if got := recorded(t, name); got != want {
+			t.Errorf("%s: %s, want %s", filepath.Base(name), got, want)
+		}
+	}
+	if files, err := filepath.Glob(path + "*"); err != nil || len(files) != 6 {
+		t.Errorf("%v, %v", files, err)
 	}
 }

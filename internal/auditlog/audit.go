@@ -7,7 +7,7 @@
 // file system: a disk that becomes full later does not affect it. A record that
 // cannot be stored all the same is logged, counted, kept in memory, and stored
 // before the next one.
-package audit
+package auditlog
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNotStored: records cannot be stored now.
-var ErrNotStored = errors.New("the record of writes cannot be stored")
+var ErrNotStored = errors.New("audit records cannot be stored")
 
 // maxPending bounds the records that wait to be stored, in bytes.
 const maxPending = 1 << 20
@@ -32,6 +32,9 @@ type Options struct {
 	// File is appended to; "" is Out.
 	File string
 	Out  io.Writer
+	// MaxSize is the size in bytes at which File is renamed to File.1, File.1 to File.2,
+	// and so on up to File.5; 0 is no limit.
+	MaxSize int64
 	// Accept makes Begin succeed while records cannot be stored.
 	Accept bool
 	// Log receives every record that could not be stored, with the reason.
@@ -47,6 +50,7 @@ type Log struct {
 	mu      sync.Mutex
 	file    *os.File // nil where records go to Out
 	torn    bool     // the file ends within a line
+	size    int64    // of the file
 	pending []byte   // whole lines that are not stored yet
 }
 
@@ -68,6 +72,13 @@ func Open(opt Options) (*Log, error) {
 // Reopen opens the file anew: after it was renamed, records go to a new one. When
 // that fails, the file that was open stays in use.
 func (l *Log) Reopen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reopen()
+}
+
+// reopen is Reopen for a caller that holds mu.
+func (l *Log) reopen() error {
 	if l.opt.File == "" {
 		return nil
 	}
@@ -76,30 +87,50 @@ func (l *Log) Reopen() error {
 	if err != nil {
 		return fmt.Errorf("audit.file: %w", err)
 	}
-	torn, err := endsWithinLine(f)
+	size, torn, err := endsWithinLine(f)
 	if err != nil {
 		f.Close()
 		return fmt.Errorf("audit.file: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.file != nil {
 		l.file.Close()
 	}
-	l.file, l.torn = f, torn
+	l.file, l.torn, l.size = f, torn, size
 	return nil
+}
+
+// kept is the number of renamed files that are kept.
+const kept = 5
+
+// rotate renames the file, if a line of n bytes makes it too large, and opens a new one.
+// When that fails the file grows: records are worth more than the limit.
+func (l *Log) rotate(n int) {
+	if l.opt.MaxSize == 0 || l.size == 0 || l.size+int64(n) <= l.opt.MaxSize {
+		return
+	}
+	name := func(i int) string { return fmt.Sprintf("%s.%d", l.opt.File, i) }
+	for i := kept; i > 1; i-- {
+		if err := os.Rename(name(i-1), name(i)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return
+		}
+	}
+	if os.Rename(l.opt.File, name(1)) == nil {
+		if err := l.reopen(); err != nil {
+			l.opt.Log.Warn("the audit log was renamed, and a new one cannot be opened", "error", err)
+		}
+	}
 }
 
 // endsWithinLine reports whether the last line of a file has no end: a process that
 // was writing it was killed, or the disk was full.
-func endsWithinLine(f *os.File) (bool, error) {
+func endsWithinLine(f *os.File) (size int64, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return false, err
+		return 0, false, err
 	}
 	var last [1]byte
 	_, err = f.ReadAt(last[:], info.Size()-1)
-	return last[0] != '\n', err
+	return info.Size(), last[0] != '\n', err
 }
 
 // Close closes the file.
@@ -119,14 +150,14 @@ func (l *Log) Begin() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.flush()
-	if err == nil && l.file != nil {
+	if err == nil && l.file != nil && !l.opt.Accept {
 		err = reserve(l.file)
 	}
 	if err == nil || l.opt.Accept {
 		return nil
 	}
 	l.opt.Failed()
-	l.opt.Log.Error("a write is rejected: its record could not be stored", "file", l.opt.File, "error", err)
+	l.opt.Log.Error("a request is rejected: its record could not be stored", "file", l.opt.File, "error", err)
 	return fmt.Errorf("%w: %w", ErrNotStored, err)
 }
 
@@ -136,15 +167,8 @@ func (l *Log) Record(attrs ...slog.Attr) {
 	record := slog.NewRecord(time.Now(), slog.LevelInfo, "registry write", 0)
 	record.AddAttrs(attrs...)
 	err := slog.NewJSONHandler(&line, nil).Handle(context.Background(), record)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err == nil {
-		if err = l.flush(); err == nil {
-			err = l.append(line.Bytes())
-		}
-		if err != nil && len(l.pending)+line.Len() <= maxPending {
-			l.pending = append(l.pending, line.Bytes()...)
-		}
+		err = l.store(line.Bytes())
 	}
 	if err == nil {
 		return
@@ -152,6 +176,30 @@ func (l *Log) Record(attrs ...slog.Attr) {
 	l.opt.Failed()
 	l.opt.Log.LogAttrs(context.Background(), slog.LevelError, "an audit record could not be stored",
 		slog.String("file", l.opt.File), slog.Any("error", err), slog.Any("record", slog.GroupValue(attrs...)))
+}
+
+// Append stores a line, which ends in a line break, as Record does. A line that cannot be
+// stored is not in the log of errors: it may contain the data of a call.
+func (l *Log) Append(line []byte) {
+	if err := l.store(line); err != nil {
+		l.opt.Failed()
+		l.opt.Log.Error("an audit record could not be stored", "file", l.opt.File, "error", err)
+	}
+}
+
+// store stores a line, or keeps it until there is room. The error means that it is not
+// stored yet.
+func (l *Log) store(line []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.flush()
+	if err == nil {
+		err = l.append(line)
+	}
+	if err != nil && len(l.pending)+len(line) <= maxPending {
+		l.pending = append(l.pending, line...)
+	}
+	return err
 }
 
 // flush stores the records that wait.
@@ -179,8 +227,10 @@ func (l *Log) append(lines []byte) error {
 		}
 		l.torn = false
 	}
+	l.rotate(len(lines))
 	before, statErr := l.file.Stat()
 	n, err := l.file.Write(lines)
+	l.size += int64(n)
 	if err == nil || n == 0 {
 		return err
 	}
