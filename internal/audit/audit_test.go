@@ -40,7 +40,7 @@ func recorded(t *testing.T, cfg Config, x *exchange.Exchange, next exchange.Hand
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = New(cfg, log).Stage(next)(t.Context(), x)
+	_, _ = New(cfg, "w", log).Stage(next)(t.Context(), x)
 	if out.Len() == 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func TestStage_RecordsCannotBeStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		do := New(Config{}, log).Stage(result(`{}`))
+		do := New(Config{}, "w", log).Stage(result(`{}`))
 		if _, err := do(t.Context(), call(`{"name":"a"}`)); err != nil {
 			t.Fatalf("the first call, whose record fails later: %v", err)
 		}
@@ -207,7 +207,7 @@ func BenchmarkStage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	do := New(Config{}, log).Stage(result(`{"content":[]}`))
+	do := New(Config{}, "w", log).Stage(result(`{"content":[]}`))
 	x := call(`{"name":"a","arguments":{}}`)
 	b.ReportAllocs()
 	for b.Loop() {

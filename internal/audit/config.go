@@ -6,6 +6,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -59,6 +60,14 @@ const (
 // On reports whether the audit is switched on.
 func (c *Config) On() bool { return c != nil && (c.Enabled == nil || *c.Enabled) }
 
+// Path is the path of the audit log of a workload whose own is given.
+func (c *Config) Path(own string) string {
+	if c.LogFile != "" {
+		return c.LogFile
+	}
+	return own
+}
+
 // FileSize is the size in bytes at which the file is renamed.
 func (c *Config) FileSize() int64 {
 	if c.MaxFileSize == 0 {
@@ -91,6 +100,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxFileSize < 0 || c.MaxFileSize > 1<<20 {
 		add("maxFileSize %d: choose 1 to %d MiB", c.MaxFileSize, 1<<20)
+	}
+	if c.LogFile != "" && !filepath.IsAbs(c.LogFile) {
+		add("logFile %q is not an absolute path", c.LogFile)
 	}
 	if !slices.Contains([]string{"", Continue, Refuse}, c.OnFailure) {
 		add("onFailure %q: choose continue or refuse", c.OnFailure)

@@ -23,8 +23,12 @@ type Recorder struct {
 	log *auditlog.Log
 }
 
-// New returns a Recorder that stores records in log.
-func New(cfg Config, log *auditlog.Log) *Recorder {
+// New returns a Recorder that stores records in log. workload is the Component unless cfg has
+// one.
+func New(cfg Config, workload string, log *auditlog.Log) *Recorder {
+	if cfg.Component == "" {
+		cfg.Component = workload
+	}
 	if cfg.MaxDataSize == 0 {
 		cfg.MaxDataSize = defaultDataSize
 	}

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,6 +47,8 @@ type Options struct {
 // Log is a record of writes. It may be used concurrently.
 type Log struct {
 	opt Options
+
+	failing atomic.Bool // the last attempt to store a record failed
 
 	mu      sync.Mutex
 	file    *os.File // nil where records go to Out
@@ -153,6 +156,7 @@ func (l *Log) Begin() error {
 	if err == nil && l.file != nil && !l.opt.Accept {
 		err = reserve(l.file)
 	}
+	l.failing.Store(err != nil)
 	if err == nil || l.opt.Accept {
 		return nil
 	}
@@ -178,6 +182,9 @@ func (l *Log) Record(attrs ...slog.Attr) {
 		slog.String("file", l.opt.File), slog.Any("error", err), slog.Any("record", slog.GroupValue(attrs...)))
 }
 
+// Failing reports whether records could not be stored when the last one was due.
+func (l *Log) Failing() bool { return l.failing.Load() }
+
 // Append stores a line, which ends in a line break, as Record does. A line that cannot be
 // stored is not in the log of errors: it may contain the data of a call.
 func (l *Log) Append(line []byte) {
@@ -199,6 +206,7 @@ func (l *Log) store(line []byte) error {
 	if err != nil && len(l.pending)+len(line) <= maxPending {
 		l.pending = append(l.pending, line...)
 	}
+	l.failing.Store(err != nil)
 	return err
 }
 

@@ -28,12 +28,14 @@ func newLogs(app *base.App) *cobra.Command {
 		Use:   "logs" + base.SelectionUsage,
 		Short: "Show the logs of servers",
 		Long: `Logs shows what the server wrote to its standard error, and for HTTP servers also
-to its standard output. With --proxy it shows the gateway's own log. With several
+to its standard output. With --proxy it shows the gateway's own log, with --audit the
+record of requests (run --enable-audit), one JSON object a line. With several
 workloads each line begins with the workload's name. On a terminal, colours and other
 control sequences are left out; a pipe or a file receives the log unchanged.`,
 		Example: `  thv logs time --tail 20
   thv logs -f time
-  thv logs --group work --proxy`,
+  thv logs --group work --proxy
+  thv logs time --audit | jq -r '[.subjects.user, .target.name, .outcome] | @tsv'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Tail < 0 {
 				return base.Usage("--tail must not be negative")
@@ -44,6 +46,8 @@ control sequences are left out; a pipe or a file receives the log unchanged.`,
 	o.names.Flags(cmd)
 	cmd.Flags().BoolVarP(&o.Follow, "follow", "f", false, "Follow the log until interrupted")
 	cmd.Flags().BoolVar(&o.Proxy, "proxy", false, "The gateway's log instead of the server's")
+	cmd.Flags().BoolVar(&o.Audit, "audit", false, "The audit log instead of the server's")
+	cmd.MarkFlagsMutuallyExclusive("proxy", "audit")
 	cmd.Flags().IntVar(&o.Tail, "tail", 0, "Only the last lines (0: all)")
 	return cmd
 }

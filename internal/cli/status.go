@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
@@ -149,6 +150,7 @@ type fullStatus struct {
 	Container      *workload.Container `json:"container,omitempty"`
 	Tools          *workload.Tools     `json:"tools,omitempty"`
 	Policy         *policy.Config      `json:"policy,omitempty"`
+	Audit          *audit.Config       `json:"audit,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
 
@@ -162,7 +164,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	if !spec.Tools.Config().IsZero() {
 		st.Tools = &spec.Tools
 	}
-	st.Policy = spec.Policy
+	st.Policy, st.Audit = spec.Policy, spec.Audit
 	st.Proxy, st.CABundle = &spec.Proxy, spec.CABundle
 	if spec.Auth != nil {
 		a := *spec.Auth
@@ -250,6 +252,9 @@ func (st *fullStatus) rows() [][2]string {
 			}
 			each("Tool override", []string{change})
 		}
+	}
+	if a := st.Audit; a.On() {
+		each("Audit log", []string{a.Path("thv logs " + st.Name + " --audit")})
 	}
 	if p := st.Policy; p != nil {
 		each("Authorization", []string{policies(len(p.Policies))})

@@ -113,10 +113,6 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 	if err != nil {
 		return gateway.Config{}, err
 	}
-	stages, err := o.stages()
-	if err != nil {
-		return gateway.Config{}, err
-	}
 	return gateway.Config{
 		Key:      key,
 		Backend:  b,
@@ -130,7 +126,7 @@ func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {
 			state, reason, _ := o.condition(b)
 			return string(state), reason
 		},
-		Stages: stages,
+		Stages: o.stages.Stages,
 		Log:    o.log,
 	}, nil
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
-	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -81,8 +80,6 @@ type owner struct {
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 	tools *toolWatch
-	// authn authenticates the clients; nil without authentication.
-	authn *authn.Stage
 
 	mu       sync.Mutex
 	state    workload.State
@@ -92,6 +89,7 @@ type owner struct {
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
+	stages   *stages // nil until the gateway is configured
 }
 
 // Main runs the workload until ctx ends or a stop is requested. It reports
@@ -265,7 +263,14 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
-	defer o.closeStages()
+	stages, err := newStages(o.cfg, o.spec, o.tools)
+	if err != nil {
+		return err
+	}
+	defer stages.close()
+	o.mu.Lock()
+	o.stages = stages
+	o.mu.Unlock()
 	defer o.tools.running.Wait() // its requests end with the backend, which o.close closes
 	cfg, err := o.gatewayConfig(backend)
 	if err != nil {

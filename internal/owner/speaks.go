@@ -30,18 +30,19 @@ func speaks(backend exchange.Backend) (server string, _ *workload.Speaks) {
 
 // condition returns the workload's state, its reason, and the processes of a stdio server,
 // nil for another. A server that answers, but whose processes are all busy while callers
-// wait for one, is degraded. The caller holds mu.
+// wait for one, is degraded, and so is one whose stages do not do all that is configured. The
+// caller holds mu.
 func (o *owner) condition(backend exchange.Backend) (workload.State, string, *workload.Processes) {
 	p := exchange.Processes{}
 	if backend != nil {
 		p = backend.ServerInfo().Processes
 	}
-	if p.Max == 0 {
-		return o.state, o.reason, nil
+	var processes *workload.Processes
+	if p.Max > 0 {
+		processes = &workload.Processes{Running: p.Running, Max: p.Max, Waiting: p.Waiting}
 	}
-	processes := &workload.Processes{Running: p.Running, Max: p.Max, Waiting: p.Waiting}
-	if o.state == workload.Running && p.Busy != "" {
-		return workload.Degraded, p.Busy, processes
+	if fault := cmp.Or(p.Busy, o.stages.fault()); fault != "" && o.state == workload.Running {
+		return workload.Degraded, fault, processes
 	}
 	return o.state, o.reason, processes
 }

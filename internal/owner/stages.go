@@ -3,47 +3,80 @@ package owner
 import (
 	"fmt"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
+	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // stages are the gateway's stages that the Spec configures. That for tools is always there:
-// it observes the server's lists. closeStages ends them.
-func (o *owner) stages() (gateway.Stages, error) {
-	s := gateway.Stages{Tools: o.tools.stage}
-	if o.spec.Auth != nil {
-		var err error
-		if o.authn, err = o.authenticate(); err != nil {
-			return s, err
-		}
-		s.Authenticate = o.authn.Wrap
-	}
-	if o.spec.Policy != nil {
-		p, err := policy.New(*o.spec.Policy, o.log)
-		if err != nil {
-			return s, err
-		}
-		s.Policy = p.Stage
+// it observes the server's lists.
+type stages struct {
+	gateway.Stages
+	authn *authn.Stage  // nil without authentication
+	audit *auditlog.Log // nil without an audit
+}
+
+// newStages makes the stages. tools is the one for tools. The error of a configuration is one
+// that workload.Validate did not find, such as a file that cannot be opened.
+func newStages(cfg Config, spec *workload.Spec, tools *toolWatch) (*stages, error) {
+	s := &stages{}
+	s.Tools = tools.stage
+	err := s.open(cfg, spec, tools)
+	if err != nil {
+		s.close()
+		return nil, err
 	}
 	return s, nil
 }
 
-// authenticate makes the stage that authenticates clients.
-func (o *owner) authenticate() (*authn.Stage, error) {
-	stage, err := authn.New(authn.Config{
-		Provider: o.spec.Provider(o.cfg.Secrets), Resource: o.spec.Resource(),
-		Endpoint: o.spec.Endpoint(), TrustProxyHeaders: o.spec.Proxy.TrustProxyHeaders, Log: o.log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("authentication of clients: %w", err)
+func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch) (err error) {
+	log := tools.owner.log
+	if spec.Auth != nil {
+		s.authn, err = authn.New(authn.Config{
+			Provider: spec.Provider(cfg.Secrets), Resource: spec.Resource(),
+			Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log,
+		})
+		if err != nil {
+			return fmt.Errorf("authentication of clients: %w", err)
+		}
+		s.Authenticate = s.authn.Wrap
 	}
-	return stage, nil
+	if spec.Policy != nil {
+		p, err := policy.New(*spec.Policy, log)
+		if err != nil {
+			return fmt.Errorf("authorization: %w", err)
+		}
+		s.Policy = p.Stage
+	}
+	if a := spec.Audit; a.On() {
+		s.audit, err = auditlog.Open(auditlog.Options{
+			File: a.Path(cfg.Store.AuditLog(spec.Name)), MaxSize: a.FileSize(), Accept: a.OnFailure != audit.Refuse, Log: log,
+		})
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		s.Audit = audit.New(*a, spec.Name, s.audit).Stage
+	}
+	return nil
 }
 
-// closeStages ends what the stages run in the background, after the gateway.
-func (o *owner) closeStages() {
-	if o.authn != nil {
-		o.authn.Close()
+// fault is why the stages do not do all that is configured, "" if they do.
+func (s *stages) fault() string {
+	if s != nil && s.audit != nil && s.audit.Failing() {
+		return "audit records cannot be stored; see the gateway's log"
+	}
+	return ""
+}
+
+// close ends what the stages run in the background, and closes their files, after the gateway.
+func (s *stages) close() {
+	if s.authn != nil {
+		s.authn.Close()
+	}
+	if s.audit != nil {
+		_ = s.audit.Close() // what it could not store was logged
 	}
 }

@@ -14,6 +14,7 @@ import (
 type LogOptions struct {
 	Follow bool // go on until ctx ends
 	Proxy  bool // the gateway's log instead of the server's
+	Audit  bool // the audit log instead of the server's
 	Tail   int  // only the last lines; 0 is all
 }
 
@@ -26,6 +27,12 @@ func (m *Manager) Logs(ctx context.Context, name string, opt LogOptions, w io.Wr
 	path := m.store.ServerLog(name)
 	if opt.Proxy {
 		path = m.store.ProxyLog(name)
+	}
+	if opt.Audit {
+		var err error
+		if path, err = m.auditLog(name); err != nil {
+			return err
+		}
 	}
 	f, err := os.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,6 +55,18 @@ func (m *Manager) Logs(ctx context.Context, name string, opt LogOptions, w io.Wr
 		return nil
 	}
 	return follow(ctx, path, f, w, func() bool { return m.store.has(name) })
+}
+
+// auditLog is the path of a workload's audit log. It is an error if it has none.
+func (m *Manager) auditLog(name string) (string, error) {
+	spec, err := m.store.Get(name)
+	if err != nil {
+		return "", err
+	}
+	if !spec.Audit.On() {
+		return "", fmt.Errorf("workload %q has no audit log; run it with --enable-audit", name)
+	}
+	return spec.Audit.Path(m.store.AuditLog(name)), nil
 }
 
 // follow copies what is added to the file at path, through rotation and through

@@ -17,6 +17,9 @@ func (p paths) ServerLog(name string) string { return filepath.Join(p.Dir(name),
 // ProxyLog is the log of a workload's gateway.
 func (p paths) ProxyLog(name string) string { return filepath.Join(p.Dir(name), "proxy.log") }
 
+// AuditLog is the record of requests to a workload (package audit).
+func (p paths) AuditLog(name string) string { return filepath.Join(p.Dir(name), "audit.log") }
+
 func (p paths) specPath(name string) string { return filepath.Join(p.Dir(name), "spec.json") }
 func (p paths) lastPath(name string) string { return filepath.Join(p.Dir(name), "last.json") }
 func (p paths) pinsPath(name string) string { return filepath.Join(p.Dir(name), "tools.json") }

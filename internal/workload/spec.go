@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/policy"
 )
 
@@ -67,6 +68,8 @@ type Spec struct {
 	Tools     Tools     `json:"tools,omitzero"`
 	// Policy is the content of --authz-config; nil authorizes every request.
 	Policy *policy.Config `json:"policy,omitempty"`
+	// Audit is the content of --audit-config; nil records nothing.
+	Audit *audit.Config `json:"audit,omitempty"`
 
 	Debug bool `json:"debug,omitempty"`
 }

@@ -63,6 +63,9 @@ func Validate(s *Spec) error {
 			add("authorization: %w", err)
 		}
 	}
+	if s.Audit != nil {
+		errs = append(errs, s.Audit.Validate())
+	}
 	return errors.Join(errs...)
 }
 

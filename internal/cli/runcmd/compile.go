@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/runflag"
@@ -112,6 +113,12 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Tools, err = o.parseTools()
 	note(err)
+	if o.given("audit-config") {
+		s.Audit, err = runflag.LoadAudit(o.auditConfig)
+		note(err)
+	} else if o.enableAudit {
+		s.Audit = &audit.Config{}
+	}
 	if o.given("authz-config") {
 		if s.Policy, err = runflag.LoadPolicy(o.authzConfig); err != nil {
 			note(fmt.Errorf("--authz-config: %w", err))

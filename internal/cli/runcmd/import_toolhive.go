@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -51,6 +52,7 @@ type toolHiveHonoured struct {
 	ToolsFilter       []string                    `json:"tools_filter"`
 	ToolsOverride     map[string]toolset.Override `json:"tools_override"`
 	Authz             json.RawMessage             `json:"authz_config"`
+	Audit             *audit.Config               `json:"audit_config"`
 	OIDC              *toolHiveOIDC               `json:"oidc_config"`
 	CABundle          string                      `json:"thv_ca_bundle"`
 	JWKSTokenFile     string                      `json:"jwks_auth_token_file"`
@@ -114,7 +116,6 @@ type toolHiveBeyond struct {
 	AWSSTS               json.RawMessage `json:"aws_sts_config"`
 	AuthServer           json.RawMessage `json:"embedded_auth_server_config"`
 	AuthzPath            json.RawMessage `json:"authz_config_path"`
-	Audit                json.RawMessage `json:"audit_config"`
 	AuditPath            json.RawMessage `json:"audit_config_path"`
 	Telemetry            json.RawMessage `json:"telemetry_config"`
 	RateLimit            json.RawMessage `json:"rate_limit_config"`
@@ -200,6 +201,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 			SessionTTL: t.SessionTTL, Stateless: t.Stateless, TrustProxyHeaders: t.TrustProxyHeaders,
 		},
 		Tools: workload.Tools{Filter: t.ToolsFilter, Override: t.ToolsOverride},
+		Audit: t.Audit,
 	}
 	if !isEmptyJSON(t.Authz) {
 		var err error

@@ -28,8 +28,6 @@ func laterFlags() []laterFlag {
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
 		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
 		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
-		{"audit-config", "string", "", "Audit configuration file path", ""},
-		{"enable-audit", "bool", "false", "Audit logging with default configuration", "false"},
 		{"webhook-config", "string[]", "", "Webhook configuration file; repeatable, configurations are merged", ""},
 		{"remote-auth", "bool", "false", "Enable OAuth/OIDC toward the remote server", "false"},
 		{"remote-auth-issuer", "string", "", "Issuer URL", ""},

@@ -52,6 +52,8 @@ type options struct {
 	tools                  []string
 	toolsOverride          string
 	authzConfig            string
+	enableAudit            bool
+	auditConfig            string
 	pinTools               bool
 	caBundle               string
 	auth                   authOptions

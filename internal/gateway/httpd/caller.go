@@ -24,3 +24,8 @@ func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
 	}
 	return r.Context(), func() {}
 }
+
+// SourceOf is where r came from.
+func SourceOf(r *http.Request) exchange.Source {
+	return exchange.Source{Address: r.RemoteAddr, UserAgent: r.UserAgent(), RequestID: single(r, "X-Request-Id")}
+}
