@@ -276,7 +276,7 @@ func (t *toolWatch) session() (exchange.Conn, error) {
 }
 
 // listTools is the response of the control socket with all tools.
-func (o *owner) listTools(ctx context.Context) (*workload.ToolList, error) {
+func (o *owner) listTools(ctx context.Context) (*toolset.List, error) {
 	t := o.tools
 	conn, err := t.session()
 	if err != nil {
@@ -290,14 +290,14 @@ func (o *owner) listTools(ctx context.Context) (*workload.ToolList, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &workload.ToolList{Workload: o.spec.Name, Tools: []workload.Tool{}}
+	list := &toolset.List{Workload: o.spec.Name, Tools: []toolset.Listed{}}
 	for _, tool := range tools {
 		v, err := t.set.View(tool)
 		if err != nil {
 			return nil, fmt.Errorf("read tool %q: %w", plaintext.Excerpt(tool.Name, maxDescription), err)
 		}
 		shown := v.Hidden == toolset.Visible
-		list.Tools = append(list.Tools, workload.Tool{
+		list.Tools = append(list.Tools, toolset.Listed{
 			Name: tool.Name, VisibleName: v.Name, Shown: shown, Hidden: string(v.Hidden),
 			Description: plaintext.Excerpt(v.Description, maxDescription), Tokens: v.Tokens(),
 		})
@@ -312,7 +312,7 @@ func (o *owner) listTools(ctx context.Context) (*workload.ToolList, error) {
 	return list, nil
 }
 
-func count(total *workload.ToolTotal, v toolset.View) {
+func count(total *toolset.Total, v toolset.View) {
 	total.Tools++
 	total.Tokens += v.Tokens()
 }

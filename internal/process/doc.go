@@ -1,7 +1,8 @@
 // Package process reads what the operating system records about other processes:
-// which one listens on a TCP port, and which ones hold file locks. A lock is found
+// which one listens on a TCP port or a Unix socket, and which ones hold file locks. A lock is found
 // even after its file was deleted, so a gateway whose state directory is gone can
-// still be identified. Only Linux records this (proc(5)); elsewhere nothing is found.
+// still be identified. Only Linux records this (proc(5)), and macOS the process behind a Unix socket; elsewhere
+// nothing is found.
 package process
 
 import "path/filepath"

@@ -75,3 +75,35 @@ func (s *Set) View(t Tool) (View, error) {
 	}
 	return v, err
 }
+
+// List is all tools of a workload's server, as its gateway shows them.
+type List struct {
+	Workload string   `json:"workload"`
+	Tools    []Listed `json:"tools"`
+	// Shown are the totals of the tools that clients see, All those of all tools.
+	Shown Total `json:"shown"`
+	All   Total `json:"all"`
+	// Changes are the differences from what is remembered of the tools.
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Listed is one tool of a server in a [List].
+type Listed struct {
+	// Name is the server's own, VisibleName the one for clients.
+	Name        string `json:"name"`
+	VisibleName string `json:"visibleName"`
+	// Shown is set when clients see the tool; Hidden is the reason when they do not.
+	Shown  bool   `json:"shown"`
+	Hidden string `json:"hidden,omitempty"`
+	// Description is the one for clients, in one line of at most 500 characters.
+	Description string `json:"description,omitempty"`
+	// Tokens is an estimate of what the tool costs in a client's context: a fourth of the
+	// bytes of its JSON.
+	Tokens int `json:"tokens"`
+}
+
+// Total counts tools and what they cost together.
+type Total struct {
+	Tools  int `json:"tools"`
+	Tokens int `json:"tokens"`
+}

@@ -114,7 +114,8 @@ func (s *Spec) validateAuth() error {
 	case a.Audience == "" && a.ResourceURL == "":
 		add("the audience is missing, and without it any token of the issuer would be accepted; give --oidc-audience, or --resource-url, which is then the audience")
 	default:
-		for _, err := range faults(ptr(s.Provider(nil)).Validate()) {
+		provider := s.Provider(nil)
+		for _, err := range faults(provider.Validate()) {
 			add("%w", err)
 		}
 	}
@@ -133,8 +134,6 @@ func (s *Spec) validateAuth() error {
 	}
 	return errors.Join(errs...)
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // faults returns the errors that err joins.
 func faults(err error) []error {

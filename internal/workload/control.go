@@ -18,7 +18,7 @@ import (
 //
 //	GET  /status  the Status, as JSON
 //	GET  /spec    the Spec the owner runs, as JSON
-//	GET  /tools   the ToolList of the server, as JSON; 502 when it cannot be read
+//	GET  /tools   the toolset.List of the server, as JSON; 502 when it cannot be read
 //	POST /tools/accept  remembers the tools as they are now; the changes, as JSON; or 502
 //	POST /stop    202; the owner then ends and lets go of its lock
 //
@@ -58,8 +58,8 @@ func (o *Owner) Spec(ctx context.Context) (*Spec, error) {
 }
 
 // Tools requests all tools of the workload's server.
-func (o *Owner) Tools(ctx context.Context) (*ToolList, error) {
-	var list ToolList
+func (o *Owner) Tools(ctx context.Context) (*toolset.List, error) {
+	var list toolset.List
 	if err := o.call(ctx, toolsTimeout, http.MethodGet, "/tools", &list); err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ type Control struct {
 	Nonce  string
 	Spec   *Spec
 	Status func() *Status
-	Tools  func(context.Context) (*ToolList, error)
+	Tools  func(context.Context) (*toolset.List, error)
 	// AcceptTools remembers the tools as they are and returns what had changed.
 	AcceptTools func(context.Context) ([]toolset.Change, error)
 	// Stop is called once for every request to stop and must not block.

@@ -54,8 +54,8 @@ func (s owners) Owner(name string) (*Owner, error) {
 		// note was deleted; the usual place is worth a try.
 		info.Socket = s.socketPath(name, info.Nonce)
 	}
-	pid := peerPID(info.Socket)
-	if pid == 0 && !peerPIDSupported {
+	pid := process.Peer(info.Socket)
+	if pid == 0 && !process.NamesPeers {
 		pid = info.PID
 	}
 	return &Owner{Name: name, Nonce: info.Nonce, PID: pid, socket: info.Socket}, nil

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/logfile"
 )
 
 // The pipes between `run` and the owner it starts: the owner's standard output carries
@@ -97,7 +98,7 @@ func (m *Manager) spawn(ctx context.Context, name string, progress func(Event)) 
 		return fmt.Errorf("workload %q is %w", name, err)
 	case errors.Is(err, errSilent):
 		// A failed run removes the log.
-		lines := tailOf(m.store.ProxyLog(name), 5)
+		lines := logfile.Tail(m.store.ProxyLog(name), 5)
 		if lines != "" {
 			lines = "; the last lines of its log:" + lines
 		}
@@ -131,22 +132,4 @@ func readNotices(r io.Reader, progress func(Event)) error {
 		}
 	}
 	return errSilent
-}
-
-// tailOf is the last lines of a file, each indented, or "".
-func tailOf(path string, lines int) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	b = bytes.TrimRight(b, "\n")
-	all := bytes.Split(b, []byte("\n"))
-	all = all[max(0, len(all)-lines):]
-	var out bytes.Buffer
-	for _, l := range all {
-		if len(l) > 0 {
-			fmt.Fprintf(&out, "\n  %s", l)
-		}
-	}
-	return out.String()
 }

@@ -22,7 +22,9 @@ var (
 
 // Notify implements [exchange.Peer]: it sends a notification on the session's stream, or
 // keeps it until there is one.
-func (s *session) Notify(m *mcp.Message) { s.streams.notify(m) }
+func (s *session) Notify(m *mcp.Message) {
+	s.streams.dropped.Note(s.core.Log, m, s.streams.sendOwn(m))
+}
 
 // AwaitRoom implements [exchange.Peer].
 func (s *session) AwaitRoom(ctx context.Context) error {
@@ -161,12 +163,12 @@ func (p *callPeer) Notify(m *mcp.Message) {
 	listens, _ := p.session.streams.listens()
 	sessionWide := aboutSession(m.Method)
 	if listens && sessionWide {
-		p.session.streams.notify(m)
+		p.session.Notify(m)
 		return
 	}
 	err := p.reply.Send(m)
 	if errors.Is(err, httpd.ErrStreamOver) && (listens || sessionWide) {
-		p.session.streams.notify(m)
+		p.session.Notify(m)
 		return
 	}
 	p.session.streams.dropped.Note(p.session.core.Log, m, err)

@@ -219,15 +219,6 @@ func (s *session) idleSince() (since time.Time, idle bool) {
 	return s.seen, true
 }
 
-// expired reports whether s has been idle since before, or lost its server.
-func (s *session) expired(before time.Time) bool {
-	if !s.alive() {
-		return true
-	}
-	since, idle := s.idleSince()
-	return idle && since.Before(before)
-}
-
 // end ends the session: requests in flight are cancelled, and answered where the stream is
 // their only way, requests of the server fail, the stream ends. The connection is returned
 // for the caller to close; it is nil when there is none or the session was over before.

@@ -111,7 +111,7 @@ func (t *shared) close() []*session {
 func (t *shared) expire(before time.Time) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.takeIf(func(s *session) bool { return s.expired(before) })
+	return t.takeIf(expired(before))
 }
 
 func (t *shared) takeIf(fits func(*session) bool) []*session {

@@ -84,11 +84,6 @@ func (s *streams) listens() (listens bool, attached <-chan struct{}) {
 	return s.own.st != nil, s.attached
 }
 
-// notify sends a notification on the session's own stream, or keeps it until there is one.
-func (s *streams) notify(m *mcp.Message) {
-	s.dropped.Note(s.core.Log, m, s.sendOwn(m))
-}
-
 // sendOwn sends what can be dropped on the session's own stream.
 func (s *streams) sendOwn(m *mcp.Message) error { return s.send(&s.own, m, httpd.MaxPending) }
 

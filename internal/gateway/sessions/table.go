@@ -88,7 +88,7 @@ func (t *table) close() []*session {
 func (t *table) expire(before time.Time) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.takeIf(func(s *session) bool { return s.expired(before) })
+	return t.takeIf(expired(before))
 }
 
 // trim drops events of the sessions that were read before the time.
@@ -154,5 +154,16 @@ func (t *tombstones) add(s serial, now time.Time) {
 	for len(t.order) > maxTombstones || now.Sub(t.order[0].since) > resumeAge {
 		delete(t.known, t.order[0].serial)
 		t.order = t.order[1:]
+	}
+}
+
+// expired selects the sessions that have been idle since before, or lost their server.
+func expired(before time.Time) func(*session) bool {
+	return func(s *session) bool {
+		if !s.alive() {
+			return true
+		}
+		since, idle := s.idleSince()
+		return idle && since.Before(before)
 	}
 }

@@ -1,17 +1,18 @@
 //go:build linux || darwin
 
-package workload
+package process
 
 import (
 	"net"
 	"time"
 )
 
-const peerPIDSupported = true
+// NamesPeers is whether the kernel reports the process behind a Unix socket.
+const NamesPeers = true
 
-// peerPID is the process that listens on a Unix socket, as the kernel reports it, also
+// Peer is the process that listens on a Unix socket, as the kernel reports it, also
 // when that process is stopped by a signal. 0 when none listens.
-func peerPID(path string) int {
+func Peer(path string) int {
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
 		return 0

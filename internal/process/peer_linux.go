@@ -1,4 +1,4 @@
-package workload
+package process
 
 import "golang.org/x/sys/unix"
 
