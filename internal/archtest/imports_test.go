@@ -219,6 +219,8 @@ func TestImportsPointDownward(t *testing.T) {
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		// A stage of the gateway: no transport, no era.
+		"internal/audit":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/auditlog": {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
 		"internal/policy":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/toolset":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/gateway":  {"internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
