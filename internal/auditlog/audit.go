@@ -1,9 +1,10 @@
-// Package audit writes the record of writes to the registry: one JSON object a
-// line, in a file or to a stream.
+// Package auditlog stores audit records: one JSON object a line, in a file or to a
+// stream.
 //
-// A write is announced by [Log.Begin] before it is made, and recorded by
-// [Log.Record] after it. Begin fails while records cannot be stored, so that the
-// caller can reject the write. On Linux, Begin reserves room for the record on the
+// What is recorded, such as a write to the registry or a request to a gateway, is
+// announced by [Log.Begin] before it is made, and recorded by [Log.Record] or
+// [Log.Append] after it. Begin fails while records cannot be stored, so that the
+// caller can reject the request. On Linux, Begin reserves room for the record on the
 // file system: a disk that becomes full later does not affect it. A record that
 // cannot be stored all the same is logged, counted, kept in memory, and stored
 // before the next one.
@@ -44,7 +45,7 @@ type Options struct {
 	Failed func()
 }
 
-// Log is a record of writes. It may be used concurrently.
+// Log stores records. It may be used concurrently.
 type Log struct {
 	opt Options
 

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"net"
 	"time"
 )
@@ -13,7 +14,7 @@ const NamesPeers = true
 // Peer is the process that listens on a Unix socket, as the kernel reports it, also
 // when that process is stopped by a signal. 0 when none listens.
 func Peer(path string) int {
-	c, err := net.DialTimeout("unix", path, time.Second)
+	c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path)
 	if err != nil {
 		return 0
 	}
