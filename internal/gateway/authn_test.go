@@ -452,9 +452,9 @@ func TestAuthentication_SSE(t *testing.T) {
 	}
 }
 
-// aboutToExpire is a token that is accepted for about a second more.
+// aboutToExpire is a token that is accepted for some seconds more.
 func (p *tokenIssuer) aboutToExpire(t testing.TB) string {
-	return p.token(t, map[string]any{"exp": time.Now().Add(1500*time.Millisecond - auth.DefaultLeeway).Unix()})
+	return p.token(t, map[string]any{"exp": time.Now().Add(8*time.Second - auth.DefaultLeeway).Unix()})
 }
 
 // A stream without an end of its own ends with its client's token. The session stays.
