@@ -30,9 +30,9 @@ const (
 )
 
 // pacedGateway serves the crude server, and records the gateway's log.
-func pacedGateway(t *testing.T) (*httptest.Server, *record) {
+func pacedGateway(t *testing.T, roomTime time.Duration) (*httptest.Server, *record) {
 	t.Helper()
-	_, b := crudeBackend(t, stdio.Config{})
+	_, b := crudeBackend(t, stdio.Config{RoomTime: roomTime})
 	log := &record{}
 	g, err := gateway.New(gateway.Config{Backend: b, Name: "w", Endpoint: endpoint.Config{Mode: endpoint.Streamable}, Log: log.log()})
 	if err != nil {
@@ -99,7 +99,7 @@ func callOf(tool, arg string) string {
 func TestStdioPace_SlowClientReceivesEverything(t *testing.T) {
 	for name, capabilities := range map[string]string{"shared process": `{}`, "own process": `{"elicitation":{}}`} {
 		t.Run(name, func(t *testing.T) {
-			srv, log := pacedGateway(t)
+			srv, log := pacedGateway(t, time.Minute) // no drop on a slow machine
 			resp := post(t, srv.URL, initialize(t, srv.URL, capabilities), callOf("flood of progress", fmt.Sprint(floodMessages)))
 			lines := bufio.NewReaderSize(&slowReader{Reader: resp.Body}, 64<<10)
 			next := 0
@@ -150,7 +150,7 @@ func (r *slowReader) Read(b []byte) (int, error) {
 // A client that does not read holds up the others for a bounded time, and what it misses is
 // logged. Not parallel: it needs the processor for itself.
 func TestStdioPace_ClientThatDoesNotRead(t *testing.T) {
-	srv, log := pacedGateway(t)
+	srv, log := pacedGateway(t, 0)
 	other := initialize(t, srv.URL, `{}`)
 	post(t, srv.URL, initialize(t, srv.URL, `{}`), callOf("flood of progress", fmt.Sprint(floodMessages)))
 	resp := post(t, srv.URL, other, callOf("echo", "served"))

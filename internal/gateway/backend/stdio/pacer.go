@@ -28,10 +28,14 @@ type pacer struct {
 	receiver *paced          // the one that received the message which is being handled; nil for none
 }
 
-func newPacer(lifetime context.Context, shared bool) *pacer {
-	p := &pacer{lifetime: lifetime, roomTime: ownRoomTime}
-	if shared {
+func newPacer(lifetime context.Context, roomTime time.Duration, shared bool) *pacer {
+	p := &pacer{lifetime: lifetime, roomTime: roomTime}
+	switch {
+	case roomTime > 0:
+	case shared:
 		p.roomTime = sharedRoomTime
+	default:
+		p.roomTime = ownRoomTime
 	}
 	var cancel context.CancelFunc
 	p.expired, cancel = context.WithCancel(context.Background())

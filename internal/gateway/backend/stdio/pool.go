@@ -43,6 +43,9 @@ type Config struct {
 	// CheckAfter is how long a process with pending requests may send nothing before it
 	// is checked (see liveness.go); 0 means 20 seconds.
 	CheckAfter time.Duration
+	// RoomTime is how long a process is held back because a client does not read (see
+	// pacer.go); 0 means 10 seconds, and 2 for a process that clients share.
+	RoomTime time.Duration
 	// Stray receives the first lines of a process's standard output that are
 	// not messages, as a diagnostic. It may be nil, and is written to by several
 	// goroutines.

@@ -62,7 +62,7 @@ func newProcess(b *Pool, server guest.Process, session exchange.Peer, shared *sh
 	stateless := shared != nil && shared.key.stateless
 	p := &process{
 		requests: &requests{writer: newWriter(ctx), pending: correlate.NewRequestTable(shared != nil), log: b.cfg.Log},
-		backend:  b, server: server, shared: shared, cancelProcess: cancel, pacer: newPacer(ctx, shared != nil),
+		backend:  b, server: server, shared: shared, cancelProcess: cancel, pacer: newPacer(ctx, b.cfg.RoomTime, shared != nil),
 		stopped: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		use: usage{sessions: map[*conn]struct{}{}},
 	}
