@@ -141,6 +141,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/pressly/goose", []string{"internal/registry/store"}, false},
 		{"github.com/go-git/go-git", []string{"internal/registry/source"}, false},
 		{"github.com/prometheus/client_golang", []string{"internal/registry/server"}, false},
+		{"github.com/evanphx/json-patch", []string{"internal/webhook"}, false},
 		{"github.com/cedar-policy/cedar-go", []string{"internal/policy"}, false},
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
 		{"github.com/go-jose/go-jose", []string{"internal/auth", "test", "bench"}, true},
@@ -219,6 +220,7 @@ func TestImportsPointDownward(t *testing.T) {
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		// A stage of the gateway: no transport, no era.
+		"internal/webhook":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/audit":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
 		"internal/auditlog": {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
 		"internal/policy":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},

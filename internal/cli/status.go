@@ -19,6 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -151,6 +152,7 @@ type fullStatus struct {
 	Tools          *workload.Tools     `json:"tools,omitempty"`
 	Policy         *policy.Config      `json:"policy,omitempty"`
 	Audit          *audit.Config       `json:"audit,omitempty"`
+	Webhooks       *webhook.Config     `json:"webhooks,omitempty"`
 	// Network is the engine's name of the container's network.
 	Network string `json:"network,omitempty"`
 
@@ -164,7 +166,7 @@ func (st *fullStatus) setUp(spec *workload.Spec) {
 	if !spec.Tools.Config().IsZero() {
 		st.Tools = &spec.Tools
 	}
-	st.Policy, st.Audit = spec.Policy, spec.Audit
+	st.Policy, st.Audit, st.Webhooks = spec.Policy, spec.Audit, spec.Webhooks
 	st.Proxy, st.CABundle = &spec.Proxy, spec.CABundle
 	if spec.Auth != nil {
 		a := *spec.Auth
@@ -251,6 +253,14 @@ func (st *fullStatus) rows() [][2]string {
 				change = name + " is named " + o.Name
 			}
 			each("Tool override", []string{change})
+		}
+	}
+	if w := st.Webhooks; w != nil {
+		for _, h := range w.Mutating {
+			each("Webhook", []string{h.Name + " (mutating): " + h.URL})
+		}
+		for _, h := range w.Validating {
+			each("Webhook", []string{h.Name + " (validating): " + h.URL})
 		}
 	}
 	if a := st.Audit; a.On() {

@@ -85,6 +85,14 @@ type Gateway struct {
 	cut   context.CancelCauseFunc // of core.Context
 }
 
+// afterPolicy is the webhooks, and after them the checks of what a webhook may have changed.
+func (s Stages) afterPolicy() []exchange.Stage {
+	if s.Webhooks == nil {
+		return nil
+	}
+	return []exchange.Stage{s.Webhooks, properNames, s.Policy}
+}
+
 // New builds a gateway and puts its stages in order. The order is defined here only. The
 // stages in brackets are those of Config.Stages:
 //
@@ -99,7 +107,7 @@ type Gateway struct {
 //	(audit)
 //	(tool name)          filter and override
 //	(policy)             authorization
-//	(webhooks)
+//	(webhooks)           and after them proper names and policy again
 //	session/bridge       the front has chosen the connection; exchange.Deliver
 //	(credential)         a http.RoundTripper of the backend
 //	backend              package gateway/backend
@@ -124,7 +132,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	core := &httpd.Core{
 		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
 		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
-		Handler: chain(exchange.Deliver, recovered(cfg.Log), properNames, stages.Audit, stages.Tools, stages.Policy, stages.Webhooks),
+		Handler: chain(exchange.Deliver, append([]exchange.Stage{recovered(cfg.Log), properNames, stages.Audit, stages.Tools, stages.Policy}, stages.afterPolicy()...)...),
 		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
 		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
 		MaxSessions: maxSessions,

@@ -32,6 +32,11 @@ type Options struct {
 	AllowLoopback bool
 	// AllowHTTP permits plain HTTP everywhere.
 	AllowHTTP bool
+	// ClientCertFile and ClientKeyFile are PEM files of a certificate that is presented to
+	// servers that request one; "" is none.
+	ClientCertFile, ClientKeyFile string
+	// InsecureSkipVerify accepts any certificate of a server.
+	InsecureSkipVerify bool
 	// Redirects is how many redirects are followed, to the same host only.
 	Redirects int
 	// Resolver looks names up; nil is the system's.
@@ -81,10 +86,18 @@ func Transport(opt Options) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
+	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, InsecureSkipVerify: opt.InsecureSkipVerify}
+	if opt.ClientCertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(opt.ClientCertFile, opt.ClientKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
 	return &schemes{opt: opt, next: &http.Transport{
 		Proxy:                  nil,
 		DialContext:            Dialer(opt).DialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    64,
 		IdleConnTimeout:        90 * time.Second,

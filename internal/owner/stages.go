@@ -8,6 +8,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -50,6 +51,13 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch) (err er
 			return fmt.Errorf("authorization: %w", err)
 		}
 		s.Policy = p.Stage
+	}
+	if spec.Webhooks != nil {
+		hooks, err := webhook.New(*spec.Webhooks, spec.Name, spec.CAFiles(), log)
+		if err != nil {
+			return err
+		}
+		s.Webhooks = hooks.Wrap
 	}
 	if a := spec.Audit; a.On() {
 		s.audit, err = auditlog.Open(auditlog.Options{

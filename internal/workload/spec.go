@@ -21,6 +21,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/webhook"
 )
 
 // Schema is the version of the run configuration's format.
@@ -68,6 +69,8 @@ type Spec struct {
 	Tools     Tools     `json:"tools,omitzero"`
 	// Policy is the content of --authz-config; nil authorizes every request.
 	Policy *policy.Config `json:"policy,omitempty"`
+	// Webhooks are those of --webhook-config; nil calls none.
+	Webhooks *webhook.Config `json:"webhooks,omitempty"`
 	// Audit is the content of --audit-config; nil records nothing.
 	Audit *audit.Config `json:"audit,omitempty"`
 

@@ -63,6 +63,9 @@ func Validate(s *Spec) error {
 			add("authorization: %w", err)
 		}
 	}
+	if s.Webhooks != nil {
+		errs = append(errs, s.Webhooks.Validate())
+	}
 	if s.Audit != nil {
 		errs = append(errs, s.Audit.Validate())
 	}

@@ -27,6 +27,7 @@ func serverCommands() map[string]command {
 		"token":    accessToken,
 		"header":   responseHeader,
 		"nowhere":  nowhere,
+		"webhook":  webhookServer,
 	}
 }
 

@@ -113,6 +113,10 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Tools, err = o.parseTools()
 	note(err)
+	if len(o.webhooks) > 0 {
+		s.Webhooks, err = runflag.LoadWebhooks(o.webhooks)
+		note(err)
+	}
 	if o.given("audit-config") {
 		s.Audit, err = runflag.LoadAudit(o.auditConfig)
 		note(err)

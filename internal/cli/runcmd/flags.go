@@ -40,6 +40,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.IntVar(&o.maxProcesses, "max-processes", 0, "Processes of a stdio server that may run at the same time (1 to 1024); 32 when unset")
 	f.StringSliceVar(&o.tools, "tools", nil, "Filter tools (comma-separated names); repeatable. Clients see and can call only these; the names are those of --tools-override, where it gives any")
 	f.StringVar(&o.toolsOverride, "tools-override", "", `Path to JSON file overriding tool names and descriptions: {"toolsOverride": {"SERVER'S NAME": {"name": "...", "description": "..."}}}`)
+	f.StringArrayVar(&o.webhooks, "webhook-config", nil, "Webhook configuration file; repeatable, configurations are merged (JSON or YAML)")
 	f.BoolVar(&o.enableAudit, "enable-audit", false, "Audit logging with default configuration; thv logs NAME --audit shows it")
 	f.StringVar(&o.auditConfig, "audit-config", "", "Audit configuration file path (JSON)")
 	f.StringVar(&o.authzConfig, "authz-config", "", "Authorization configuration file path: Cedar policies on tools, prompts and resources, JSON or YAML; see thv policy check")

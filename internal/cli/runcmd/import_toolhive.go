@@ -12,6 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/toolset"
+	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -53,6 +54,8 @@ type toolHiveHonoured struct {
 	ToolsOverride     map[string]toolset.Override `json:"tools_override"`
 	Authz             json.RawMessage             `json:"authz_config"`
 	Audit             *audit.Config               `json:"audit_config"`
+	Validating        []webhook.Hook              `json:"validating_webhooks"`
+	Mutating          []webhook.Hook              `json:"mutating_webhooks"`
 	OIDC              *toolHiveOIDC               `json:"oidc_config"`
 	CABundle          string                      `json:"thv_ca_bundle"`
 	JWKSTokenFile     string                      `json:"jwks_auth_token_file"`
@@ -126,8 +129,6 @@ type toolHiveBeyond struct {
 	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
 	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
-	ValidatingWebhooks   json.RawMessage `json:"validating_webhooks"`
-	MutatingWebhooks     json.RawMessage `json:"mutating_webhooks"`
 	HeaderForward        json.RawMessage `json:"header_forward"`
 }
 
@@ -202,6 +203,9 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		},
 		Tools: workload.Tools{Filter: t.ToolsFilter, Override: t.ToolsOverride},
 		Audit: t.Audit,
+	}
+	if hooks := (webhook.Config{Validating: t.Validating, Mutating: t.Mutating}); !hooks.IsZero() {
+		s.Webhooks = &hooks
 	}
 	if !isEmptyJSON(t.Authz) {
 		var err error

@@ -28,7 +28,6 @@ func laterFlags() []laterFlag {
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
 		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
 		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
-		{"webhook-config", "string[]", "", "Webhook configuration file; repeatable, configurations are merged", ""},
 		{"remote-auth", "bool", "false", "Enable OAuth/OIDC toward the remote server", "false"},
 		{"remote-auth-issuer", "string", "", "Issuer URL", ""},
 		{"remote-auth-authorize-url", "string", "", "Authorization endpoint (alternative to issuer, non-OIDC)", ""},

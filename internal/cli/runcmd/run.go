@@ -52,6 +52,7 @@ type options struct {
 	tools                  []string
 	toolsOverride          string
 	authzConfig            string
+	webhooks               []string
 	enableAudit            bool
 	auditConfig            string
 	pinTools               bool
