@@ -1,0 +1,222 @@
+//go:build integration
+
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// flagProof shows for a flag of run that it is not ignored.
+type flagProof struct {
+	// args set the flag. WORK stands for a directory with the files of proofFiles.
+	args string
+	// remote: the workload is a server at a URL; else it is a container.
+	remote bool
+	// seen is the script, or the file and a text in it, such as the name of a test, in which a
+	// client, the server, the container or a log sees the effect.
+	seen string
+}
+
+var proofFiles = map[string]string{
+	"env":           "A=1\n",
+	"dir/env":       "B=2\n",
+	"profile.json":  `{"name":"own","network":{"outbound":{"insecure_allow_all":true}}}`,
+	"override.json": `{"toolsOverride":{"echo":{"name":"say"}}}`,
+	"audit.json":    `{"includeRequestData":true}`,
+	"authz.json":    `{"version":"1.0","type":"cedarv1","cedar":{"policies":["permit(principal, action, resource);"]}}`,
+	"hooks.json":    `{"validating":[{"name":"a","url":"https://127.0.0.1:1/","failure_policy":"ignore"}]}`,
+	"config.json":   "", // an export, written by the test
+	"token":         "t\n",
+}
+
+const oidc = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
+
+// flagProofs has a row for each flag of the specification's table that this version has. A
+// change that adds a flag adds its row.
+var flagProofs = map[string]flagProof{
+	"--name":                     {"--name other", true, "bad-name.txtar"},
+	"--group":                    {"--group work", true, "lifecycle.txtar"},
+	"--foreground":               {"", false, "foreground.txtar run -f"}, // of the command, not of the workload
+	"--from-config":              {"", false, "run-config.txtar"}, // as above
+	"--env":                      {"-e A=1", false, "flags.txtar"},
+	"--env-file":                 {"--env-file WORK/env", false, "bad-flags.txtar"},
+	"--env-file-dir":             {"--env-file-dir WORK/dir", false, "flags.txtar"},
+	"--label":                    {"-l a=b", false, "bad-flags.txtar"},
+	"--volume":                   {"-v WORK:/work:ro", false, "run-npx.txtar"},
+	"--publish":                  {"-p 28799:9000", false, "flags.txtar"},
+	"--network":                  {"--network none", false, "flags.txtar"},
+	"--permission-profile":       {"--permission-profile WORK/profile.json", false, "flags.txtar"},
+	"--ca-cert":                  {"", false, "bad-flags.txtar"}, // of the build
+	"--runtime-image":            {"", false, "run-npx.txtar"},   // of the build
+	"--runtime-add-package":      {"", false, "internal/cli/runcmd/compile_test.go TestComplete_AddsPackagesToTheRegistrys"},
+	"--tools":                    {"--tools echo", true, "tools.txtar"},
+	"--tools-override":           {"--tools-override WORK/override.json", true, "tools.txtar"},
+	"--audit-config":             {"--audit-config WORK/audit.json", true, "audit.txtar"},
+	"--enable-audit":             {"--enable-audit", true, "audit.txtar"},
+	"--authz-config":             {"--authz-config WORK/authz.json", true, "policy.txtar"},
+	"--webhook-config":           {"--webhook-config WORK/hooks.json", true, "webhooks.txtar"},
+	"--transport":                {"--transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "flags.txtar"},
+	"--proxy-mode":               {"--proxy-mode sse", true, "flags.txtar"},
+	"--host":                     {"--host 127.0.0.2", true, "flags.txtar"},
+	"--proxy-port":               {"--proxy-port 28798", true, "bad-port.txtar"},
+	"--target-host":              {"--target-host localhost --transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "internal/cli/cli_test.go target-host"},
+	"--target-port":              {"--transport streamable-http --target-port 8081 -- -http 127.0.0.1:8081", false, "flags.txtar"},
+	"--endpoint-prefix":          {"--endpoint-prefix /tools", true, "flags.txtar"},
+	"--session-ttl":              {"--session-ttl 30m", true, "run-config.txtar"},
+	"--stateless":                {"--stateless", true, "flags.txtar"},
+	"--trust-proxy-headers":      {"--trust-proxy-headers", true, "internal/gateway/authn/authn_test.go TestResource_IsTheURLOfTheClient"},
+	"--thv-ca-bundle":            {"--thv-ca-bundle WORK/ca.pem", true, "authn.txtar"},
+	"--oidc-issuer":              {"--oidc-issuer http://127.0.0.1:1 --oidc-audience a", true, "authn.txtar"},
+	"--oidc-audience":            {oidc, true, "authn.txtar"},
+	"--oidc-client-id":           {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c", true, "authn.txtar"},
+	"--oidc-client-secret":       {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c --oidc-client-secret s", true, "authn.txtar"},
+	"--oidc-jwks-url":            {oidc + "--oidc-jwks-url http://127.0.0.1:1/jwks", true, "internal/auth/outbound_test.go JWKSURL"},
+	"--oidc-introspection-url":   {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i", true, "authn.txtar"},
+	"--oidc-scopes":              {oidc + "--oidc-scopes a,b", true, "authn.txtar"},
+	"--oidc-insecure-allow-http": {oidc + "--oidc-insecure-allow-http", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
+	"--jwks-allow-private-ip":    {oidc + "--jwks-allow-private-ip", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
+	"--jwks-auth-token-file":     {oidc + "--jwks-auth-token-file WORK/token", true, "internal/auth/auth.go AuthTokenFile"},
+	"--resource-url":             {oidc + "--resource-url https://tools.example.com/mcp", true, "authn.txtar"},
+}
+
+// Each flag of the specification's table is refused, or changes the configuration of a
+// workload, and a script or test shows what sees the change.
+func TestFlagProof(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile(filepath.Join(repo(), "internal", "cli", "runcmd", "testdata", "run-flags.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPlace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, trace := range p.leave() {
+			t.Errorf("left behind: %s", trace)
+		}
+	})
+	work := proofDir(t)
+	addr, end, err := startProbe("-json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	thv := func(args ...string) (string, string, error) {
+		cmd := exec.Command(thvPath(), args...)
+		cmd.Dir = work
+		cmd.Env = append(os.Environ(), p.vars()...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		return string(out), stderr.String(), err
+	}
+	// run starts a workload, returns its export without the name, port and times, and
+	// removes it.
+	run := func(proof flagProof) string {
+		args := []string{"run", "http://" + addr + "/mcp"}
+		if !proof.remote {
+			args[1] = "go://" + filepath.Join(repo(), "test", "servers", "probe")
+		}
+		given := strings.Fields(strings.ReplaceAll(proof.args, "WORK", work))
+		name := "proof"
+		if len(given) > 0 && given[0] == "--name" {
+			name = given[1]
+		} else {
+			given = append([]string{"--name", name}, given...)
+		}
+		if _, stderr, err := thv(append(args, given...)...); err != nil {
+			t.Errorf("%s: %v: %s", proof.args, err, stderr)
+			return ""
+		}
+		export, stderr, err := thv("export", name)
+		if err != nil {
+			t.Errorf("%s: %v: %s", proof.args, err, stderr)
+		}
+		if _, stderr, err := thv("rm", name); err != nil {
+			t.Errorf("%s: %v: %s", proof.args, err, stderr)
+		}
+		var spec map[string]any
+		if err := json.Unmarshal([]byte(export), &spec); err != nil {
+			t.Errorf("%s: %v", proof.args, err)
+		}
+		text, _ := json.Marshal(spec)
+		return string(text)
+	}
+	if _, stderr, err := thv("group", "create", "work"); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	base := map[bool]string{true: run(flagProof{remote: true}), false: run(flagProof{})}
+	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n")[1:] {
+		columns := strings.Split(line, "\t")
+		flag, value := columns[1], "1"
+		if columns[3] == "duration" {
+			value = "1s"
+		}
+		proof, there := flagProofs[flag]
+		if !there {
+			if _, stderr, err := thv("run", "http://"+addr+"/mcp", "--name", "x", flag+"="+value); err == nil || !strings.Contains(stderr, "is not available in this version") {
+				t.Errorf("%s has no proof and is not refused: %v, %s", flag, err, stderr)
+			}
+			continue
+		}
+		if proof.args != "" && run(proof) == base[proof.remote] {
+			t.Errorf("%s does not change the configuration", flag)
+		}
+		checkSeen(t, flag, proof)
+	}
+}
+
+// checkSeen fails unless the script uses the flag, or the file has the test.
+func checkSeen(t *testing.T, flag string, proof flagProof) {
+	t.Helper()
+	file, text, given := strings.Cut(proof.seen, " ")
+	path, want := filepath.Join("testdata", file), []string{flag, " " + strings.Fields(proof.args + " -")[0] + " "}
+	if strings.Contains(file, "/") {
+		path = filepath.Join(repo(), file)
+	}
+	if given {
+		want = []string{text}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Errorf("%s: %v", flag, err)
+		return
+	}
+	for _, text := range want {
+		if bytes.Contains(content, []byte(text)) {
+			return
+		}
+	}
+	t.Errorf("%s: %s has none of %q", flag, proof.seen, want)
+}
+
+// proofDir is a directory with proofFiles.
+func proofDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	authority, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"ca.pem": string(authority)}
+	for name, content := range proofFiles {
+		files[name] = content
+	}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
