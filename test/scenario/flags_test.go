@@ -43,7 +43,7 @@ var flagProofs = map[string]flagProof{
 	"--name":                     {"--name other", true, "bad-name.txtar"},
 	"--group":                    {"--group work", true, "lifecycle.txtar"},
 	"--foreground":               {"", false, "foreground.txtar run -f"}, // of the command, not of the workload
-	"--from-config":              {"", false, "run-config.txtar"}, // as above
+	"--from-config":              {"", false, "run-config.txtar"},        // as above
 	"--env":                      {"-e A=1", false, "flags.txtar"},
 	"--env-file":                 {"--env-file WORK/env", false, "bad-flags.txtar"},
 	"--env-file-dir":             {"--env-file-dir WORK/dir", false, "flags.txtar"},
