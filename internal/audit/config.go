@@ -85,11 +85,7 @@ func (c *Config) Validate() error {
 			if slices.Contains(EventTypes(), t) {
 				continue
 			}
-			hint := ""
-			if near := settings.Nearest(t, EventTypes()); near != "" {
-				hint = fmt.Sprintf("; did you mean %q?", near)
-			}
-			add("%s: there is no event type %q%s", field, t, hint)
+			add("%s: there is no event type %q%s", field, t, settings.Suggest(t, EventTypes()))
 		}
 	}
 	if c.MaxDataSize < 0 || c.MaxDataSize > maxDataSize {

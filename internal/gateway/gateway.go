@@ -63,8 +63,8 @@ type Config struct {
 // Stages are the optional stages of a gateway. One that is nil is not in the chain; [New]
 // has the order.
 type Stages struct {
-	// Telemetry and Authenticate inspect HTTP requests.
-	Telemetry, Authenticate func(http.Handler) http.Handler
+	// Authenticate inspects HTTP requests.
+	Authenticate func(http.Handler) http.Handler
 	// The others inspect exchanges.
 	Audit, Tools, Policy, Webhooks exchange.Stage
 }
@@ -100,7 +100,6 @@ func (s Stages) afterPolicy() []exchange.Stage {
 //	recover              a panic is the error of one request: handler.go
 //	host/origin guard    httpd/guard.go
 //	limits               httpd/body.go
-//	(telemetry)
 //	(authenticate)
 //	parse MCP            routes.go, then the front: sessions, stateless
 //	proper names         names.go
@@ -146,7 +145,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	g.stateless = stateless.New(core)
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
-	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.Telemetry, stages.Authenticate)))
+	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.Authenticate)))
 	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil
 }

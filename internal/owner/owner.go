@@ -263,7 +263,7 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
-	stages, err := newStages(o.cfg, o.spec, o.tools)
+	stages, err := newStages(o.cfg, o.spec, o.tools, o.log)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/auditlog"
@@ -22,10 +23,10 @@ type stages struct {
 
 // newStages makes the stages. tools is the one for tools. The error of a configuration is one
 // that workload.Validate did not find, such as a file that cannot be opened.
-func newStages(cfg Config, spec *workload.Spec, tools *toolWatch) (*stages, error) {
+func newStages(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logger) (*stages, error) {
 	s := &stages{}
 	s.Tools = tools.stage
-	err := s.open(cfg, spec, tools)
+	err := s.open(cfg, spec, log)
 	if err != nil {
 		s.close()
 		return nil, err
@@ -33,8 +34,7 @@ func newStages(cfg Config, spec *workload.Spec, tools *toolWatch) (*stages, erro
 	return s, nil
 }
 
-func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch) (err error) {
-	log := tools.owner.log
+func (s *stages) open(cfg Config, spec *workload.Spec, log *slog.Logger) (err error) {
 	if spec.Auth != nil {
 		s.authn, err = authn.New(authn.Config{
 			Provider: spec.Provider(cfg.Secrets), Resource: spec.Resource(),

@@ -265,27 +265,28 @@ func (t *toolWatch) cautions() (sentences []string, changes int) {
 	return sentences, len(t.changes)
 }
 
-// session is the owner's own session, once the server has responded.
-func (t *toolWatch) session() (exchange.Conn, error) {
+// request begins a request of the control socket, which holds comparing until end is called.
+// It returns the owner's own session, which there is once the server has responded.
+func (t *toolWatch) request(ctx context.Context) (_ context.Context, conn exchange.Conn, end func(), err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.conn == nil {
-		return nil, errors.New("its server has not responded yet")
+	conn = t.conn
+	t.mu.Unlock()
+	if conn == nil {
+		return nil, nil, nil, errors.New("its server has not responded yet")
 	}
-	return t.conn, nil
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	t.comparing.Lock()
+	return ctx, conn, func() { t.comparing.Unlock(); cancel() }, nil
 }
 
 // listTools is the response of the control socket with all tools.
 func (o *owner) listTools(ctx context.Context) (*toolset.List, error) {
 	t := o.tools
-	conn, err := t.session()
+	ctx, conn, end, err := t.request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	t.comparing.Lock()
-	defer t.comparing.Unlock()
+	defer end()
 	tools, err := t.read(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -320,14 +321,11 @@ func count(total *toolset.Total, v toolset.View) {
 // acceptTools remembers the tools as they are now, and returns what had changed.
 func (o *owner) acceptTools(ctx context.Context) ([]toolset.Change, error) {
 	t := o.tools
-	conn, err := t.session()
+	ctx, conn, end, err := t.request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	t.comparing.Lock()
-	defer t.comparing.Unlock()
+	defer end()
 	tools, err := t.list(ctx, conn)
 	if err != nil {
 		return nil, err

@@ -103,18 +103,20 @@ func (h *Hints) record() types.Record {
 
 // hints holds the annotations of the tools that lists have shown.
 type hints struct {
+	// fetching is a semaphore, held while the stage requests a list by itself.
+	fetching chan struct{}
+
 	mu      sync.Mutex
 	byTool  map[string]*Hints
-	fetched time.Time
+	fetched time.Time // when the stage has last read a whole list
 }
 
 const (
 	// maxHints bounds the tools whose annotations are kept.
 	maxHints = 10_000
-	// fetchInterval is the time between two lists that the stage requests by itself.
+	// fetchInterval is the time between two lists that the stage requests by itself: clients
+	// call tools that do not exist.
 	fetchInterval = 10 * time.Second
-	// maxPages bounds the pages of such a list.
-	maxPages = 100
 )
 
 func (h *hints) note(tool string, of *Hints) {
@@ -127,46 +129,45 @@ func (h *hints) note(tool string, of *Hints) {
 }
 
 // get returns the annotations of a tool, nil when no list has shown it. due reports whether a
-// list may be requested for them.
+// list is to be requested for them.
 func (h *hints) get(tool string) (of *Hints, due bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if of = h.byTool[tool]; of == nil && time.Since(h.fetched) > fetchInterval {
-		h.fetched, due = time.Now(), true
-	}
-	return of, due
+	of = h.byTool[tool]
+	return of, of == nil && time.Since(h.fetched) > fetchInterval
 }
 
 // hintsOf returns the annotations of a tool that x calls. When no list has shown the tool, it
-// requests one on behalf of x. A tool that is in no list has the defaults.
+// requests one on behalf of x; other calls wait meanwhile. A tool that is in no list has the
+// defaults.
 func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchange.Handler, tool string) (*Hints, error) {
-	of, due := p.hints.get(tool)
-	if of != nil || !due {
+	h := &p.hints
+	if of, due := h.get(tool); !due {
 		return of, nil
 	}
-	cursor := json.RawMessage(nil)
-	for range maxPages {
-		m, err := next(ctx, listFor(x, cursor))
-		if err != nil {
-			return nil, err
-		}
-		if m.Error != nil {
-			return nil, m.Error
-		}
-		if err := p.learn(m.Result); err != nil {
-			return nil, err
-		}
-		raw, found, err := mcp.Lookup(m.Result, "nextCursor")
-		if err != nil {
-			return nil, unreadable(err)
-		}
-		if !found || string(raw) == "null" {
-			break
-		}
-		cursor = raw
+	select {
+	case h.fetching <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	of, _ = p.hints.get(tool)
-	return of, nil
+	defer func() { <-h.fetching }()
+	if of, due := h.get(tool); !due {
+		return of, nil
+	}
+	err := mcp.Pages(func(params json.RawMessage) (*mcp.Message, error) {
+		list, err := listFor(x, params)
+		if err != nil {
+			return nil, err
+		}
+		return next(ctx, list)
+	}, p.learn)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fetched = time.Now()
+	return h.byTool[tool], nil
 }
 
 // learn notes the annotations in a ListToolsResult.
@@ -181,24 +182,24 @@ func (p *Policy) learn(result json.RawMessage) error {
 	return nil
 }
 
-// listFor is a tools/list of the caller of x, in the same session. In the stateless era it
-// has the client's own declarations (MCP 2026-07-28, _meta).
-func listFor(x *exchange.Exchange, cursor json.RawMessage) *exchange.Exchange {
-	members := []string{}
-	if meta, found, err := mcp.Lookup(x.Request.Params, "_meta"); err == nil && found {
-		kept, err := mcp.Without(meta, func(key string) bool {
+// listFor is a tools/list with params on behalf of the caller of x, in the same session. In
+// the stateless era it has the client's own declarations (MCP 2026-07-28, _meta).
+func listFor(x *exchange.Exchange, params json.RawMessage) (*exchange.Exchange, error) {
+	meta, found, err := mcp.Lookup(x.Request.Params, "_meta")
+	if err == nil && found {
+		meta, err = mcp.Without(meta, func(key string) bool {
 			return !strings.HasPrefix(key, "io.modelcontextprotocol/") || key == mcp.MetaLogLevel
 		})
-		if err == nil {
-			members = append(members, `"_meta":`+string(kept))
-		}
 	}
-	if cursor != nil {
-		members = append(members, `"cursor":`+string(cursor))
+	if err == nil && found {
+		params, err = mcp.Set(params, meta, "_meta")
+	}
+	if err != nil {
+		return nil, err
 	}
 	list := *x
-	list.Request = &mcp.Message{ID: mcp.StringID("policy"), Method: mcp.MethodToolsList, Params: json.RawMessage("{" + strings.Join(members, ",") + "}")}
+	list.Request = &mcp.Message{ID: mcp.StringID("policy"), Method: mcp.MethodToolsList, Params: params}
 	list.Meta.ProgressToken, list.Meta.LogLevel = nil, ""
 	list.Headers, list.Peer = nil, nil
-	return &list
+	return &list, nil
 }

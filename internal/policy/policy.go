@@ -85,7 +85,7 @@ func New(cfg Config, log *slog.Logger) (*Policy, error) {
 	if cfg.GroupType == "" {
 		cfg.GroupType = defaultGroupType
 	}
-	p := &Policy{cfg: cfg, log: log, faulted: map[string]bool{}}
+	p := &Policy{cfg: cfg, log: log, faulted: map[string]bool{}, hints: hints{fetching: make(chan struct{}, 1)}}
 	err := errors.Join(p.parse(), p.parseEntities())
 	if err == nil {
 		err = p.checkReferences()

@@ -47,20 +47,12 @@ func keysOf(m map[string]any) []string {
 func (r *references) entity(typ, id string) {
 	r.entityType(typ)
 	if typ == "Action" && !slices.Contains(actions, id) {
-		r.faults = append(r.faults, fmt.Sprintf("there is no Action::%q%s", id, nearest(id, actions)))
+		r.faults = append(r.faults, fmt.Sprintf("there is no Action::%q%s", id, settings.Suggest(id, actions)))
 	}
 }
 
 func (r *references) entityType(typ string) {
 	if !slices.Contains(r.known, typ) {
-		r.faults = append(r.faults, fmt.Sprintf("there is no entity type %s%s", typ, nearest(typ, r.known)))
+		r.faults = append(r.faults, fmt.Sprintf("there is no entity type %s%s", typ, settings.Suggest(typ, r.known)))
 	}
-}
-
-// nearest suggests one of the known names, for an error.
-func nearest(name string, known []string) string {
-	if near := settings.Nearest(name, known); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
-	}
-	return ""
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -221,4 +223,61 @@ func FuzzNew(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// Calls that come while the annotations are being listed wait for them: they are not denied
+// by the defaults.
+func TestStage_ConcurrentCallsBeforeAnyList(t *testing.T) {
+	listing, proceed := make(chan struct{}), make(chan struct{})
+	var lists atomic.Int64
+	p, err := New(Config{Policies: []string{`permit(principal, action, resource) when { resource.readOnlyHint };`}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := p.Stage(func(_ context.Context, x *exchange.Exchange) (*mcp.Message, error) {
+		if x.Request.Method != mcp.MethodToolsList {
+			return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
+		}
+		if lists.Add(1) == 1 {
+			close(listing)
+		}
+		<-proceed
+		return mcp.NewResult(x.Request.ID, json.RawMessage(`{"tools":[{"name":"a","annotations":{"readOnlyHint":true}},{"name":"b","annotations":{"readOnlyHint":true}}]}`)), nil
+	})
+	outcomes := make(chan error, 3)
+	call := func(name string) {
+		_, err := do(t.Context(), request(mcp.MethodToolsCall, `{"name":"`+name+`"}`))
+		outcomes <- err
+	}
+	go call("a")
+	<-listing
+	go call("b")
+	go call("a")
+	select {
+	case err := <-outcomes:
+		t.Fatalf("a call was decided before the list: %v", err)
+	case <-time.After(50 * time.Millisecond): // long enough for a call that does not wait
+	}
+	close(proceed)
+	for range 3 {
+		if err := <-outcomes; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := lists.Load(); n != 1 {
+		t.Errorf("%d lists were requested", n)
+	}
+}
+
+// A list that fails is requested again for the next call.
+func TestStage_ListFailsOnce(t *testing.T) {
+	s := &server{results: map[string][]string{mcp.MethodToolsList: {`{}`}}}
+	do := stage(t, s, `permit(principal, action, resource) when { resource.readOnlyHint };`)
+	if _, err := do(t.Context(), request(mcp.MethodToolsCall, `{"name":"a"}`)); err == nil {
+		t.Error("a call was permitted without the list")
+	}
+	s.results[mcp.MethodToolsList] = []string{`{"tools":[{"name":"a","annotations":{"readOnlyHint":true}}]}`}
+	if _, err := do(t.Context(), request(mcp.MethodToolsCall, `{"name":"a"}`)); err != nil {
+		t.Error(err)
+	}
 }

@@ -125,11 +125,7 @@ func onlyKnown(what string, members []member, known []string) (map[string]node, 
 	out := make(map[string]node, len(members))
 	for _, m := range members {
 		if !isKnown[m.key] {
-			hint := ""
-			if near := settings.Nearest(m.key, known); near != "" {
-				hint = fmt.Sprintf("; did you mean %q?", near)
-			}
-			return nil, m.value.fault("%s: unknown key %q%s", what, m.key, hint)
+			return nil, m.value.fault("%s: unknown key %q%s", what, m.key, settings.Suggest(m.key, known))
 		}
 		out[m.key] = m.value
 	}

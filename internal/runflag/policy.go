@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
-	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/policy"
 )
 
@@ -46,8 +43,8 @@ func ParsePolicy(content []byte, extension string) (*policy.Config, error) {
 	var file authorization
 	switch strings.ToLower(extension) {
 	case ".yaml", ".yml":
-		if err := yaml.Load(content, &file, yaml.WithKnownFields()); err != nil {
-			return nil, errors.New(plaintext.Line(err.Error()))
+		if err := decodeYAML(content, &file); err != nil {
+			return nil, err
 		}
 	default:
 		if err := DecodeStrict(content, &file); err != nil {

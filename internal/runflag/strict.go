@@ -9,6 +9,9 @@ import (
 	"reflect"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -46,11 +49,7 @@ func DecodeStrict(content []byte, v any) error {
 
 // unknownKey is the error for a key that is not among known.
 func unknownKey(content []byte, key string, known []string) error {
-	hint := ""
-	if near := settings.Nearest(key, known); near != "" {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("line %d: unknown key %q%s", lineOf(content, key), key, hint)
+	return fmt.Errorf("line %d: unknown key %q%s", lineOf(content, key), key, settings.Suggest(key, known))
 }
 
 func lineAt(content []byte, offset int64) int {
@@ -125,4 +124,13 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 		keys = append(keys, keysOf(f.Type, seen)...)
 	}
 	return keys
+}
+
+// decodeYAML reads a YAML document into v. An unknown key, a key twice and a wrong type are
+// errors that name the line.
+func decodeYAML(content []byte, v any) error {
+	if err := yaml.Load(content, v, yaml.WithKnownFields()); err != nil {
+		return errors.New(plaintext.Line(err.Error()))
+	}
+	return nil
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v4"
-
-	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 )
 
@@ -23,8 +20,8 @@ func LoadWebhooks(paths []string) (*webhook.Config, error) {
 		var cfg webhook.Config
 		if filepath.Ext(path) == ".json" {
 			err = DecodeStrict(content, &cfg)
-		} else if err = yaml.Load(content, &cfg, yaml.WithKnownFields()); err != nil {
-			err = errors.New(plaintext.Line(err.Error()))
+		} else {
+			err = decodeYAML(content, &cfg)
 		}
 		if err == nil && cfg.IsZero() {
 			err = errors.New("it has no webhook; write validating or mutating")

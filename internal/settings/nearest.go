@@ -1,6 +1,9 @@
 package settings
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Nearest is the word of a list that a mistyped one probably stands for, or "" when
 // none is close: at most two letters may differ.
@@ -37,4 +40,13 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Suggest is the end of an error about a word that is not among known: the nearest of them,
+// or "" when none is close.
+func Suggest(word string, known []string) string {
+	if near := Nearest(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
@@ -123,12 +124,7 @@ func (p Pins) Compare(now Pins) []Change {
 			changes = append(changes, Change{Tool: name, Kind: "new", After: now[name].Description})
 		}
 	}
-	slices.SortFunc(changes, func(a, b Change) int {
-		if a.Tool < b.Tool {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Tool, b.Tool) })
 	return changes
 }
 

@@ -198,9 +198,5 @@ func (s *Set) Observe(tools []Tool) []string {
 
 // missing is the fault of a name that no tool has.
 func missing(what, name string, known []string) string {
-	fault := fmt.Sprintf("the tools %s names %q, but the server has no such tool", what, name)
-	if near := settings.Nearest(name, known); near != "" {
-		fault += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fault
+	return fmt.Sprintf("the tools %s names %q, but the server has no such tool%s", what, name, settings.Suggest(name, known))
 }
