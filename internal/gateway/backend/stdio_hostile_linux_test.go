@@ -319,7 +319,8 @@ func TestStdio_EvictsOneCallForEachCaller(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	released := make(chan struct{})
-	b := NewStdio(stdio.Config{MaxProcesses: 2, QueueTimeout: backendtest.Patience, Spawn: func(ctx context.Context) (guest.Process, error) {
+	const queueTimeout = 4 * backendtest.Patience // room is made every 120th of it
+	b := NewStdio(stdio.Config{MaxProcesses: 2, QueueTimeout: queueTimeout, Spawn: func(ctx context.Context) (guest.Process, error) {
 		p, err := s.line.Spawn(ctx, role(t, "crude"))
 		return reluctant{p, released}, err
 	}})
@@ -334,8 +335,7 @@ func TestStdio_EvictsOneCallForEachCaller(t *testing.T) {
 			go sessions[n-1].Close()
 		}
 	})
-	// Several times as long as it takes until room is made.
-	time.AfterFunc(backendtest.Patience/20, func() { close(released) })
+	time.AfterFunc(queueTimeout*3/120, func() { close(released) })
 	mustLive(t, openAs(t, b, backendtest.FullClient(), backendtest.NewPeer()))
 	if n := rooms.Load(); n != 1 {
 		t.Errorf("room was made %d times for one", n)

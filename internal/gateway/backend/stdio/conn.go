@@ -214,6 +214,7 @@ func (c *conn) Close() error {
 		p.dismiss(c)
 	}
 	if p.shared == nil {
+		p.closing.Store(true)
 		p.farewells.Close()
 		p.end(errSessionClosed)
 		<-p.ended

@@ -46,6 +46,7 @@ type process struct {
 	complained atomic.Bool
 
 	cancelProcess context.CancelCauseFunc // ends lifetime: nothing more is sent or received
+	closing       atomic.Bool             // its session ends, and end follows
 	once          sync.Once
 	stopped       chan struct{} // the process has exited, or could not be stopped
 	exited        chan struct{} // the process has exited, and exit is set

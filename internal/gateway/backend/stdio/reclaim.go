@@ -61,7 +61,7 @@ func (b *Pool) idlest() (*process, reclaimed) {
 	var best *process
 	for p := range b.processes {
 		switch {
-		case p.over():
+		case p.closing.Load() || p.over():
 			ending++
 		case !p.idle():
 		case !p.use.reclaimable(time.Now()):
