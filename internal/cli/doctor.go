@@ -18,6 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/container/docker"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -210,7 +211,7 @@ func examineWorkload(ctx context.Context, st *workload.Status) []check {
 }
 
 // examineStrays reports gateways and containers that run and have no state.
-func examineStrays(ctx context.Context, app *base.App, m *workload.Manager) []check {
+func examineStrays(ctx context.Context, app *base.App, m *manager.Manager) []check {
 	engine, err := app.Engine(ctx)
 	if err != nil {
 		engine = nil // examineEngine reports it

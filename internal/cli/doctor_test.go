@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/clitest"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -21,7 +22,7 @@ func keep(t *testing.T, a *base.App, spec *workload.Spec, last workload.State, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Schema, spec.Group = workload.Schema, workload.DefaultGroup
+	spec.Schema, spec.Group = workload.Schema, manager.DefaultGroup
 	if spec.Proxy.Mode == "" {
 		spec.Proxy.Mode = "streamable-http"
 	}

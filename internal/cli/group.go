@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -177,7 +178,7 @@ func removeGroup(ctx context.Context, o *groupRmOptions, group string, p *render
 	for _, name := range names {
 		err := m.Remove(ctx, name, p.Event)
 		p.Done()
-		if errors.Is(err, workload.ErrNotFound) {
+		if errors.Is(err, manager.ErrNotFound) {
 			continue
 		}
 		if err != nil {

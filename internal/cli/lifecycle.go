@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -51,7 +52,7 @@ func runStop(ctx context.Context, app *base.App, s *base.Selection) error {
 		err := m.Stop(ctx, name, p.Event)
 		p.Done()
 		switch {
-		case errors.Is(err, workload.ErrNotRunning):
+		case errors.Is(err, manager.ErrNotRunning):
 			fmt.Fprintf(app.Err, "%s is not running\n", name)
 		case err == nil:
 			fmt.Fprintf(app.Err, "%s stopped\n", name)
@@ -134,9 +135,9 @@ prints their URLs.
 ` + base.JSONHelp,
 		Example: `  thv start time
   thv start --all`,
-	}, func(ctx context.Context, m *workload.Manager, name string, p *render.Progress) (*workload.Status, error) {
+	}, func(ctx context.Context, m *manager.Manager, name string, p *render.Progress) (*workload.Status, error) {
 		st, err := m.Start(ctx, name, p.Event)
-		if !errors.Is(err, workload.ErrAlreadyRunning) {
+		if !errors.Is(err, manager.ErrAlreadyRunning) {
 			return st, err
 		}
 		// It has a gateway, which may not serve yet.
@@ -159,13 +160,13 @@ started again.
 ` + base.JSONHelp,
 		Example: `  thv restart time
   thv restart --group work`,
-	}, func(ctx context.Context, m *workload.Manager, name string, p *render.Progress) (*workload.Status, error) {
+	}, func(ctx context.Context, m *manager.Manager, name string, p *render.Progress) (*workload.Status, error) {
 		return m.Restart(ctx, name, p.Event)
 	})
 }
 
 // starter starts one workload.
-type starter = func(context.Context, *workload.Manager, string, *render.Progress) (*workload.Status, error)
+type starter = func(context.Context, *manager.Manager, string, *render.Progress) (*workload.Status, error)
 
 // startCommand completes start and restart; do starts one workload.
 func startCommand(app *base.App, cmd *cobra.Command, do starter) *cobra.Command {

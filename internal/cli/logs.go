@@ -12,14 +12,14 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 type logsOptions struct {
 	app   *base.App
 	names base.Selection
-	workload.LogOptions
+	manager.LogOptions
 }
 
 func newLogs(app *base.App) *cobra.Command {
@@ -75,7 +75,7 @@ func runLogs(ctx context.Context, o *logsOptions) (err error) {
 
 // logsOfMany writes the logs of several workloads: one after the other, or concurrently
 // when they are followed.
-func logsOfMany(ctx context.Context, app *base.App, m *workload.Manager, names []string, opt workload.LogOptions, w io.Writer) error {
+func logsOfMany(ctx context.Context, app *base.App, m *manager.Manager, names []string, opt manager.LogOptions, w io.Writer) error {
 	width := 0
 	for _, name := range names {
 		width = max(width, len(name))

@@ -11,7 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/owner"
 )
 
-// newOwner returns the hidden command that workload.Manager starts.
+// newOwner returns the hidden command that manager.Manager starts.
 func newOwner(app *base.App) *cobra.Command {
 	return &cobra.Command{
 		Use:    "owner NAME",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -42,7 +43,7 @@ seen. list, status and tools diff show changes.`,
 }
 
 // serving returns the Manager if the server of a workload can be reached.
-func serving(ctx context.Context, app *base.App, name string) (*workload.Manager, error) {
+func serving(ctx context.Context, app *base.App, name string) (*manager.Manager, error) {
 	if err := workload.ValidName(name); err != nil {
 		return nil, base.AsUsage(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -30,7 +31,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	if o.cfg.Console != nil {
 		outputs = append(outputs, o.cfg.Console)
 	}
-	notify := func(e workload.Event) { o.cfg.Notices(workload.Notice{Progress: &e}) }
+	notify := func(e manager.Event) { o.cfg.Notices(manager.Notice{Progress: &e}) }
 	o.instance = &instance{
 		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, engine: engine, secrets: o.cfg.Secrets,
 		image:  &imageSource{spec: o.spec, store: o.cfg.Store, engine: engine, build: o.cfg.Build, notify: notify, ref: o.spec.Image},

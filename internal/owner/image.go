@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -13,10 +14,10 @@ import (
 // watch, which starts containers one after another, uses it.
 type imageSource struct {
 	spec   *workload.Spec
-	store  *workload.Store
+	store  *manager.Store
 	engine container.Engine
-	build  func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error // nil: packages are not built
-	notify func(workload.Event)
+	build  func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error // nil: packages are not built
+	notify func(manager.Event)
 	ref    string // the image's reference: the Spec's, unless the image was built again
 }
 
@@ -45,7 +46,7 @@ func (s *imageSource) rebuild(ctx context.Context) error {
 	if s.build == nil {
 		return fmt.Errorf("the image built from %s://%s is no longer on this engine; remove the workload with `thv rm %s` and run it again", pkg.Scheme, pkg.Name, spec.Name)
 	}
-	s.notify(workload.Event{Stage: "image", Message: fmt.Sprintf("building %s://%s again, because the engine has lost its image", pkg.Scheme, pkg.Name)})
+	s.notify(manager.Event{Stage: "image", Message: fmt.Sprintf("building %s://%s again, because the engine has lost its image", pkg.Scheme, pkg.Name)})
 	if err := s.build(ctx, &spec, s.notify); err != nil {
 		return fmt.Errorf("the image %s is no longer on this engine: %w", s.ref, err)
 	}
@@ -57,8 +58,8 @@ func (s *imageSource) rebuild(ctx context.Context) error {
 }
 
 func (s *imageSource) pull(ctx context.Context) error {
-	s.notify(workload.Event{Stage: "image", Message: "pulling " + s.ref})
+	s.notify(manager.Event{Stage: "image", Message: "pulling " + s.ref})
 	return s.engine.Pull(ctx, s.ref, func(p container.Progress) {
-		s.notify(workload.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
+		s.notify(manager.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -25,12 +26,12 @@ import (
 // exists at any time; when it goes away, start makes another.
 type instance struct {
 	spec    *workload.Spec
-	store   *workload.Store
+	store   *manager.Store
 	held    func() bool // whether the workload is still this process's
 	engine  container.Engine
 	secrets func(ref string) (string, error)
 	stderr  io.Writer // the server's log
-	notify  func(workload.Event)
+	notify  func(manager.Event)
 	log     *slog.Logger
 	image   *imageSource
 
@@ -58,7 +59,7 @@ func (s *instance) start(ctx context.Context) (err error) {
 		return err
 	}
 	if !s.held() {
-		return workload.ErrLost // the containers may be another owner's
+		return manager.ErrLost // the containers may be another owner's
 	}
 	if err := s.removeLeftovers(ctx); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (s *instance) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.notify(workload.Event{Stage: "container", Message: "starting a container of " + s.image.ref})
+	s.notify(manager.Event{Stage: "container", Message: "starting a container of " + s.image.ref})
 	guestTar, err := program.Tar(image.Arch)
 	if err != nil {
 		return err
@@ -136,11 +137,11 @@ func (s *instance) start(ctx context.Context) (err error) {
 // that the engine cannot remove (it may hold on to its files for a while after a
 // restart) is no obstacle: the next one has a name of its own.
 func (s *instance) removeLeftovers(ctx context.Context) error {
-	removeErr := workload.RemoveContainers(ctx, s.engine, s.store, s.spec.Name)
+	removeErr := manager.RemoveContainers(ctx, s.engine, s.store, s.spec.Name)
 	if removeErr == nil {
 		return nil
 	}
-	left, err := workload.Containers(ctx, s.engine, s.store, s.spec.Name)
+	left, err := manager.Containers(ctx, s.engine, s.store, s.spec.Name)
 	if err != nil {
 		return errors.Join(removeErr, err)
 	}
@@ -175,9 +176,9 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[workload.LabelWorkload] = s.spec.Name
-	labels[workload.LabelStore] = s.store.ID()
-	labels[workload.LabelGroup] = s.spec.Group
+	labels[manager.LabelWorkload] = s.spec.Name
+	labels[manager.LabelStore] = s.store.ID()
+	labels[manager.LabelGroup] = s.spec.Group
 	cfg := container.Config{
 		// A name of its own for each container: one that the engine is slow
 		// to forget is not in the way.

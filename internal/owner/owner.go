@@ -1,7 +1,7 @@
 // Package owner is the process that owns a running workload: it holds the
 // workload's lock, answers on its control socket, keeps its container (or its
 // connection to a remote server) and serves its gateway. There is one for each
-// running workload, started by workload.Manager or, for `run -f`, in the
+// running workload, started by manager.Manager or, for `run -f`, in the
 // command's own process.
 //
 // Its life is one function, [Main], read from top to bottom: own, listen, start,
@@ -29,6 +29,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -43,12 +44,12 @@ const DefaultPingEvery = 30 * time.Second
 // Config is what an owner works with.
 type Config struct {
 	Name    string
-	Store   *workload.Store
+	Store   *manager.Store
 	Engine  func(ctx context.Context) (container.Engine, error)
 	Secrets func(ref string) (string, error)
 	// Notices receives the way to readiness: progress, then ready or failed.
-	Notices func(workload.Notice)
-	// Starter, when not nil, is read until workload.Detach arrives; an end of
+	Notices func(manager.Notice)
+	// Starter, when not nil, is read until manager.Detach arrives; an end of
 	// input before that stops the start.
 	Starter io.Reader
 	// Console, when not nil, also receives the server's standard error.
@@ -57,7 +58,7 @@ type Config struct {
 	PingEvery    time.Duration // 0 is DefaultPingEvery
 	// Build makes the image of the Spec's package and notes its name in the Spec. It is
 	// called when the engine has lost the image; nil is an error then.
-	Build func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error
+	Build func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error
 	// Foreground ends the workload when its server ends, instead of starting it
 	// again.
 	Foreground bool
@@ -74,7 +75,7 @@ type owner struct {
 	log      *slog.Logger
 	last     tail // of the server's output
 	instance *instance
-	hold     *workload.Ownership
+	hold     *manager.Ownership
 	// again: the workload ran before.
 	again bool
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
@@ -105,22 +106,22 @@ func Main(ctx context.Context, cfg Config) error {
 		cfg.PingEvery = DefaultPingEvery
 	}
 	if cfg.Notices == nil {
-		cfg.Notices = func(workload.Notice) {}
+		cfg.Notices = func(manager.Notice) {}
 	}
 	if cfg.Log == nil {
 		file, err := openLog(cfg.Store.ProxyLog(cfg.Name))
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("workload %q was %w", cfg.Name, workload.ErrRemovedEarly)
+			err = fmt.Errorf("workload %q was %w", cfg.Name, manager.ErrRemovedEarly)
 		}
 		if err != nil {
-			cfg.Notices(workload.Notice{Failed: err.Error()})
+			cfg.Notices(manager.Notice{Failed: err.Error()})
 			return err
 		}
 		defer file.Close()
 		cfg.Log = slog.New(slog.NewJSONHandler(file, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	}
 	report, ready := cfg.Notices, false
-	cfg.Notices = func(n workload.Notice) {
+	cfg.Notices = func(n manager.Notice) {
 		if n.Ready {
 			ready = true
 		}
@@ -128,13 +129,13 @@ func Main(ctx context.Context, cfg Config) error {
 	}
 	err := run(ctx, cfg)
 	switch {
-	case errors.Is(err, workload.ErrAlreadyRunning):
-		cfg.Notices(workload.Notice{Taken: true})
+	case errors.Is(err, manager.ErrAlreadyRunning):
+		cfg.Notices(manager.Notice{Taken: true})
 	case err != nil:
 		cfg.Log.Error("workload failed", "workload", cfg.Name, "error", err)
-		cfg.Notices(workload.Notice{Failed: err.Error()})
+		cfg.Notices(manager.Notice{Failed: err.Error()})
 	case !ready:
-		cfg.Notices(workload.Notice{Stopped: true})
+		cfg.Notices(manager.Notice{Stopped: true})
 	}
 	return err
 }
@@ -150,8 +151,8 @@ func run(ctx context.Context, cfg Config) (err error) {
 		return nil
 	}
 	spec, err := cfg.Store.Get(cfg.Name)
-	if errors.Is(err, workload.ErrNotFound) {
-		return fmt.Errorf("workload %q was %w", cfg.Name, workload.ErrRemovedEarly)
+	if errors.Is(err, manager.ErrNotFound) {
+		return fmt.Errorf("workload %q was %w", cfg.Name, manager.ErrRemovedEarly)
 	}
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler: workload.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, AcceptTools: o.acceptTools, Stop: func() {
+		Handler: manager.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, AcceptTools: o.acceptTools, Stop: func() {
 			o.set(workload.Stopping, "")
 			stop(errStopped)
 		}}.Handler(),
@@ -209,7 +210,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStopped):
 		return nil
-	case errors.Is(cause, errStarterGone), errors.Is(cause, workload.ErrLost):
+	case errors.Is(cause, errStarterGone), errors.Is(cause, manager.ErrLost):
 		return cause
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -229,18 +230,18 @@ var (
 // starter has received that.
 func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func()) {
 	if starter == nil {
-		return func() { o.cfg.Notices(workload.Notice{Ready: true}) }
+		return func() { o.cfg.Notices(manager.Notice{Ready: true}) }
 	}
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
 		text, _ := io.ReadAll(io.LimitReader(starter, 64))
-		if string(text) != workload.Detach {
+		if string(text) != manager.Detach {
 			stop(errStarterGone)
 		}
 	}()
 	return func() {
-		o.cfg.Notices(workload.Notice{Ready: true})
+		o.cfg.Notices(manager.Notice{Ready: true})
 		<-seen
 	}
 }
@@ -424,14 +425,14 @@ func (o *owner) status() *workload.Status {
 	return st
 }
 
-// Detached runs Main for a process started by workload.Manager: notices go to
+// Detached runs Main for a process started by manager.Manager: notices go to
 // stdout as lines of JSON, and the end of stdin means that the starter has gone.
 func Detached(ctx context.Context, cfg Config, stdin io.Reader, stdout *os.File) error {
 	var mu sync.Mutex
 	enc := json.NewEncoder(stdout)
 	open := true
 	cfg.Starter = stdin
-	cfg.Notices = func(n workload.Notice) {
+	cfg.Notices = func(n manager.Notice) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !open {

@@ -21,6 +21,7 @@ import (
 	"github.com/gofrs/flock"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 	"github.com/toolhaven/toolhaven/test/local"
 )
@@ -70,7 +71,7 @@ func freePort(t *testing.T) int {
 
 func remoteSpec(url string, port int) *workload.Spec {
 	return &workload.Spec{
-		Schema: workload.Schema, Name: "r", Group: workload.DefaultGroup,
+		Schema: workload.Schema, Name: "r", Group: manager.DefaultGroup,
 		Source: workload.Source{Kind: "remote", Ref: url}, Remote: &workload.Remote{URL: url},
 		Transport: workload.StreamableHTTP,
 		Proxy:     workload.Proxy{Host: "127.0.0.1", Port: port, Mode: "streamable-http"},
@@ -79,7 +80,7 @@ func remoteSpec(url string, port int) *workload.Spec {
 
 // running is a Main in the background.
 type running struct {
-	store *workload.Store
+	store *manager.Store
 	spec  *workload.Spec
 	ready chan struct{}
 	ended chan error
@@ -87,12 +88,12 @@ type running struct {
 
 func start(t *testing.T, url string, change func(*Config, *workload.Spec)) *running {
 	t.Helper()
-	store := workload.OpenStore(t.TempDir(), t.TempDir())
+	store := manager.OpenStore(t.TempDir(), t.TempDir())
 	spec := remoteSpec(url, freePort(t))
 	r := &running{store: store, spec: spec, ready: make(chan struct{}), ended: make(chan error, 1)}
 	cfg := Config{Name: "r", Store: store, StartTimeout: time.Minute, PingEvery: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
 	var once sync.Once
-	cfg.Notices = func(n workload.Notice) {
+	cfg.Notices = func(n manager.Notice) {
 		if n.Ready {
 			once.Do(func() { close(r.ready) })
 		}
@@ -202,9 +203,9 @@ func TestAStopWhileItStartsIsNoFailure(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer silent.Close()
-	notices := make(chan workload.Notice, 16)
+	notices := make(chan manager.Notice, 16)
 	r := start(t, silent.URL, func(c *Config, _ *workload.Spec) {
-		c.Notices = func(n workload.Notice) { notices <- n }
+		c.Notices = func(n manager.Notice) { notices <- n }
 	})
 	select {
 	case <-asked:
@@ -221,11 +222,11 @@ func TestAStopWhileItStartsIsNoFailure(t *testing.T) {
 	if err := r.end(t); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	var last workload.Notice
+	var last manager.Notice
 	for len(notices) > 0 {
 		last = <-notices
 	}
-	if last != (workload.Notice{Stopped: true}) {
+	if last != (manager.Notice{Stopped: true}) {
 		t.Errorf("the last notice is %+v", last)
 	}
 	if last := r.store.Last("r"); last.State != workload.Stopped || last.Reason != "" {
@@ -317,7 +318,7 @@ func TestTwoOwnersNeverHoldOneWorkload(t *testing.T) {
 	r := start(t, newRemoteServer(t).URL, nil)
 	r.waitReady(t)
 	err := Main(t.Context(), Config{Name: "r", Store: r.store, Log: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, workload.ErrAlreadyRunning) {
+	if !errors.Is(err, manager.ErrAlreadyRunning) {
 		t.Errorf("got %v", err)
 	}
 	if r.status(t).State != workload.Running {
@@ -380,7 +381,7 @@ func TestAnOwnerThatLostItsWorkloadEnds(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	defer other.Unlock()
-	if err := r.end(t); !errors.Is(err, workload.ErrLost) {
+	if err := r.end(t); !errors.Is(err, manager.ErrLost) {
 		t.Errorf("it ended with %v", err)
 	}
 	if _, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.spec.Proxy.Port)); err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -59,7 +60,7 @@ func TestAnEngineThatCannotDoEverything(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer os.RemoveAll(state)
-			store := workload.OpenStore(state, state)
+			store := manager.OpenStore(state, state)
 			owned, err := store.Own(t.Context(), "w")
 			if err != nil {
 				t.Fatal(err)

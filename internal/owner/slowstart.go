@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -70,7 +71,7 @@ func (o *owner) reportSlowStart(ctx context.Context, giveUp context.CancelCauseF
 			return
 		}
 		if known != reported && ctx.Err() == nil {
-			o.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: "server", Message: known}})
+			o.cfg.Notices(manager.Notice{Progress: &manager.Event{Stage: "server", Message: known}})
 			reported = known
 		}
 		select {

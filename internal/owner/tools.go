@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/toolset"
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 const (
@@ -147,7 +147,7 @@ func (t *toolWatch) start(ctx context.Context, conn exchange.Conn) {
 	defer cancel()
 	t.compare(ctx, conn)
 	for _, fault := range t.faultsNow() {
-		t.owner.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: workload.NoteStage, Message: fault}})
+		t.owner.cfg.Notices(manager.Notice{Progress: &manager.Event{Stage: manager.NoteStage, Message: fault}})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -198,8 +199,8 @@ func TestTools_Faults(t *testing.T) {
 	r := start(t, newToolServer(t).url, func(c *Config, spec *workload.Spec) {
 		spec.Tools.Filter = []string{"gret"}
 		report := c.Notices
-		c.Notices = func(n workload.Notice) {
-			if n.Progress != nil && n.Progress.Stage == workload.NoteStage {
+		c.Notices = func(n manager.Notice) {
+			if n.Progress != nil && n.Progress.Stage == manager.NoteStage {
 				notes <- n.Progress.Message
 			}
 			report(n)

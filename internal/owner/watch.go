@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -99,7 +100,7 @@ func (w *watch) tryFirst(ctx context.Context) error {
 			return err
 		}
 	}
-	w.owner.cfg.Notices(workload.Notice{Progress: &workload.Event{Stage: "server", Message: "waiting for the server to answer"}})
+	w.owner.cfg.Notices(manager.Notice{Progress: &manager.Event{Stage: "server", Message: "waiting for the server to answer"}})
 	ended := make(<-chan struct{})
 	if s := w.owner.instance; s != nil {
 		ended = s.ended()

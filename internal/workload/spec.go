@@ -1,15 +1,10 @@
-// Package workload holds the one description of a workload and what can be done
-// with workloads: run, stop, start, restart, remove, list.
+// Package workload has the description of a workload and the rules for it.
 //
-// A [Spec] is the whole description of a workload. The flags of run compile to it, a
-// registry entry fills it, export writes it, --from-config reads it, and the
-// process that owns the workload (package owner) reads nothing else. Secrets are
-// in it as references only. A [Status] is what is true of a workload now; it is
-// computed at each request and never stored. The [Store] keeps Specs on disk, and a
-// [Manager] carries out the commands.
-//
-// The process that holds an operating-system lock owns the workload ([Ownership]); it
-// responds on a control socket beside the lock. No PID file decides anything.
+// A [Spec] is the whole description. The flags of run compile to it, a registry entry
+// fills it, export writes it, --from-config reads it, and the process that owns the
+// workload (package owner) reads nothing else. Secrets are in it as references only. A
+// [Status] is what is true of a workload now; it is computed at each request and never
+// stored.
 package workload
 
 import (
@@ -21,6 +16,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 )
 
@@ -221,4 +217,20 @@ func (s *Spec) URL() string {
 	// here there is none.
 	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.Proxy.Port)), Path: s.Endpoint().Path()}
 	return u.String()
+}
+
+// Tools selects and renames the tools that clients see (package toolset). The zero value
+// shows all tools unchanged.
+type Tools struct {
+	// Filter are the names that clients see, after Override; empty is all tools.
+	Filter []string `json:"filter,omitempty"`
+	// Override is the content of --tools-override, by the server's own name of a tool.
+	Override map[string]toolset.Override `json:"override,omitempty"`
+	// Pin hides tools that have changed since they were first seen or accepted.
+	Pin bool `json:"pin,omitempty"`
+}
+
+// Config is what the gateway's stage is configured with.
+func (t Tools) Config() toolset.Config {
+	return toolset.Config{Filter: t.Filter, Overrides: t.Override, Pin: t.Pin}
 }

@@ -80,3 +80,15 @@ type Speaks struct {
 	// serves by translation.
 	Translated []string `json:"translated,omitempty"`
 }
+
+// Status is the part of a workload's status that follows from its Spec: everything but
+// the state.
+func (s *Spec) Status() *Status {
+	return &Status{
+		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
+		Transport: s.Transport, ProxyMode: s.Proxy.Mode, Source: s.Source.Ref,
+		Image: s.Image, Remote: s.Remote != nil, Labels: s.Container.Labels,
+		Issuer:   s.Issuer(),
+		Cautions: s.Cautions("its permission profile"),
+	}
+}

@@ -67,3 +67,13 @@ func TestValidationLooksIntoEverything(t *testing.T) {
 		}
 	}
 }
+
+func remoteSpec(name string) *Spec {
+	return &Spec{
+		Schema: Schema, Name: name,
+		Source:    Source{Kind: "remote", Ref: "http://127.0.0.1:1/mcp"},
+		Remote:    &Remote{URL: "http://127.0.0.1:1/mcp"},
+		Transport: StreamableHTTP,
+		Proxy:     Proxy{Host: "127.0.0.1", Port: 20001, Mode: "streamable-http"},
+	}
+}

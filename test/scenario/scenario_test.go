@@ -17,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/test/idp"
 )
 
@@ -135,7 +135,7 @@ func (p *place) vars() []string {
 
 // storeID is the label by which containers of this place are known.
 func (p *place) storeID() string {
-	return workload.OpenStore(filepath.Join(p.state, "thv"), p.runtime).ID()
+	return manager.OpenStore(filepath.Join(p.state, "thv"), p.runtime).ID()
 }
 
 // machineVariable matches the variables that configure this machine's access to engines
@@ -214,7 +214,7 @@ func (p *place) leave() (traces []string) {
 
 // containers lists the engine's containers of this place, running or not.
 func (p *place) containers(filters ...string) ([]string, error) {
-	args := []string{"ps", "-aq", "--no-trunc", "--filter", "label=" + workload.LabelStore + "=" + p.storeID()}
+	args := []string{"ps", "-aq", "--no-trunc", "--filter", "label=" + manager.LabelStore + "=" + p.storeID()}
 	for _, f := range filters {
 		args = append(args, "--filter", f)
 	}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/container/docker"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/settings"
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // App holds the standard streams and the environment of a command line, and opens the
@@ -53,12 +53,12 @@ func (a *App) Dirs() (settings.Dirs, error) {
 }
 
 // Store opens the store of workloads.
-func (a *App) Store() (*workload.Store, error) {
+func (a *App) Store() (*manager.Store, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	return workload.OpenStore(dirs.State, dirs.Runtime), nil
+	return manager.OpenStore(dirs.State, dirs.Runtime), nil
 }
 
 // Secrets opens the store of secret values.
@@ -93,7 +93,7 @@ func (a *App) Engine(ctx context.Context) (container.Engine, error) {
 }
 
 // Manager returns the Manager of the stored workloads.
-func (a *App) Manager() (*workload.Manager, error) {
+func (a *App) Manager() (*manager.Manager, error) {
 	store, err := a.Store()
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (a *App) Manager() (*workload.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the executable of thv: %w", err)
 	}
-	return workload.NewManager(workload.ManagerConfig{
+	return manager.New(manager.Config{
 		Store: store, Engine: a.Engine, Executable: exe, Forget: secrets.Forget,
 	}), nil
 }

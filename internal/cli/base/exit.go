@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/settings"
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // Exit codes. They are part of the command's contract and are documented by
@@ -73,7 +73,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.Is(err, container.ErrUnavailable):
 		return ExitNoEngine
-	case errors.Is(err, workload.ErrNotFound), errors.Is(err, workload.ErrGroupNotFound),
+	case errors.Is(err, manager.ErrNotFound), errors.Is(err, manager.ErrGroupNotFound),
 		errors.Is(err, registry.ErrNotFound), errors.Is(err, container.ErrNotFound):
 		return ExitNotFound
 	default:

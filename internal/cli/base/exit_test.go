@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/toolhaven/toolhaven/internal/container"
-	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/internal/manager"
 )
 
 func TestExitCode(t *testing.T) {
 	for err, want := range map[error]int{
 		nil: ExitOK, errors.New("x"): ExitFailure, Usage("x"): ExitUsage, container.ErrUnavailable: ExitNoEngine,
-		workload.ErrNotFound: ExitNotFound, &Reported{workload.ErrNotFound}: ExitNotFound,
+		manager.ErrNotFound: ExitNotFound, &Reported{manager.ErrNotFound}: ExitNotFound,
 	} {
 		if got := ExitCode(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)

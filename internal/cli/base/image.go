@@ -8,11 +8,12 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/build"
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // Build builds the image of a package, or finds one built before.
-func (a *App) Build(ctx context.Context, engine container.Engine, r build.Request, progress func(workload.Event)) (build.Result, error) {
+func (a *App) Build(ctx context.Context, engine container.Engine, r build.Request, progress func(manager.Event)) (build.Result, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
 		return build.Result{}, err
@@ -26,13 +27,13 @@ func (a *App) Build(ctx context.Context, engine container.Engine, r build.Reques
 	}
 	b := build.New(build.Config{
 		Engine: engine, StateDir: dirs.State, Env: a.Env,
-		Log: func(e build.Event) { progress(workload.Event{Stage: "image", Message: e.Message}) },
+		Log: func(e build.Event) { progress(manager.Event{Stage: "image", Message: e.Message}) },
 	})
 	return b.Build(ctx, r)
 }
 
 // BuildPackage builds the image of a Spec's package, or finds one built before.
-func (a *App) BuildPackage(ctx context.Context, engine container.Engine, s *workload.Spec, progress func(workload.Event)) error {
+func (a *App) BuildPackage(ctx context.Context, engine container.Engine, s *workload.Spec, progress func(manager.Event)) error {
 	pkg := s.Package
 	r := build.Request{
 		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,

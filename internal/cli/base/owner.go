@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/owner"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -24,7 +25,7 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 		return owner.Config{}, err
 	}
 	cfg := owner.Config{Name: name, Store: store, Engine: a.Engine, Secrets: secrets.Get}
-	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(workload.Event)) error {
+	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error {
 		engine, err := a.Engine(ctx)
 		if err != nil {
 			return err

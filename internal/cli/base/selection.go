@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -58,7 +59,7 @@ func (s *Selection) Flags(cmd *cobra.Command) {
 
 // Resolve returns the names of the selected workloads, and their Manager. An unknown group
 // is an error; an empty one is not.
-func (s *Selection) Resolve(ctx context.Context, app *App) (m *workload.Manager, names []string, err error) {
+func (s *Selection) Resolve(ctx context.Context, app *App) (m *manager.Manager, names []string, err error) {
 	if m, err = app.Manager(); err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +102,7 @@ func (a *App) Each(ctx context.Context, names []string, do func(name string) err
 	for _, name := range names {
 		err := do(name)
 		ended := ctx.Err()
-		reported := errors.Is(err, workload.ErrInterrupted)
+		reported := errors.Is(err, manager.ErrInterrupted)
 		if err != nil && (reported || ended == nil || !errors.Is(err, ended)) {
 			fmt.Fprintln(a.Err, Sentence(err))
 			failed, last = failed+1, err

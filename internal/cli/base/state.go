@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -39,7 +40,7 @@ func Exposure(st *workload.Status) string {
 	return "programs on this machine can reach the server at " + st.Exposed + ", past the gateway; have it listen on 127.0.0.1 in its container"
 }
 
-// GroupExists returns workload.ErrGroupNotFound when there is no such group.
+// GroupExists returns manager.ErrGroupNotFound when there is no such group.
 func (a *App) GroupExists(name string) error {
 	store, err := a.Store()
 	if err != nil {
@@ -50,7 +51,7 @@ func (a *App) GroupExists(name string) error {
 		return err
 	}
 	if !slices.Contains(groups, name) {
-		return fmt.Errorf("%w: %q%s", workload.ErrGroupNotFound, name, DidYouMean(name, groups, ""))
+		return fmt.Errorf("%w: %q%s", manager.ErrGroupNotFound, name, DidYouMean(name, groups, ""))
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
-	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // Progress writes the steps of a command to standard error: one changing line on a
@@ -33,10 +33,10 @@ func NewProgress(w io.Writer, env func(string) string) *Progress {
 }
 
 // Event writes one step.
-func (p *Progress) Event(e workload.Event) {
+func (p *Progress) Event(e manager.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.Stage == workload.NoteStage {
+	if e.Stage == manager.NoteStage {
 		p.finish()
 		fmt.Fprintln(p.w, "Note:", plaintext.Lines(e.Message))
 		return

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toolhaven/toolhaven/internal/cli/ptytest"
-	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/internal/manager"
 )
 
 func TestTable(t *testing.T) {
@@ -58,10 +58,10 @@ func TestTable(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	events := []workload.Event{
+	events := []manager.Event{
 		{Stage: "image", Message: "pulling x"}, {Stage: "image", Message: "layer", Current: 5, Total: 10},
 		{Stage: "image", Message: "layer", Current: 10, Total: 10}, {Stage: "server", Message: "waiting\x07"}, {Stage: "server", Message: "waiting\x07"},
-		{Stage: workload.NoteStage, Message: "killed\x07"},
+		{Stage: manager.NoteStage, Message: "killed\x07"},
 	}
 	var plain bytes.Buffer
 	p := NewProgress(&plain, noEnv)
@@ -78,9 +78,9 @@ func TestProgress(t *testing.T) {
 	}
 	p = NewProgress(s.TTY, noEnv)
 	for _, step := range []struct {
-		event workload.Event
+		event manager.Event
 		shown string
-	}{{events[0], "pulling x"}, {workload.Event{Message: "layer", Current: 5e6, Total: 10e6}, "layer 5.0 of 10.0 MB"}, {events[3], "waiting"}, {events[5], "\rNote: killed\r\n"}, {events[0], "pulling x"}} {
+	}{{events[0], "pulling x"}, {manager.Event{Message: "layer", Current: 5e6, Total: 10e6}, "layer 5.0 of 10.0 MB"}, {events[3], "waiting"}, {events[5], "\rNote: killed\r\n"}, {events[0], "pulling x"}} {
 		p.Event(step.event)
 		s.Shows(t, step.shown)
 	}
@@ -159,13 +159,13 @@ weather  city, d…  Tells w…
 func TestProgress_DoesNotWrap(t *testing.T) {
 	const columns = 80
 	for what, c := range map[string]struct {
-		event workload.Event
+		event manager.Event
 		end   string // of the text
 	}{
-		"a long text":  {workload.Event{Message: "building " + strings.Repeat("github.com/x/", 20)}, "…"},
-		"a wide text":  {workload.Event{Message: strings.Repeat("日本語", 40)}, "…"},
-		"with a size":  {workload.Event{Message: strings.Repeat("layer ", 40), Current: 5e6, Total: 10e6}, "… 5.0 of 10.0 MB"},
-		"a short text": {workload.Event{Message: "waiting"}, "waiting"},
+		"a long text":  {manager.Event{Message: "building " + strings.Repeat("github.com/x/", 20)}, "…"},
+		"a wide text":  {manager.Event{Message: strings.Repeat("日本語", 40)}, "…"},
+		"with a size":  {manager.Event{Message: strings.Repeat("layer ", 40), Current: 5e6, Total: 10e6}, "… 5.0 of 10.0 MB"},
+		"a short text": {manager.Event{Message: "waiting"}, "waiting"},
 	} {
 		s := ptytest.Sized(t, columns)
 		p := NewProgress(s.TTY, noEnv)
@@ -210,7 +210,7 @@ func noEnv(string) string { return "" }
 func TestProgress_ClearsTheWholeLine(t *testing.T) {
 	s := ptytest.New(t)
 	p := NewProgress(s.TTY, noEnv)
-	p.Event(workload.Event{Message: "waiting"})
+	p.Event(manager.Event{Message: "waiting"})
 	s.Shows(t, "waiting")
 	io.WriteString(s.TTY, "^C")
 	p.Done()
@@ -224,7 +224,7 @@ func TestProgress_ClearsTheWholeLine(t *testing.T) {
 func TestProgress_OnADumbTerminalIsLines(t *testing.T) {
 	s := ptytest.New(t)
 	p := NewProgress(s.TTY, func(string) string { return "dumb" })
-	p.Event(workload.Event{Message: "waiting"})
+	p.Event(manager.Event{Message: "waiting"})
 	p.Done()
 	io.WriteString(s.TTY, "END")
 	if got := s.Shows(t, "END"); got != "waiting\nEND" {

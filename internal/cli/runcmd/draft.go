@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -76,7 +77,7 @@ func check(s workload.Spec) error {
 func checkName(ctx context.Context, app *base.App, name, group string) error {
 	if group != "" {
 		err := app.GroupExists(group)
-		if errors.Is(err, workload.ErrGroupNotFound) {
+		if errors.Is(err, manager.ErrGroupNotFound) {
 			err = fmt.Errorf("%w; make it with `thv group create %s`", err, group)
 		}
 		if err != nil {
@@ -93,7 +94,7 @@ func checkName(ctx context.Context, app *base.App, name, group string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := store.Get(name); !errors.Is(err, workload.ErrNotFound) {
+	if _, err := store.Get(name); !errors.Is(err, manager.ErrNotFound) {
 		return nameTaken(ctx, app, name)
 	}
 	owner, err := store.Owner(name)
@@ -101,7 +102,7 @@ func checkName(ctx context.Context, app *base.App, name, group string) error {
 		return err
 	}
 	if owner != nil {
-		return fmt.Errorf("%w: %q runs, though its configuration is lost; `thv restart %s` restores it, `thv rm %s` removes it", workload.ErrExists, name, name, name)
+		return fmt.Errorf("%w: %q runs, though its configuration is lost; `thv restart %s` restores it, `thv rm %s` removes it", manager.ErrExists, name, name, name)
 	}
 	// A gateway of that name that lost its state would keep the workload's port.
 	_, err = store.EndStrayOwners(ctx, name)
@@ -115,20 +116,20 @@ func nameTaken(ctx context.Context, app *base.App, name string) error {
 		return err
 	}
 	st, err := m.Status(ctx, name)
-	if errors.Is(err, workload.ErrNotFound) {
+	if errors.Is(err, manager.ErrNotFound) {
 		return nil // removed meanwhile
 	}
 	if err != nil {
 		return err
 	}
 	if base.Lost(st) {
-		return fmt.Errorf("%w: %q, which is %s; %s", workload.ErrExists, name, st.State, base.Advice(st))
+		return fmt.Errorf("%w: %q, which is %s; %s", manager.ErrExists, name, st.State, base.Advice(st))
 	}
 	then := ""
 	if !base.Serves(st) {
 		then = base.Advice(st) + "; "
 	}
-	return fmt.Errorf("%w: %q, which is %s; %sremove it with `thv rm %s`, or choose another --name", workload.ErrExists, name, st.State, then, name)
+	return fmt.Errorf("%w: %q, which is %s; %sremove it with `thv rm %s`, or choose another --name", manager.ErrExists, name, st.State, then, name)
 }
 
 // choosePort determines the proxy's port: that of the Spec, or the name's own, which is

@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/toolhaven/toolhaven/internal/workload"
+	"github.com/toolhaven/toolhaven/internal/manager"
 )
 
 // addFlags declares the flags that work in this version.
 func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.name, "name", "", "Workload name (default: auto-generated from image)")
-	f.StringVar(&o.group, "group", workload.DefaultGroup, "Group the workload belongs to")
+	f.StringVar(&o.group, "group", manager.DefaultGroup, "Group the workload belongs to")
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "Block until the container exits")
 	f.StringVar(&o.fromConfig, "from-config", "", "Load an exported configuration file")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE; KEY alone takes your own")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/webhook"
@@ -214,7 +215,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		}
 	}
 	if s.Group == "" {
-		s.Group = workload.DefaultGroup
+		s.Group = manager.DefaultGroup
 	}
 	if s.Proxy.Host == "" || s.Proxy.Host == "localhost" {
 		s.Proxy.Host = "127.0.0.1"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/owner"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -17,7 +18,7 @@ import (
 // server has answered, the workload is removed. A workload that another command stops
 // meanwhile stays, or is removed by that command.
 func launch(ctx context.Context, o *options, d *draft) error {
-	manager, err := o.app.Manager()
+	m, err := o.app.Manager()
 	if err != nil {
 		return err
 	}
@@ -28,38 +29,38 @@ func launch(ctx context.Context, o *options, d *draft) error {
 	name := d.spec.Name
 	// Create reserves the name. Secrets are stored after it: before, they could
 	// overwrite another workload's.
-	if err := manager.Create(ctx, d.spec); err != nil {
+	if err := m.Create(ctx, d.spec); err != nil {
 		return err
 	}
 	ready := false
 	if err = secrets.Put(name, d.secrets); err == nil {
 		if o.foreground {
-			ready, err = runOwner(ctx, o, manager, d.spec)
+			ready, err = runOwner(ctx, o, m, d.spec)
 		} else {
-			ready, err = startDetached(ctx, o, manager, name)
+			ready, err = startDetached(ctx, o, m, name)
 		}
 	}
 	// ErrAlreadyRunning: another command has started what was just stored.
-	if ready || errors.Is(err, workload.ErrAlreadyRunning) || errors.Is(err, workload.ErrStoppedEarly) {
+	if ready || errors.Is(err, manager.ErrAlreadyRunning) || errors.Is(err, manager.ErrStoppedEarly) {
 		return err
 	}
 	if err == nil {
 		err = ctx.Err() // stopped before it was ready
 	}
-	if errors.Is(err, workload.ErrNotFound) {
-		err = fmt.Errorf("workload %q was %w", name, workload.ErrRemovedEarly)
+	if errors.Is(err, manager.ErrNotFound) {
+		err = fmt.Errorf("workload %q was %w", name, manager.ErrRemovedEarly)
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	if gone := manager.Remove(clean, name, o.progress.Event); gone != nil && !errors.Is(gone, workload.ErrNotFound) {
+	if gone := m.Remove(clean, name, o.progress.Event); gone != nil && !errors.Is(gone, manager.ErrNotFound) {
 		fmt.Fprintf(o.app.Err, "Note: workload %s is left behind: %s\n", name, plaintext.Lines(gone.Error()))
 	}
 	return err
 }
 
 // startDetached starts the workload in a process of its own and prints its URL.
-func startDetached(ctx context.Context, o *options, manager *workload.Manager, name string) (ready bool, err error) {
-	st, err := manager.Launch(ctx, name, o.progress.Event)
+func startDetached(ctx context.Context, o *options, m *manager.Manager, name string) (ready bool, err error) {
+	st, err := m.Launch(ctx, name, o.progress.Event)
 	if err != nil {
 		return false, err
 	}
@@ -70,7 +71,7 @@ func startDetached(ctx context.Context, o *options, manager *workload.Manager, n
 
 // runOwner runs the owner in this process. It returns when the container exits, or on
 // Ctrl-C; a workload that was ready stays stored.
-func runOwner(ctx context.Context, o *options, manager *workload.Manager, spec *workload.Spec) (ready bool, err error) {
+func runOwner(ctx context.Context, o *options, m *manager.Manager, spec *workload.Spec) (ready bool, err error) {
 	cfg, err := o.app.OwnerConfig(spec.Name)
 	if err != nil {
 		return false, err
@@ -81,7 +82,7 @@ func runOwner(ctx context.Context, o *options, manager *workload.Manager, spec *
 		cfg.Console = plaintext.NewWriter(o.app.Err)
 	}
 	cfg.Foreground = true
-	cfg.Notices = func(n workload.Notice) {
+	cfg.Notices = func(n manager.Notice) {
 		switch {
 		case n.Progress != nil:
 			o.progress.Event(*n.Progress)
@@ -90,7 +91,7 @@ func runOwner(ctx context.Context, o *options, manager *workload.Manager, spec *
 		case n.Ready:
 			answered.Store(true)
 			o.progress.Done()
-			st, err := manager.Status(ctx, spec.Name)
+			st, err := m.Status(ctx, spec.Name)
 			if err == nil {
 				err = o.app.PrintReady(st)
 			}
@@ -102,7 +103,7 @@ func runOwner(ctx context.Context, o *options, manager *workload.Manager, spec *
 	defer owner.FitProcess()()
 	err = owner.Main(ctx, cfg)
 	if stopped.Load() && ctx.Err() == nil {
-		err = fmt.Errorf("workload %q was %w", spec.Name, workload.ErrStoppedEarly)
+		err = fmt.Errorf("workload %q was %w", spec.Name, manager.ErrStoppedEarly)
 	}
 	return answered.Load(), err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -31,7 +32,7 @@ func (o *options) settleRemote(ctx context.Context, s *workload.Spec) error {
 		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
 		return nil
 	}
-	o.progress.Event(workload.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
+	o.progress.Event(manager.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
 	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: s.CAFiles()})
 	if err != nil {
 		return err
@@ -97,9 +98,9 @@ func (o *options) presentImage(ctx context.Context, engine container.Engine, ref
 	if !errors.Is(err, container.ErrNotFound) {
 		return image, err
 	}
-	o.progress.Event(workload.Event{Stage: "image", Message: "pulling " + ref})
+	o.progress.Event(manager.Event{Stage: "image", Message: "pulling " + ref})
 	err = engine.Pull(ctx, ref, func(step container.Progress) {
-		o.progress.Event(workload.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
+		o.progress.Event(manager.Event{Stage: "image", Message: step.Status + " " + step.ID, Current: step.Current, Total: step.Total})
 	})
 	if err != nil {
 		return image, err

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"crypto/rand"

@@ -1,4 +1,11 @@
-package workload
+// Package manager has the workloads of this machine and what can be done with them: run,
+// stop, start, restart, remove, list.
+//
+// The [Store] keeps the description of each workload ([workload.Spec]) on disk, and a
+// [Manager] carries out the commands. The process that holds an operating-system lock owns
+// the workload ([Ownership]); it responds on a control socket beside the lock. No PID file
+// decides anything.
+package manager
 
 import (
 	"cmp"
@@ -9,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // Labels that mark what Toolhaven made on an engine.
@@ -21,8 +29,8 @@ const (
 	LabelGroup = "dev.toolhaven.group"
 )
 
-// ManagerConfig is what a Manager works with.
-type ManagerConfig struct {
+// Config is what a Manager works with.
+type Config struct {
 	Store *Store
 	// Engine connects to the container engine. It is called only when a
 	// command needs one.
@@ -43,8 +51,8 @@ type Manager struct {
 	forget  func(name string) error
 }
 
-// NewManager makes a Manager.
-func NewManager(cfg ManagerConfig) *Manager {
+// New makes a Manager.
+func New(cfg Config) *Manager {
 	stopper := &stopper{store: cfg.Store, engine: cfg.Engine, pace: usualPace()}
 	m := &Manager{store: cfg.Store, stopper: stopper, exe: cfg.Executable, forget: cfg.Forget}
 	if m.forget == nil {
@@ -66,8 +74,8 @@ type Event struct {
 const NoteStage = "note"
 
 // Create stores a workload without starting it.
-func (m *Manager) Create(_ context.Context, spec *Spec) error {
-	if err := Validate(spec); err != nil {
+func (m *Manager) Create(_ context.Context, spec *workload.Spec) error {
+	if err := workload.Validate(spec); err != nil {
 		return err
 	}
 	groups, err := m.store.Groups()
@@ -84,7 +92,7 @@ func (m *Manager) Create(_ context.Context, spec *Spec) error {
 // remote server that ran before, when it is being retried. ErrAlreadyRunning when it is
 // running, ErrStoppedEarly when a stop has come since. A start that finds another one
 // under way waits for that.
-func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
+func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) (*workload.Status, error) {
 	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
@@ -93,7 +101,7 @@ func (m *Manager) Start(ctx context.Context, name string, progress func(Event)) 
 
 // Launch is Start for the caller that has just created the workload: a stop since then
 // has come after this start began.
-func (m *Manager) Launch(ctx context.Context, name string, progress func(Event)) (*Status, error) {
+func (m *Manager) Launch(ctx context.Context, name string, progress func(Event)) (*workload.Status, error) {
 	owner, err := m.store.Owner(name)
 	if err != nil {
 		return nil, err
@@ -104,7 +112,7 @@ func (m *Manager) Launch(ctx context.Context, name string, progress func(Event))
 	if owner == nil {
 		return m.start(ctx, name, progress)
 	}
-	if st, err := m.Status(ctx, name); err == nil && (st.State == Starting || st.State == Unresponsive) {
+	if st, err := m.Status(ctx, name); err == nil && (st.State == workload.Starting || st.State == workload.Unresponsive) {
 		return m.join(ctx, name)
 	}
 	return nil, fmt.Errorf("workload %q is %w", name, ErrAlreadyRunning)
@@ -124,7 +132,7 @@ func (m *Manager) hasSpec(name string, owner *Owner) error {
 	return err
 }
 
-func (m *Manager) start(ctx context.Context, name string, progress func(Event)) (*Status, error) {
+func (m *Manager) start(ctx context.Context, name string, progress func(Event)) (*workload.Status, error) {
 	err := m.spawn(ctx, name, callable(progress))
 	switch {
 	case errors.Is(err, ErrAlreadyRunning):
@@ -137,7 +145,7 @@ func (m *Manager) start(ctx context.Context, name string, progress func(Event)) 
 
 // join waits for a start by another process. ErrAlreadyRunning when its owner does not
 // answer.
-func (m *Manager) join(ctx context.Context, name string) (*Status, error) {
+func (m *Manager) join(ctx context.Context, name string) (*workload.Status, error) {
 	var silent time.Time // since when its owner has not answered
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -147,11 +155,11 @@ func (m *Manager) join(ctx context.Context, name string) (*Status, error) {
 			return nil, err
 		}
 		switch st.State {
-		case Running, Degraded:
+		case workload.Running, workload.Degraded:
 			return st, nil
-		case Starting:
+		case workload.Starting:
 			silent = time.Time{}
-		case Unresponsive: // one that has just begun has no socket
+		case workload.Unresponsive: // one that has just begun has no socket
 			if silent.IsZero() {
 				silent = time.Now()
 			}
@@ -187,7 +195,7 @@ func callable(progress func(Event)) func(Event) {
 // Restart stops a workload if it runs and starts it again. A Spec that was lost
 // from disk while the workload ran is taken back from its owner. The workload is not
 // started again when ctx ends, or another command stops it, meanwhile.
-func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*Status, error) {
+func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)) (*workload.Status, error) {
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
@@ -245,7 +253,7 @@ func (m *Manager) restoreSpec(ctx context.Context, name string) error {
 }
 
 // Status is what is true of one workload now. ErrNotFound when there is none.
-func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
+func (m *Manager) Status(ctx context.Context, name string) (*workload.Status, error) {
 	owner, err := m.store.Owner(name)
 	if err != nil {
 		return nil, err
@@ -265,13 +273,13 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	if specErr != nil && owner == nil && !m.store.has(name) {
 		return nil, specErr
 	}
-	st := &Status{Name: name, State: Failed, Reason: "its configuration is lost or damaged; remove it with `thv rm " + name + "`"}
+	st := &workload.Status{Name: name, State: workload.Failed, Reason: "its configuration is lost or damaged; remove it with `thv rm " + name + "`"}
 	if spec != nil {
 		st = spec.Status()
 	}
 	st.Created = m.store.Created(name)
 	if owner != nil {
-		st.State, st.PID = Unresponsive, cmp.Or(owner.PID, m.store.holder(name))
+		st.State, st.PID = workload.Unresponsive, cmp.Or(owner.PID, m.store.holder(name))
 		st.Reason = "its gateway holds the workload but does not answer; `thv stop " + name + "` ends it"
 		return st, nil
 	}
@@ -280,29 +288,17 @@ func (m *Manager) Status(ctx context.Context, name string) (*Status, error) {
 	}
 	switch last := m.store.Last(name); last.State {
 	case "":
-		st.State = Stopped
-	case Running, Starting:
-		st.State, st.Reason = Failed, "its gateway exited without reporting an error (it was killed, or the machine went down); start it with `thv start "+name+"`"
+		st.State = workload.Stopped
+	case workload.Running, workload.Starting:
+		st.State, st.Reason = workload.Failed, "its gateway exited without reporting an error (it was killed, or the machine went down); start it with `thv start "+name+"`"
 	default:
 		st.State, st.Reason = last.State, last.Reason
 	}
 	return st, nil
 }
 
-// Status is the part of a workload's status that follows from its Spec: everything but
-// the state.
-func (s *Spec) Status() *Status {
-	return &Status{
-		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
-		Transport: s.Transport, ProxyMode: s.Proxy.Mode, Source: s.Source.Ref,
-		Image: s.Image, Remote: s.Remote != nil, Labels: s.Container.Labels,
-		Issuer:   s.Issuer(),
-		Cautions: s.Cautions("its permission profile"),
-	}
-}
-
 // List is the status of every workload now, sorted by name.
-func (m *Manager) List(ctx context.Context) ([]*Status, error) {
+func (m *Manager) List(ctx context.Context) ([]*workload.Status, error) {
 	names, err := m.store.Names()
 	if err != nil {
 		return nil, err
@@ -314,7 +310,7 @@ func (m *Manager) List(ctx context.Context) ([]*Status, error) {
 	names = append(names, owned...)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	all := make([]*Status, 0, len(names))
+	all := make([]*workload.Status, 0, len(names))
 	for _, name := range names {
 		st, err := m.Status(ctx, name)
 		if errors.Is(err, ErrNotFound) {

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // Errors that callers decide on.
@@ -52,7 +53,7 @@ func OpenStore(stateDir, runtimeDir string) *Store {
 
 // Create stores a new workload. ErrExists when the name is taken; concurrent
 // creations of one name have exactly one winner.
-func (s *Store) Create(spec *Spec) error {
+func (s *Store) Create(spec *workload.Spec) error {
 	b, err := encode(spec)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (s *Store) Create(spec *Spec) error {
 	return nil
 }
 
-func encode(spec *Spec) ([]byte, error) {
+func encode(spec *workload.Spec) ([]byte, error) {
 	b, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("store workload %q: %w", spec.Name, err)
@@ -90,7 +91,7 @@ func encode(spec *Spec) ([]byte, error) {
 }
 
 // Put replaces a workload's Spec. On failure the old one is still whole.
-func (s *Store) Put(spec *Spec) error {
+func (s *Store) Put(spec *workload.Spec) error {
 	b, err := encode(spec)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (s *Store) Put(spec *Spec) error {
 }
 
 // Get reads a workload's Spec. ErrNotFound when there is none.
-func (s *Store) Get(name string) (*Spec, error) {
+func (s *Store) Get(name string) (*workload.Spec, error) {
 	b, err := os.ReadFile(s.specPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %q", ErrNotFound, name)
@@ -112,7 +113,7 @@ func (s *Store) Get(name string) (*Spec, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
-	var spec Spec
+	var spec workload.Spec
 	if err := dec.Decode(&spec); err != nil {
 		return nil, fmt.Errorf("the configuration of workload %q is damaged (%s: %w); remove it with `thv rm %s`", name, s.specPath(name), err, name)
 	}
@@ -172,9 +173,9 @@ func (s *Store) Delete(name string) error {
 
 // Last is how a workload ended last time.
 type Last struct {
-	State  State     `json:"state"`
-	Reason string    `json:"reason,omitempty"`
-	Time   time.Time `json:"time"`
+	State  workload.State `json:"state"`
+	Reason string         `json:"reason,omitempty"`
+	Time   time.Time      `json:"time"`
 }
 
 // Last reads how the workload ended; the zero Last when it never did.
@@ -190,7 +191,7 @@ func (s *Store) Last(name string) Last {
 
 // SetLast notes how the workload ended. It does nothing when the workload's
 // directory is gone.
-func (s *Store) SetLast(name string, state State, reason string) error {
+func (s *Store) SetLast(name string, state workload.State, reason string) error {
 	if _, err := os.Stat(s.Dir(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/process"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // A stray is something of a workload that its lock does not lead to: an owner whose
@@ -114,7 +115,7 @@ func (m *Manager) Strays(ctx context.Context, engine container.Engine) ([]Stray,
 	}
 	for _, c := range containers {
 		name := c.Labels[LabelWorkload]
-		if ValidName(name) != nil || c.State != "running" && m.store.has(name) {
+		if workload.ValidName(name) != nil || c.State != "running" && m.store.has(name) {
 			continue
 		}
 		if owner, err := m.store.Owner(name); err == nil && owner == nil {
@@ -127,7 +128,7 @@ func (m *Manager) Strays(ctx context.Context, engine container.Engine) ([]Stray,
 // stillServed is an error when a gateway of the workload, which has no owner any more,
 // answers at the workload's URL. It may be one that cannot be identified as this
 // store's, so it is named and not ended.
-func stillServed(ctx context.Context, spec *Spec) error {
+func stillServed(ctx context.Context, spec *workload.Spec) error {
 	if spec == nil || !answers(ctx, spec) {
 		return nil
 	}
@@ -144,7 +145,7 @@ func stillServed(ctx context.Context, spec *Spec) error {
 }
 
 // answers reports whether a gateway of a workload of that name is at the Spec's URL.
-func answers(ctx context.Context, spec *Spec) bool {
+func answers(ctx context.Context, spec *workload.Spec) bool {
 	client, err := netguard.Client(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, Timeout: controlTimeout})
 	if err != nil {
 		return false

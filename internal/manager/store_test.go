@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 func testStore(t *testing.T) *Store {
@@ -16,13 +17,13 @@ func testStore(t *testing.T) *Store {
 	return OpenStore(t.TempDir(), t.TempDir())
 }
 
-func remoteSpec(name string) *Spec {
-	return &Spec{
-		Schema: Schema, Name: name, Group: DefaultGroup,
-		Source:    Source{Kind: "remote", Ref: "http://127.0.0.1:1/mcp"},
-		Remote:    &Remote{URL: "http://127.0.0.1:1/mcp"},
-		Transport: StreamableHTTP,
-		Proxy:     Proxy{Host: "127.0.0.1", Port: 20001, Mode: "streamable-http"},
+func remoteSpec(name string) *workload.Spec {
+	return &workload.Spec{
+		Schema: workload.Schema, Name: name, Group: DefaultGroup,
+		Source:    workload.Source{Kind: "remote", Ref: "http://127.0.0.1:1/mcp"},
+		Remote:    &workload.Remote{URL: "http://127.0.0.1:1/mcp"},
+		Transport: workload.StreamableHTTP,
+		Proxy:     workload.Proxy{Host: "127.0.0.1", Port: 20001, Mode: "streamable-http"},
 	}
 }
 
@@ -69,7 +70,7 @@ func TestADirectoryLeftByACrashIsTakenOver(t *testing.T) {
 	if err := os.MkdirAll(s.Dir("a"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetLast("a", Running, ""); err != nil {
+	if err := s.SetLast("a", workload.Running, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Create(remoteSpec("a")); err != nil {

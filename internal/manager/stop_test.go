@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // lingering runs workload "a", whose gateway ends at a stop only when let.
@@ -66,8 +67,8 @@ func TestAnInterruptLeavesTheGracefulStopGoing(t *testing.T) {
 				t.Fatalf("the gateway does not live on: %+v, %v", o, err)
 			}
 			let()
-			waitState(t, m, "a", Stopped)
-			if last := s.Last("a"); last.State != Stopped || last.Reason != "" {
+			waitState(t, m, "a", workload.Stopped)
+			if last := s.Last("a"); last.State != workload.Stopped || last.Reason != "" {
 				t.Errorf("noted as %+v", last)
 			}
 		})
@@ -86,7 +87,7 @@ func TestAGatewayThatDoesNotEndIsKilledAndThatIsReported(t *testing.T) {
 	if len(reported) != 1 || reported[0].Stage != NoteStage || !contains(reported[0].Message, want) {
 		t.Errorf("reported %+v", reported)
 	}
-	if last := s.Last("a"); last.State != Stopped || last.Reason != want {
+	if last := s.Last("a"); last.State != workload.Stopped || last.Reason != want {
 		t.Errorf("noted as %+v", last)
 	}
 }

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/toolset"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // The control protocol is HTTP over the owner's Unix socket:
@@ -39,8 +40,8 @@ const (
 const maxControl = 32 << 20
 
 // Status requests the workload's status from its owner.
-func (o *Owner) Status(ctx context.Context) (*Status, error) {
-	var st Status
+func (o *Owner) Status(ctx context.Context) (*workload.Status, error) {
+	var st workload.Status
 	if err := o.call(ctx, controlTimeout, http.MethodGet, "/status", &st); err != nil {
 		return nil, err
 	}
@@ -49,8 +50,8 @@ func (o *Owner) Status(ctx context.Context) (*Status, error) {
 }
 
 // Spec requests the Spec that the owner runs.
-func (o *Owner) Spec(ctx context.Context) (*Spec, error) {
-	var spec Spec
+func (o *Owner) Spec(ctx context.Context) (*workload.Spec, error) {
+	var spec workload.Spec
 	if err := o.call(ctx, controlTimeout, http.MethodGet, "/spec", &spec); err != nil {
 		return nil, err
 	}
@@ -123,8 +124,8 @@ func (o *Owner) call(ctx context.Context, timeout time.Duration, method, path st
 // Control is what an owner's control socket serves.
 type Control struct {
 	Nonce  string
-	Spec   *Spec
-	Status func() *Status
+	Spec   *workload.Spec
+	Status func() *workload.Status
 	Tools  func(context.Context) (*toolset.List, error)
 	// AcceptTools remembers the tools as they are and returns what had changed.
 	AcceptTools func(context.Context) ([]toolset.Change, error)

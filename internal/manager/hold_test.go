@@ -1,6 +1,6 @@
 //go:build unix
 
-package workload
+package manager
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
 	"github.com/toolhaven/toolhaven/test/local"
 )
 

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/workload"
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
@@ -70,9 +71,14 @@ func testOwner(name string) int {
 		return 1
 	}
 	defer l.Close()
-	store.SetLast(name, Running, "")
+	store.SetLast(name, workload.Running, "")
 	stop := make(chan struct{}, 1)
-	status := func() *Status { st := spec.Status(); st.State = Running; st.Server = l.Addr().String(); return st }
+	status := func() *workload.Status {
+		st := spec.Status()
+		st.State = workload.Running
+		st.Server = l.Addr().String()
+		return st
+	}
 	ctx, end := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {
@@ -91,7 +97,7 @@ func testOwner(name string) int {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	store.SetLast(name, Stopped, "")
+	store.SetLast(name, workload.Stopped, "")
 	return 0
 }
 
@@ -110,7 +116,7 @@ func testManager(t *testing.T) (*Manager, *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := NewManager(ManagerConfig{
+	m := New(Config{
 		Store: s, Executable: exe,
 		Engine: func(context.Context) (container.Engine, error) { return nil, container.ErrUnavailable },
 	})
@@ -126,7 +132,7 @@ func testManager(t *testing.T) (*Manager, *Store) {
 }
 
 // run does what the command does: create, start, and remove when that fails.
-func run(ctx context.Context, m *Manager, name string) (*Status, error) {
+func run(ctx context.Context, m *Manager, name string) (*workload.Status, error) {
 	if err := m.Create(ctx, remoteSpec(name)); err != nil {
 		return nil, err
 	}
@@ -137,13 +143,13 @@ func run(ctx context.Context, m *Manager, name string) (*Status, error) {
 	return st, nil
 }
 
-func mustRun(t *testing.T, m *Manager, name string) *Status {
+func mustRun(t *testing.T, m *Manager, name string) *workload.Status {
 	t.Helper()
 	st, err := run(t.Context(), m, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.State != Running || st.PID == 0 {
+	if st.State != workload.Running || st.PID == 0 {
 		t.Fatalf("after run: %+v", st)
 	}
 	return st
@@ -177,7 +183,7 @@ func TestLifecycle(t *testing.T) {
 	if err := m.Stop(t.Context(), "a", nil); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("a second stop: %v", err)
 	}
-	if st, err := m.Status(t.Context(), "a"); err != nil || st.State != Stopped {
+	if st, err := m.Status(t.Context(), "a"); err != nil || st.State != workload.Stopped {
 		t.Errorf("after stop: %+v, %v", st, err)
 	}
 	again, err := m.Restart(t.Context(), "a", nil)
@@ -199,7 +205,7 @@ func TestAKilledGatewayIsReportedAndCanBeStartedAgain(t *testing.T) {
 	m, _ := testManager(t)
 	st := mustRun(t, m, "a")
 	kill(t, st.PID)
-	waitState(t, m, "a", Failed)
+	waitState(t, m, "a", workload.Failed)
 	if err := m.Stop(t.Context(), "a", nil); err != nil {
 		t.Errorf("stop after a crash: %v", err)
 	}
@@ -219,7 +225,7 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-func waitState(t *testing.T, m *Manager, name string, want State) {
+func waitState(t *testing.T, m *Manager, name string, want workload.State) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -247,7 +253,7 @@ func TestALostSpecHidesNoWorkload(t *testing.T) {
 				t.Fatal(err)
 			}
 			all, err := m.List(t.Context())
-			if err != nil || len(all) != 1 || all[0].State != Running {
+			if err != nil || len(all) != 1 || all[0].State != workload.Running {
 				t.Fatalf("list: %v, %v", all, err)
 			}
 			if name != "the directory" {

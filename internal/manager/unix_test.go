@@ -1,6 +1,6 @@
 //go:build unix
 
-package workload
+package manager
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toolhaven/toolhaven/internal/workload"
 	"github.com/toolhaven/toolhaven/test/local"
 )
 
@@ -22,7 +23,7 @@ func TestAFrozenGatewayIsUnresponsiveAndIsEnded(t *testing.T) {
 	st := mustRun(t, m, "a")
 	local.Freeze(t, st.PID)
 	now, err := m.Status(t.Context(), "a")
-	if err != nil || now.State != Unresponsive || now.PID != st.PID {
+	if err != nil || now.State != workload.Unresponsive || now.PID != st.PID {
 		t.Errorf("status of a stopped gateway: %+v, %v", now, err)
 	}
 	if err := m.Stop(t.Context(), "a", nil); err != nil {
@@ -62,7 +63,7 @@ func TestAnotherProgramUnderTheOldPIDIsNeverTouched(t *testing.T) {
 	m, s := testManager(t)
 	st := mustRun(t, m, "a")
 	kill(t, st.PID)
-	waitState(t, m, "a", Failed)
+	waitState(t, m, "a", workload.Failed)
 	// The dead owner's note now names a stranger.
 	stranger := exec.Command("sleep", "60")
 	if err := stranger.Start(); err != nil {

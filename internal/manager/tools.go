@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"context"
@@ -11,22 +11,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/settings"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 )
-
-// Tools selects and renames the tools that clients see (package toolset). The zero value
-// shows all tools unchanged.
-type Tools struct {
-	// Filter are the names that clients see, after Override; empty is all tools.
-	Filter []string `json:"filter,omitempty"`
-	// Override is the content of --tools-override, by the server's own name of a tool.
-	Override map[string]toolset.Override `json:"override,omitempty"`
-	// Pin hides tools that have changed since they were first seen or accepted.
-	Pin bool `json:"pin,omitempty"`
-}
-
-// Config is what the gateway's stage is configured with.
-func (t Tools) Config() toolset.Config {
-	return toolset.Config{Filter: t.Filter, Overrides: t.Override, Pin: t.Pin}
-}
 
 // Tools requests all tools of a workload's server from its owner. ErrNotRunning when it has
 // none.

@@ -1,4 +1,4 @@
-package workload
+package manager
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // stopTimeout bounds a graceful end: the gateway drains for up to 10 s and the
@@ -100,7 +101,7 @@ func (s *stopper) stop(ctx context.Context, name string, progress func(Event)) e
 	if err := s.sweep(ctx, name, spec); err != nil {
 		return err
 	}
-	if err := s.store.SetLast(name, Stopped, reason); err != nil {
+	if err := s.store.SetLast(name, workload.Stopped, reason); err != nil {
 		return err
 	}
 	return stillServed(ctx, spec)
@@ -124,8 +125,8 @@ func (s *stopper) sweepStopped(ctx context.Context, name string, ended int) erro
 		return err
 	}
 	// A workload that failed is stopped from now on: that was requested.
-	if ended > 0 || s.store.Last(name).State != Stopped {
-		return s.store.SetLast(name, Stopped, "")
+	if ended > 0 || s.store.Last(name).State != workload.Stopped {
+		return s.store.SetLast(name, workload.Stopped, "")
 	}
 	return fmt.Errorf("workload %q is %w", name, ErrNotRunning)
 }
@@ -222,7 +223,7 @@ func (s *stopper) released(ctx context.Context, name string, owner *Owner, limit
 // sweep removes what a dead owner left on the engine, whether or not ctx ends
 // meanwhile. A workload that never has a container needs no engine for that. spec
 // may be nil when it is lost.
-func (s *stopper) sweep(ctx context.Context, name string, spec *Spec) error {
+func (s *stopper) sweep(ctx context.Context, name string, spec *workload.Spec) error {
 	if spec != nil && spec.Remote != nil {
 		return nil
 	}
