@@ -27,6 +27,9 @@ RACE := $(if $(shell command -v gcc || command -v clang),-race)
 # How many packages are tested at a time: many tests wait more than they compute.
 TESTING ?= 4
 
+# The packages that take longest are tested first, beside all others.
+LONGEST := ./test/registry ./internal/build ./test/corners ./internal/registry/store/postgres ./internal/gateway ./internal/gateway/backend
+
 # Real registry files beside the checkout. Without them a test is skipped.
 export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 
@@ -77,7 +80,7 @@ test: ## Install what the tests need and run all of them
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
 	go run ./test/report -times '$(THV_TIMES)' \
-		-- -race -p $(TESTING) -tags=integration -timeout=30m $$(go list -tags integration ./... | grep -v /test/scenario) \
+		-- -race -p $(TESTING) -tags=integration -timeout=30m $(LONGEST) $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- $(PURE) -tags=integration -count=1 -timeout=30m ./test/scenario \
 		-- -race -tags=hostile -count=1 -timeout=20m ./test/hostile \
 		--run $(PURE) go run ./test/conformance -thv bin/thv

@@ -206,6 +206,7 @@ func privateProxy(t *testing.T, password string) (address, ca string) {
 }
 
 func TestAPrivateProxyBehindAPrivateAuthority(t *testing.T) {
+	t.Parallel()
 	const password = "verysecretpassword"
 	address, ca := privateProxy(t, password)
 	b := withoutGo(t, t.TempDir())

@@ -56,12 +56,28 @@ func ref(t *testing.T, arg string) Request {
 	return r
 }
 
-// offline makes every way to a package lead nowhere.
+// noSources are variables that make every way to a package lead nowhere.
+var noSources = map[string]string{
+	"GOPROXY": "off", "NPM_CONFIG_REGISTRY": "http://127.0.0.1:1/", "PIP_INDEX_URL": "http://127.0.0.1:1/simple/",
+}
+
+// offline sets noSources for this process and the Go that it runs.
 func offline(t *testing.T) {
 	t.Helper()
-	t.Setenv("GOPROXY", "off")
-	t.Setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:1/")
-	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple/")
+	for name, value := range noSources {
+		t.Setenv(name, value)
+	}
+}
+
+// withoutNetwork sets noSources for b alone, which may run beside others.
+func withoutNetwork(b *Builder) *Builder {
+	b.cfg.Env = func(name string) string {
+		if value, ok := noSources[name]; ok {
+			return value
+		}
+		return os.Getenv(name)
+	}
+	return b
 }
 
 // initialize starts the image without a network and sends it the first request
@@ -210,6 +226,7 @@ func TestACancelledBuildLeavesNothing(t *testing.T) {
 }
 
 func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		arg, base, image string
 		args, start      []string
@@ -229,6 +246,7 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 		},
 	} {
 		t.Run(c.arg, func(t *testing.T) {
+			t.Parallel()
 			state := t.TempDir()
 			r := ref(t, c.arg)
 			r.RuntimeImage, r.Args, r.AddPackages = c.base, c.args, c.packages
@@ -252,8 +270,7 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 			if diff := cmp.Diff(Result{Image: first.Image, Version: first.Version}, second); diff != "" {
 				t.Fatalf("the same version (-want +got):\n%s", diff)
 			}
-			offline(t)
-			second = mustBuild(t, builder(t, state), r)
+			second = mustBuild(t, withoutNetwork(builder(t, state)), r)
 			if diff := cmp.Diff(Result{Image: first.Image, Version: first.Version}, second); diff != "" {
 				t.Fatalf("the second build (-want +got):\n%s", diff)
 			}
@@ -262,6 +279,7 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 }
 
 func TestAnAuthorityOfThePersonsIsKeptInTheImage(t *testing.T) {
+	t.Parallel()
 	r := ref(t, "npx://@modelcontextprotocol/server-everything")
 	r.RuntimeImage, r.CACert = "thv-test/node:22", authority(t)
 	b := builder(t, t.TempDir())

@@ -217,6 +217,7 @@ func images(t *testing.T, name string) []string {
 }
 
 func TestAPrivateRegistryBehindAPrivateAuthority(t *testing.T) {
+	t.Parallel()
 	const password = "verysecretpassword"
 	address, ca := privateRegistry(t, password)
 	env := map[string]string{"NPM_CONFIG_REGISTRY": address + "/npm/", "PIP_INDEX_URL": address + "/simple"}

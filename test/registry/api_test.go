@@ -41,6 +41,7 @@ func list(t *testing.T, s *instance, query string) serverList {
 }
 
 func TestPublish_Lifecycle(t *testing.T) {
+	t.Parallel()
 	onEachDatabase(t, testPublishLifecycle)
 }
 
@@ -146,6 +147,7 @@ func testPublishLifecycle(t *testing.T, s *instance) {
 }
 
 func TestPublish_DocumentUnchanged(t *testing.T) {
+	t.Parallel()
 	onEachDatabase(t, testPublishDocumentUnchanged)
 }
 
@@ -189,6 +191,7 @@ func testListPages(t *testing.T, s *instance) {
 }
 
 func TestConditional_NotModified(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), http.StatusOK)
 	for _, path := range []string{servers, servers + "?limit=5", at("a.b/x", "/versions"), at("a.b/x", "/versions/latest")} {
@@ -209,6 +212,7 @@ func TestConditional_NotModified(t *testing.T) {
 
 // RFC 9110 sections 13.1.1, 13.1.2 and 13.2.
 func TestConditional_Preconditions(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), http.StatusOK)
 	one, all := at("a.b/x", "/versions/1.0.0"), at("a.b/x", "/versions")
@@ -274,6 +278,7 @@ func TestConditional_Preconditions(t *testing.T) {
 }
 
 func TestSearch_Fields(t *testing.T) {
+	t.Parallel()
 	onEachDatabase(t, testSearchFields)
 }
 
@@ -367,6 +372,7 @@ func testBadInput(t *testing.T, s *instance) {
 }
 
 func TestInternalServer(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	get := func(path string) answer {
 		resp, err := http.Get(s.internal + path)

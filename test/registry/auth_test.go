@@ -34,6 +34,7 @@ func withIntrospection(t *testing.T, config string, p *idp.Provider) string {
 }
 
 func TestAuth_ProtectedRegistry(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	opaque := idp.Start(t, idp.Options{Opaque: []string{resource}})
 	s := serve(t, withIntrospection(t, oauthConfig(t, "    publicPaths: [/registry/open, /nothing]\n", p, opaque), opaque)+`
@@ -207,6 +208,7 @@ registries:
 }
 
 func TestAuth_ProviderDownAtStart(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	token := p.Token(t, resource, "mcp-registry:read")
 	p.Stop()
@@ -226,6 +228,7 @@ func TestAuth_ProviderDownAtStart(t *testing.T) {
 }
 
 func TestAuth_Rules(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "", p)+`
 authz:

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	env := []string{"XDG_STATE_HOME=" + dir}
 	file := func(name, text string) string {
@@ -81,6 +82,7 @@ func TestServe_PortInUse(t *testing.T) {
 
 // Both example files of real registries go in, and every server is there.
 func TestImport_RegistryFiles(t *testing.T) {
+	t.Parallel()
 	data := os.Getenv("THV_TEST_REGISTRY_DATA")
 	if data == "" {
 		t.Skip("THV_TEST_REGISTRY_DATA does not name the folder of real registry files")
@@ -125,6 +127,7 @@ func TestImport_RegistryFiles(t *testing.T) {
 }
 
 func TestImport_ReportsKeptVersions(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	env := []string{"XDG_STATE_HOME=" + filepath.Dir(s.config)}
 	one := `{"name":"a.b/x","version":"1.0.0","description":"one"}`
@@ -150,6 +153,7 @@ func TestImport_ReportsKeptVersions(t *testing.T) {
 
 // Stopping answers what is under way before it ends.
 func TestServe_ShutdownDrainsRequests(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	// A request whose body is on its way.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
@@ -186,6 +190,7 @@ func TestServe_ShutdownDrainsRequests(t *testing.T) {
 }
 
 func TestServe_SIGHUP(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, log := filepath.Join(dir, "servers.json"), filepath.Join(dir, "audit.log")
 	list := func(servers string) string { return `{"data":{"servers":[` + servers + `]}}` }

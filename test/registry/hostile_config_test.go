@@ -21,6 +21,7 @@ func httpGet(url string) (int, error) {
 }
 
 func TestHostileConfigurations(t *testing.T) {
+	t.Parallel()
 	bomb := "x: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n"
 	for i := 1; i < 12; i++ {
 		bomb += fmt.Sprintf("x%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), ","))

@@ -11,6 +11,7 @@ import (
 // Every operation of the document is served, every route of the server is in the
 // document, and every status that was seen is too.
 func TestOpenAPI_MatchesServer(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
 	var doc struct {

@@ -98,6 +98,7 @@ func TestDatabase_FullDisk(t *testing.T) {
 // SQLite would go on with a file that nobody will find again: what is
 // acknowledged then would be lost.
 func TestDatabase_FileDeleted(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "registry.db")
 	s := serve(t, onSQLite(path))
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
@@ -130,6 +131,7 @@ func TestDatabase_FileDeleted(t *testing.T) {
 }
 
 func TestDatabase_UnusableAtStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	newer := filepath.Join(dir, "newer.db")
 	s := serve(t, onSQLite(newer))
@@ -185,6 +187,7 @@ func TestServe_PortsInUse(t *testing.T) {
 // An import that is ended in its middle leaves whole versions alone, and running
 // it again goes on.
 func TestImport_ResumeAfterKill(t *testing.T) {
+	t.Parallel()
 	const count = 3_000
 	var file strings.Builder
 	file.WriteString("[")
@@ -258,6 +261,7 @@ func rows(path string) int {
 }
 
 func TestDatabase_TwoServersOneFile(t *testing.T) {
+	t.Parallel()
 	config := onSQLite(filepath.Join(t.TempDir(), "registry.db"))
 	a, b := serve(t, config), serve(t, config)
 	oneWins(t, a, b)

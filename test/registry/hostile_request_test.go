@@ -47,6 +47,7 @@ func (s *instance) line(t *testing.T, method, target string, headers ...string) 
 // RFC 9112 section 3.2: the four forms of a request's target, and every method,
 // on a registry that requires a token and has a public part.
 func TestRequest_TargetsAndMethods(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "    publicPaths: [/registry/open]\n", p)+`
 sources:
@@ -133,6 +134,7 @@ registries:
 // A registry that a caller may not read and one that is not there are the same
 // to them.
 func TestRequest_RegistryNamesHidden(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, oauthConfig(t, "", p)+`
 authz:
@@ -153,6 +155,7 @@ registries: [{name: team, sources: [team]}, {name: secret, sources: [secret]}]
 }
 
 func TestRequest_HostileQueriesAndHeaders(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	for _, name := range []string{"a.b/one", "a.b/two", "a.b/three"} {
 		mustDo(t, s.do("POST", publish, server(name, "1.0.0")), 200)
@@ -225,6 +228,7 @@ func TestRequest_HostileQueriesAndHeaders(t *testing.T) {
 }
 
 func TestRequest_HostileBodies(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	mustDo(t, s.do("POST", publish, server("a.b/x", "1.0.0")), 200)
 	good := `{"name":"a.b/z","version":"1.0.0","description":"d"}`
@@ -341,6 +345,7 @@ func TestRequest_SlowAndManyConnections(t *testing.T) {
 // DNS rebinding: a page of evil.example, whose name was made to resolve to this
 // machine, is of the same origin as the registry for its browser.
 func TestRequest_OtherHosts(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	for name, config := range map[string]string{"anonymous": anonymous, "oauth": oauthConfig(t, "", p)} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestPublish_BoundsOfNamesAndVersions(t *testing.T) {
+	t.Parallel()
 	onEachDatabase(t, testPublishBoundsOfNamesAndVersions)
 }
 
@@ -114,6 +115,7 @@ func oneWins(t *testing.T, replicas ...*instance) {
 // What comes while the pages of a list of changes are read is left for the next
 // list, whatever time was asked for.
 func TestList_ChangesDuringWalk(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	for _, name := range []string{"a.b/one", "a.b/two"} {
 		mustDo(t, s.do("POST", publish, server(name, "1.0.0")), http.StatusOK)
@@ -131,6 +133,7 @@ func TestList_ChangesDuringWalk(t *testing.T) {
 // Who asks for what was updated since the last thing they saw misses nothing,
 // however many write at the same moment, through whichever replica.
 func TestList_UpdatedSinceComplete(t *testing.T) {
+	t.Parallel()
 	config := anonymous + fmt.Sprintf("database:\n  postgres: {url: %q}\n", postgres.Start(t).Database(t))
 	t.Run("PostgreSQL, two replicas", func(t *testing.T) { missesNothing(t, serve(t, config), serve(t, config)) })
 	t.Run("SQLite", func(t *testing.T) { s := serve(t, anonymous); missesNothing(t, s, s) })

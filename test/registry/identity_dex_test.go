@@ -21,6 +21,7 @@ func dexConfig(p *dex.Provider, more string) string {
 }
 
 func TestDex_Tokens(t *testing.T) {
+	t.Parallel()
 	p := dex.Start(t, dex.Options{Audience: resource})
 	tokens, own := p.Login(t, "offline_access"), p.LoginForAgent(t)
 	parts := strings.Split(tokens.AccessToken, ".")
@@ -62,6 +63,7 @@ func TestDex_Tokens(t *testing.T) {
 // Where the audience is the client, Dex vouches for refresh tokens too: active, of
 // our issuer, for our audience. They are for Dex alone all the same.
 func TestDex_RefreshTokenRefused(t *testing.T) {
+	t.Parallel()
 	p := dex.Start(t, dex.Options{Audience: resource})
 	config := strings.Replace(dexConfig(p, "        introspectionUrl: "+p.IntrospectionURL()+"\n"), "audience: "+resource, "audience: "+dex.Agent, 1)
 	c := calls(t, serve(t, config))

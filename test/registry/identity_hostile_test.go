@@ -131,6 +131,7 @@ func jwk(t *testing.T, key jose.JSONWebKey, change map[string]any) string {
 }
 
 func TestProvider_Hostile(t *testing.T) {
+	t.Parallel()
 	key := newKey(t, "k1")
 	weakKey, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the point
 	if err != nil {
@@ -298,6 +299,7 @@ func (n *naming) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 // Samples of internal/auth's tables of introspection, and answers that these do not
 // have.
 func TestIntrospection_Hostile(t *testing.T) {
+	t.Parallel()
 	bad, trap := newRogue(t), newRogue(t)
 	trap.says("/introspect", map[string]any{"active": true, "aud": resource})
 	answers := map[string]http.HandlerFunc{}

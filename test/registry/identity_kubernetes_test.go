@@ -157,6 +157,7 @@ const oauthHead = "auth:\n  oauth:\n    resourceUrl: " + resource + "\n    provi
 func mounted(n int) string { return fmt.Sprintf("mounted-service-account-token-%d", n) }
 
 func TestKubernetes_ServiceAccounts(t *testing.T) {
+	t.Parallel()
 	authority := idp.NewAuthority(t)
 	first, second, third := newKey(t, "k1"), newKey(t, "k2"), newKey(t, "k3")
 	k := newCluster(t, mounted(1), first)
@@ -234,6 +235,7 @@ func TestKubernetes_ServiceAccounts(t *testing.T) {
 // A cluster whose issuer is its own address: discovery wants the token too, and
 // what discovery names may be anywhere.
 func TestKubernetes_MountedTokenOrigins(t *testing.T) {
+	t.Parallel()
 	authority := idp.NewAuthority(t)
 	key := newKey(t, "k1")
 	k, elsewhere := newCluster(t, mounted(1), key), newCluster(t, "nobody's", key)

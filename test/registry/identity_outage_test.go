@@ -151,6 +151,7 @@ func TestProvider_HangingProviderFlood(t *testing.T) {
 // Keys are rotated and withdrawn, the provider goes and returns, while everything
 // runs.
 func TestProvider_KeyRotationAndOutage(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	c := calls(t, serve(t, oauthConfig(t, "", p)))
 	token := func() string { return p.Token(t, resource, "mcp-registry:read") }
@@ -199,6 +200,7 @@ func TestProvider_KeyRotationAndOutage(t *testing.T) {
 
 // The keys are found without any request: the first caller does not wait.
 func TestProvider_DownAtStart(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	p.Stop()
 	c := calls(t, serve(t, oauthConfig(t, "", p)))

@@ -74,6 +74,7 @@ func openIntrospection(t *testing.T, p *idp.Provider) string {
 }
 
 func TestTokens_Accepted(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	for _, c := range []struct{ rule, name, token string }{
 		{"spec 5.5", "a JWT of the first provider", f.a.Token(t, resource)},
@@ -118,6 +119,7 @@ func (f *family) refuses(t *testing.T, rows []badToken) {
 const invalid = "invalid_token"
 
 func TestTokens_WrongProvider(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	a, b, c := f.a.SigningKey(), f.b.SigningKey(), f.c.SigningKey()
 	named := func(key jose.JSONWebKey, id string) jose.JSONWebKey { key.KeyID = id; return key }
@@ -150,6 +152,7 @@ func TestTokens_WrongProvider(t *testing.T) {
 // Samples of internal/auth's TestHostileTokens, and what only the program as a whole
 // shows: nothing that a token names is fetched.
 func TestTokens_Forged(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	key := f.a.SigningKey()
 	mallory := newKey(t, "shared")
@@ -198,6 +201,7 @@ func TestTokens_Forged(t *testing.T) {
 
 // Samples of internal/auth's tables of claims, and claims that these do not have.
 func TestTokens_InvalidClaims(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	key := f.a.SigningKey()
 	with := func(name string, value any) string {
@@ -227,6 +231,7 @@ func TestTokens_InvalidClaims(t *testing.T) {
 
 // The form of a credential is checked before its content.
 func TestTokens_MalformedCredentials(t *testing.T) {
+	t.Parallel()
 	f := newFamily(t)
 	good := f.a.Token(t, resource, "mcp-registry:read", "mcp-registry:write")
 	other := f.a.Token(t, resource, "mcp-registry:read")

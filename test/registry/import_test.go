@@ -101,6 +101,7 @@ func (s importing) records(t *testing.T) (out []importRecord) {
 }
 
 func TestImport_Batches(t *testing.T) {
+	t.Parallel()
 	const n = 1201
 	eachImporting(t, n, func(t *testing.T, s importing) {
 		other := server("a.b/s00700", "1.0.0")
@@ -143,6 +144,7 @@ func TestImport_Batches(t *testing.T) {
 // An import that is interrupted has done whole batches, says how many versions
 // that is, and goes on when it is run again.
 func TestImport_ResumeAfterInterrupt(t *testing.T) {
+	t.Parallel()
 	const n = 20_000
 	eachImporting(t, n, func(t *testing.T, s importing) {
 		cmd := exec.Command(program, s.args()...)
@@ -192,6 +194,7 @@ func TestImport_ResumeAfterInterrupt(t *testing.T) {
 // Without audit.file the record goes to standard error: standard output is for
 // the result.
 func TestImport_AuditOnStandardError(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	env := []string{"XDG_STATE_HOME=" + filepath.Dir(s.config)}
 	out, errOut, code := run(t, `{"name":"a.b/x","version":"1.0.0","description":"one"}`, env, "import", "-", "--config", s.config)

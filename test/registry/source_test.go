@@ -80,6 +80,7 @@ func fails(t *testing.T, s *instance, source string) {
 }
 
 func TestSource_FileWatched(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "servers.json")
 	write(t, path, registryFile("a.b/one", "a.b/two"))
@@ -102,6 +103,7 @@ func TestSource_FileWatched(t *testing.T) {
 }
 
 func TestSource_Git(t *testing.T) {
+	t.Parallel()
 	repo := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
@@ -124,6 +126,7 @@ func TestSource_Git(t *testing.T) {
 // A registry of ours is the source of another of ours, through its front door:
 // with a token from a file, that is read again when it changes.
 func TestSource_OtherInstance(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	first := serve(t, oauthConfig(t, "", p))
 	writer := first.as(t, p.Token(t, resource, "mcp-registry:write"))
@@ -176,6 +179,7 @@ registries:
 // Two replicas share a database: what one writes the other shows at once, and
 // one source is synchronized by one of them, by the other when it dies.
 func TestSource_TwoReplicas(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "servers.json")
 	write(t, path, registryFile("a.b/one"))
 	config := anonymous + fmt.Sprintf(`

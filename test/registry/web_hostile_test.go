@@ -89,6 +89,7 @@ func (b *tab) harmless() {
 }
 
 func TestPage_HostileDocuments(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "registry.json")
 	var docs []any
 	var names []string

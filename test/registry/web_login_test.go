@@ -118,6 +118,7 @@ func (b *tab) signIn(p *idp.Provider, who string) {
 func ofTheProvider(b *tab) { expecting("fonts.googleapis.com", "/interaction/", "/favicon.ico")(b) }
 
 func TestPage_SignIn(t *testing.T) {
+	t.Parallel()
 	s := protect(t, "", "", idp.Options{})
 	stock(t, s.as(t, s.writer))
 	const asked = "/server/default/io.example/weather?version=0.8.0"
@@ -179,6 +180,7 @@ func TestPage_SignIn(t *testing.T) {
 }
 
 func TestPage_SessionExpires(t *testing.T) {
+	t.Parallel()
 	s := protect(t, "", "", idp.Options{TokenLifetime: 20 * time.Second})
 	b := openTab(t, chromium(t), ofTheProvider, expecting("status of 401"))
 	const asked = "/catalog/default?q=weather"
@@ -200,6 +202,7 @@ func TestPage_SessionExpires(t *testing.T) {
 }
 
 func TestPage_LoginCancelled(t *testing.T) {
+	t.Parallel()
 	s := protect(t, "", "", idp.Options{})
 	b := openTab(t, chromium(t), phone, ofTheProvider, expecting("status of 401", "status of 400"))
 	const asked = "/catalog/default?q=weather"
@@ -220,6 +223,7 @@ func TestPage_LoginCancelled(t *testing.T) {
 }
 
 func TestPage_ProviderDown(t *testing.T) {
+	t.Parallel()
 	s := protect(t, "", "", idp.Options{})
 	api := s.as(t, s.writer)
 	mustDo(t, api.do("GET", servers, nil), http.StatusOK)
@@ -266,6 +270,7 @@ func (s *protected) again() {
 }
 
 func TestPage_PathAndTwoRegistries(t *testing.T) {
+	t.Parallel()
 	s := protect(t, "/tools/mcp", `
 sources:
   - {name: default, managed: {}}
@@ -306,6 +311,7 @@ authz:
 }
 
 func TestPage_LoginMissing(t *testing.T) {
+	t.Parallel()
 	p := idp.Start(t, idp.Options{})
 	s := serve(t, strings.ReplaceAll(oauthConfig(t, "", p), resource, "https://registry.example.com"))
 	b := openTab(t, chromium(t), phone, expecting("status of 401"))

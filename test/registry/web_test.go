@@ -87,6 +87,7 @@ func looks() map[string][]option {
 }
 
 func TestPage_Browse(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	window := chromium(t)
 	t.Run("an empty registry says so", func(t *testing.T) {
@@ -193,6 +194,7 @@ func browse(b *tab, base, look string) {
 }
 
 func TestPage_NotFound(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	stock(t, s)
 	b := openTab(t, chromium(t), phone, expecting("404", "400"))
@@ -238,6 +240,7 @@ func (b *tab) clipboard(origin string) string {
 }
 
 func TestPage_CopyButton(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous+"allowedHosts: ["+insecureHost+"]\n")
 	stock(t, s)
 	window := chromium(t)
@@ -260,6 +263,7 @@ func TestPage_CopyButton(t *testing.T) {
 }
 
 func TestPage_Keyboard(t *testing.T) {
+	t.Parallel()
 	s := serve(t, anonymous)
 	stock(t, s)
 	b := openTab(t, chromium(t))
