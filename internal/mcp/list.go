@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/toolhaven/toolhaven/internal/strictjson"
@@ -104,6 +105,9 @@ func readItem(text []byte, s *strictjson.Scanner, name string) (Item, error) {
 	item.Raw = text[start:s.At():s.At()]
 	return item, nil
 }
+
+// IsOf reports whether l was read from a result with the bytes of the given one.
+func (l *List) IsOf(result json.RawMessage) bool { return bytes.Equal(l.result, result) }
 
 // With returns the result with items in place of those of the list. All other members stay as
 // they are. items are JSON and are not checked.

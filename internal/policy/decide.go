@@ -111,31 +111,58 @@ func (p *Policy) decide(who *principal, r Request) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	context := who.context
+	e := p.evaluation(who, r.Action)
 	if len(args) > 0 {
 		both := maps.Clone(who.claims)
 		maps.Copy(both, args)
-		context = types.NewRecord(both)
+		e.request.Context = types.NewRecord(both)
 	}
-	resource := types.Entity{UID: types.NewEntityUID(resourceTypes[r.Action], types.String(r.Name)), Attributes: p.attributes(r, args)}
-	if given, ok := p.entities[resource.UID]; ok {
-		resource = merge(given, resource)
-	}
-	allow, why := cedar.Authorize(p, &scene{p.entities, who.entity, resource}, cedar.Request{
-		Principal: who.entity.UID,
-		Action:    types.NewEntityUID("Action", types.String(r.Action)),
-		Resource:  resource.UID,
-		Context:   context,
-	})
-	out := Decision{Allow: allow == cedar.Allow}
+	allow, why := e.authorize(r.Name, p.attributes(r, args))
+	out := Decision{Allow: allow}
 	for _, reason := range why.Reasons {
 		out.Policies = append(out.Policies, reasonOf(reason.PolicyID, reason.Position, ""))
 	}
 	for _, e := range why.Errors {
 		out.Errors = append(out.Errors, reasonOf(e.PolicyID, e.Position, e.Message))
-		p.logError(string(e.PolicyID), e.Message)
 	}
 	return out, nil
+}
+
+// evaluation evaluates the policies for requests of one action of a caller, one after the
+// other. What the requests have in common is computed once: a list has many items.
+type evaluation struct {
+	policy   *Policy
+	resource types.EntityType
+	scene    scene
+	request  cedar.Request
+}
+
+func (p *Policy) evaluation(who *principal, action string) *evaluation {
+	return &evaluation{
+		policy:   p,
+		resource: resourceTypes[action],
+		scene:    scene{given: p.entities, principal: who.entity},
+		request: cedar.Request{
+			Principal: who.entity.UID,
+			Action:    types.NewEntityUID("Action", types.String(action)),
+			Context:   who.context,
+		},
+	}
+}
+
+// authorize evaluates the policies for the resource with a name.
+func (e *evaluation) authorize(name string, attributes types.Record) (allow bool, why cedar.Diagnostic) {
+	p := e.policy
+	e.scene.resource = types.Entity{UID: types.NewEntityUID(e.resource, types.String(name)), Attributes: attributes}
+	if given, ok := p.entities[e.scene.resource.UID]; ok {
+		e.scene.resource = merge(given, e.scene.resource)
+	}
+	e.request.Resource = e.scene.resource.UID
+	decision, why := cedar.Authorize(p, &e.scene, e.request)
+	for _, fault := range why.Errors {
+		p.logError(string(fault.PolicyID), fault.Message)
+	}
+	return decision == cedar.Allow, why
 }
 
 // attributes are those of the resource.

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"log/slog"
 	"slices"
@@ -63,7 +64,8 @@ type Policy struct {
 	// Which attributes the policies use: the others are not computed.
 	usesClaims, usesArguments, usesHints, usesName bool
 
-	hints hints
+	lists lists
+	tools tools
 
 	mu      sync.Mutex
 	faulted map[string]bool // policies with an evaluation error that was logged
@@ -85,7 +87,7 @@ func New(cfg Config, log *slog.Logger) (*Policy, error) {
 	if cfg.GroupType == "" {
 		cfg.GroupType = defaultGroupType
 	}
-	p := &Policy{cfg: cfg, log: log, faulted: map[string]bool{}, hints: hints{fetching: make(chan struct{}, 1)}}
+	p := &Policy{cfg: cfg, log: log, faulted: map[string]bool{}, lists: lists{seed: maphash.MakeSeed()}, tools: tools{fetching: make(chan struct{}, 1)}}
 	err := errors.Join(p.parse(), p.parseEntities())
 	if err == nil {
 		err = p.checkReferences()
@@ -196,12 +198,12 @@ func (p *Policy) parseEntities() error {
 }
 
 // All implements [cedar.PolicyIterator].
-func (p *Policy) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
-	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
-		for _, n := range p.policies {
-			if !yield(n.id, n.policy) {
-				return
-			}
+func (p *Policy) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] { return p.each }
+
+func (p *Policy) each(yield func(cedar.PolicyID, *cedar.Policy) bool) {
+	for _, n := range p.policies {
+		if !yield(n.id, n.policy) {
+			return
 		}
 	}
 }

@@ -3,22 +3,12 @@ package policy
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
-
-// listed are the list requests: the member of the result, the member that identifies an
-// item, and the action that decides on it.
-var listed = map[string]struct{ list, name, action string }{
-	mcp.MethodToolsList:             {"tools", "name", CallTool},
-	mcp.MethodPromptsList:           {"prompts", "name", GetPrompt},
-	mcp.MethodResourcesList:         {"resources", "uri", ReadResource},
-	mcp.MethodResourceTemplatesList: {"resourceTemplates", "uriTemplate", ReadResource},
-}
 
 // open are the requests that need no decision. They carry no data of tools, prompts or
 // resources, or only of calls that were permitted.
@@ -143,32 +133,19 @@ func (p *Policy) list(ctx context.Context, x *exchange.Exchange, next exchange.H
 	if err != nil || m.Error != nil {
 		return m, err
 	}
-	items, err := mcp.ReadList(m.Result, of.list, of.name)
+	l, err := p.read(x.Request.Method, m.Result)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
-	who := p.principalOf(x.Caller)
-	permitted := make([]json.RawMessage, 0, len(items.Items))
-	for _, item := range items.Items {
-		r := Request{Action: of.action, Name: item.Name}
-		if p.usesHints && of.action == CallTool {
-			r.Hints = ReadHints(item.Raw)
-			p.hints.note(item.Name, r.Hints)
-		}
-		decision, err := p.decide(who, r)
-		if err != nil {
-			return nil, err
-		}
-		if decision.Allow {
+	e := p.evaluation(p.principalOf(x.Caller), of.action)
+	permitted := make([]json.RawMessage, 0, len(l.list.Items))
+	for i, item := range l.list.Items {
+		if allow, _ := e.authorize(item.Name, l.attributes[i]); allow {
 			permitted = append(permitted, item.Raw)
 		}
 	}
-	if len(permitted) == len(items.Items) {
+	if len(permitted) == len(l.list.Items) {
 		return m, nil
 	}
-	return mcp.NewResult(m.ID, items.With(permitted)), nil
-}
-
-func unreadable(err error) error {
-	return &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("the server's list cannot be read: %v", err)}
+	return mcp.NewResult(m.ID, l.list.With(permitted)), nil
 }

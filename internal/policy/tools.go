@@ -101,57 +101,60 @@ func (h *Hints) record() types.Record {
 	return hintRecords[*h]
 }
 
-// hints holds the annotations of the tools that lists have shown.
-type hints struct {
+// tools holds the annotations of the tools that lists have shown.
+type tools struct {
 	// fetching is a semaphore, held while the stage requests a list by itself.
 	fetching chan struct{}
 
 	mu      sync.Mutex
-	byTool  map[string]*Hints
+	byName  map[string]*Hints
 	fetched time.Time // when the stage has last read a whole list
 }
 
 const (
-	// maxHints bounds the tools whose annotations are kept.
-	maxHints = 10_000
+	// maxTools bounds the tools that are kept.
+	maxTools = 10_000
 	// fetchInterval is the time between two lists that the stage requests by itself: clients
 	// call tools that do not exist.
 	fetchInterval = 10 * time.Second
 )
 
-func (h *hints) note(tool string, of *Hints) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.byTool == nil || len(h.byTool) >= maxHints {
-		h.byTool = map[string]*Hints{}
+// note keeps the annotations of the tools of a list, which has them.
+func (t *tools) note(l *listing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, item := range l.list.Items {
+		if t.byName == nil || len(t.byName) >= maxTools {
+			t.byName = map[string]*Hints{}
+		}
+		t.byName[item.Name] = l.hints[i]
 	}
-	h.byTool[tool] = of
 }
 
 // get returns the annotations of a tool, nil when no list has shown it. due reports whether a
 // list is to be requested for them.
-func (h *hints) get(tool string) (of *Hints, due bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	of = h.byTool[tool]
-	return of, of == nil && time.Since(h.fetched) > fetchInterval
+func (t *tools) get(name string) (of *Hints, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of = t.byName[name]
+	return of, of == nil && time.Since(t.fetched) > fetchInterval
 }
 
 // hintsOf returns the annotations of a tool that x calls. When no list has shown the tool, it
 // requests one on behalf of x; other calls wait meanwhile. A tool that is in no list has the
 // defaults.
-func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchange.Handler, tool string) (*Hints, error) {
-	h := &p.hints
-	if of, due := h.get(tool); !due {
+func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchange.Handler, name string) (*Hints, error) {
+	t := &p.tools
+	if of, due := t.get(name); !due {
 		return of, nil
 	}
 	select {
-	case h.fetching <- struct{}{}:
+	case t.fetching <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	defer func() { <-h.fetching }()
-	if of, due := h.get(tool); !due {
+	defer func() { <-t.fetching }()
+	if of, due := t.get(name); !due {
 		return of, nil
 	}
 	err := mcp.Pages(func(params json.RawMessage) (*mcp.Message, error) {
@@ -160,26 +163,18 @@ func (p *Policy) hintsOf(ctx context.Context, x *exchange.Exchange, next exchang
 			return nil, err
 		}
 		return next(ctx, list)
-	}, p.learn)
+	}, func(result json.RawMessage) error {
+		_, err := p.read(mcp.MethodToolsList, result)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.fetched = time.Now()
-	return h.byTool[tool], nil
-}
-
-// learn notes the annotations in a ListToolsResult.
-func (p *Policy) learn(result json.RawMessage) error {
-	tools, err := mcp.ReadList(result, "tools", "name")
-	if err != nil {
-		return unreadable(err)
-	}
-	for _, tool := range tools.Items {
-		p.hints.note(tool.Name, ReadHints(tool.Raw))
-	}
-	return nil
+	t.mu.Lock()
+	t.fetched = time.Now()
+	t.mu.Unlock()
+	of, _ := t.get(name)
+	return of, nil
 }
 
 // listFor is a tools/list with params on behalf of the caller of x, in the same session. In
