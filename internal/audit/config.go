@@ -130,15 +130,20 @@ var eventTypes = map[string]string{
 	mcp.MethodResourcesUnsubscribe:  "mcp_subscription",
 }
 
-const otherRequest = "mcp_request"
+const (
+	otherRequest = "mcp_request"
+	// refusedRequest is a request that was refused before it was read.
+	refusedRequest = "http_request"
+	toolChange     = "mcp_tool_change"
+)
 
 // unusedTypes are types of existing configurations. They are accepted; nothing is recorded
 // under them: notifications and streams are not requests.
-var unusedTypes = []string{"mcp_notification", "mcp_roots_list_changed", "http_request", "sse_connection"}
+var unusedTypes = []string{"mcp_notification", "mcp_roots_list_changed", "sse_connection"}
 
 // EventTypes returns the types that a configuration may have.
 func EventTypes() []string {
-	all := append([]string{otherRequest}, unusedTypes...)
+	all := append([]string{otherRequest, refusedRequest, toolChange}, unusedTypes...)
 	for _, t := range eventTypes {
 		if !slices.Contains(all, t) {
 			all = append(all, t)

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/exchange"
@@ -21,6 +24,10 @@ import (
 type Recorder struct {
 	cfg Config
 	log *auditlog.Log
+
+	mu         sync.Mutex
+	refusals   *rate.Limiter
+	suppressed int // refusals without a record since the last one
 }
 
 // New returns a Recorder that stores records in log. workload is the Component unless cfg has
@@ -35,7 +42,7 @@ func New(cfg Config, workload string, log *auditlog.Log) *Recorder {
 	if cfg.MaxDelegationDepth == 0 {
 		cfg.MaxDelegationDepth = defaultDepth
 	}
-	return &Recorder{cfg: cfg, log: log}
+	return &Recorder{cfg: cfg, log: log, refusals: rate.NewLimiter(refusalRate, refusalBurst)}
 }
 
 // Outcomes of a request.
@@ -127,18 +134,11 @@ func (r *Recorder) line(e *entry) []byte {
 	if trace := traceID(e.params); trace != "" {
 		extra = append(extra, slog.String("trace_id", trace))
 	}
-	attrs := []slog.Attr{
-		slog.String("audit_id", rand.Text()),
-		slog.String("type", e.event),
-		slog.String("logged_at", e.began.Add(e.took).UTC().Format(time.RFC3339Nano)),
-		slog.String("outcome", e.ended),
-		slog.String("component", r.cfg.Component),
-		slog.Group("source", slog.String("type", "network"), slog.String("value", x.Source.Address),
-			slog.Group("extra", optional("user_agent", x.Source.UserAgent), optional("request_id", x.Source.RequestID))),
+	attrs := append(r.head(e.event, e.began.Add(e.took), e.ended), network(x.Source),
 		subjects(x),
 		target(x.Request.Method, e.params),
 		slog.Group("metadata", slog.Group("extra", extra...)),
-	}
+	)
 	if actors := delegation(x.Caller, r.cfg.MaxDelegationDepth); len(actors) > 0 {
 		attrs = append(attrs, slog.Any("delegation", actors))
 	}
@@ -152,8 +152,13 @@ func (r *Recorder) line(e *entry) []byte {
 	if len(data) > 0 {
 		attrs = append(attrs, slog.Group("data", data...))
 	}
+	return format(e.began, e.event, e.ended, attrs)
+}
+
+// format is the record with attrs as one line of JSON.
+func format(at time.Time, event, outcome string, attrs []slog.Attr) []byte {
 	var line bytes.Buffer
-	record := slog.NewRecord(e.began, slog.LevelInfo, "audit_event", 0)
+	record := slog.NewRecord(at, slog.LevelInfo, "audit_event", 0)
 	record.AddAttrs(attrs...)
 	handler := slog.NewJSONHandler(&line, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.LevelKey {
@@ -162,10 +167,29 @@ func (r *Recorder) line(e *entry) []byte {
 		return a
 	}})
 	if err := handler.Handle(context.Background(), record); err != nil { // a value has no JSON form
-		return fmt.Appendf(nil, "{\"level\":\"AUDIT\",\"msg\":\"audit_event\",\"type\":%q,\"outcome\":%q}\n", e.event, e.ended)
+		return fmt.Appendf(nil, "{\"level\":\"AUDIT\",\"msg\":\"audit_event\",\"type\":%q,\"outcome\":%q}\n", event, outcome)
 	}
 	return line.Bytes()
 }
+
+// head are the attributes that every record begins with.
+func (r *Recorder) head(event string, at time.Time, outcome string) []slog.Attr {
+	return []slog.Attr{
+		slog.String("audit_id", rand.Text()),
+		slog.String("type", event),
+		slog.String("logged_at", at.UTC().Format(time.RFC3339Nano)),
+		slog.String("outcome", outcome),
+		slog.String("component", r.cfg.Component),
+	}
+}
+
+func network(s exchange.Source) slog.Attr {
+	return slog.Group("source", slog.String("type", "network"), slog.String("value", s.Address),
+		slog.Group("extra", optional("user_agent", s.UserAgent), optional("request_id", s.RequestID)))
+}
+
+// anonymous is the user of a request without a token.
+const anonymous = "anonymous"
 
 // maxShown bounds a name or message in a record, in characters.
 const maxShown = 256
@@ -181,7 +205,7 @@ func optional(key, value string) slog.Attr {
 func subjects(x *exchange.Exchange) slog.Attr {
 	attrs := []any{}
 	if c := x.Caller; c == nil {
-		attrs = append(attrs, slog.String("user", "anonymous"))
+		attrs = append(attrs, slog.String("user", anonymous))
 	} else {
 		user := c.Subject
 		for _, claim := range []string{"name", "preferred_username", "email"} {

@@ -16,28 +16,33 @@ func From(ctx context.Context) *Identity {
 	return id
 }
 
+// Refuser responds to a request that has no valid token with 401 and a challenge. code is
+// an error of RFC 6750 section 3.1, or "" for a request without a credential. See
+// [Resource.Unauthorized].
+type Refuser func(w http.ResponseWriter, r *http.Request, code, description string)
+
 // Require lets a request through to next only with a valid token, and puts the
-// caller's Identity in its context. Otherwise it responds with a challenge of resource,
-// which depends on the request where a resource has several names. Put it on each route that needs it: a route
-// is public because it was registered so, never because of how its path reads.
-func Require(v *Validator, resource func(*http.Request) *Resource, log *slog.Logger, next http.Handler) http.Handler {
+// caller's Identity in its context. Otherwise refuse responds. Put it on each route that
+// needs it: a route is public because it was registered so, never because of how its path
+// reads.
+func Require(v *Validator, refuse Refuser, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := bearerToken(r.Header)
 		if errors.Is(err, errNoCredential) {
 			// RFC 6750 section 3.1: no error code for a request without a credential,
 			// or with one of another scheme.
-			resource(r).Refuse(w, http.StatusUnauthorized, "", "an access token is required", "")
+			refuse(w, r, "", "an access token is required")
 			return
 		}
 		if err != nil {
 			log.Warn("credential refused", "path", r.URL.Path, "reason", err.Error())
-			resource(r).Refuse(w, http.StatusUnauthorized, "invalid_request", err.Error(), "")
+			refuse(w, r, "invalid_request", err.Error())
 			return
 		}
 		id, err := v.Validate(r.Context(), token)
 		if err != nil {
 			logRejection(r, log, err)
-			resource(r).Refuse(w, http.StatusUnauthorized, "invalid_token", "the access token is not valid here", "")
+			refuse(w, r, "invalid_token", "the access token is not valid here")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, id)))

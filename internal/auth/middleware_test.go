@@ -25,10 +25,10 @@ func protected(t *testing.T) (*issuer, *signer, *httptest.Server, *testLog) {
 	v := newValidator(t, p.provider("main"))
 	mux := http.NewServeMux()
 	log := new(testLog)
-	mux.Handle("/secret", Require(v, resource.Itself, log.logger(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("/secret", Require(v, resource.Unauthorized, log.logger(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(From(r.Context()).Subject)
 	})))
-	mux.Handle("POST /secret", Require(v, resource.Itself, log.logger(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /secret", Require(v, resource.Unauthorized, log.logger(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !From(r.Context()).HasScope("write") {
 			resource.Refuse(w, http.StatusForbidden, "insufficient_scope", "the access token lacks the scope write", "write")
 		}

@@ -158,8 +158,10 @@ func (r *Resource) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(r.metadata) // the client closed the connection
 }
 
-// Itself returns r, for [Require]: the resource has the same name for every request.
-func (r *Resource) Itself(*http.Request) *Resource { return r }
+// Unauthorized is the [Refuser] of a resource that has the same name for every request.
+func (r *Resource) Unauthorized(w http.ResponseWriter, _ *http.Request, code, description string) {
+	r.Refuse(w, http.StatusUnauthorized, code, description, "")
+}
 
 // Challenge is the common part of all challenges (RFC 6750 section 3, RFC 9728 section
 // 5.1).

@@ -26,7 +26,7 @@ type stages struct {
 func newStages(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logger) (*stages, error) {
 	s := &stages{}
 	s.Tools = tools.stage
-	err := s.open(cfg, spec, log)
+	err := s.open(cfg, spec, tools, log)
 	if err != nil {
 		s.close()
 		return nil, err
@@ -34,11 +34,20 @@ func newStages(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logg
 	return s, nil
 }
 
-func (s *stages) open(cfg Config, spec *workload.Spec, log *slog.Logger) (err error) {
+func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logger) (err error) {
+	recorder, err := s.openAudit(cfg, spec, log)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	tools.recorder = recorder
 	if spec.Auth != nil {
+		refused := func(authn.Refusal) {}
+		if recorder != nil {
+			refused = func(f authn.Refusal) { recorder.Refused(audit.Refusal(f)) }
+		}
 		s.authn, err = authn.New(authn.Config{
 			Provider: spec.Provider(cfg.Secrets), Resource: spec.Resource(),
-			Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log,
+			Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log, Refused: refused,
 		})
 		if err != nil {
 			return fmt.Errorf("authentication of clients: %w", err)
@@ -59,16 +68,24 @@ func (s *stages) open(cfg Config, spec *workload.Spec, log *slog.Logger) (err er
 		}
 		s.Webhooks = hooks.Wrap
 	}
-	if a := spec.Audit; a.On() {
-		s.audit, err = auditlog.Open(auditlog.Options{
-			File: a.Path(cfg.Store.AuditLog(spec.Name)), MaxSize: a.FileSize(), Accept: a.OnFailure != audit.Refuse, Log: log,
-		})
-		if err != nil {
-			return fmt.Errorf("audit: %w", err)
-		}
-		s.Audit = audit.New(*a, spec.Name, s.audit).Stage
-	}
 	return nil
+}
+
+// openAudit returns what records, nil without an audit.
+func (s *stages) openAudit(cfg Config, spec *workload.Spec, log *slog.Logger) (recorder *audit.Recorder, err error) {
+	a := spec.Audit
+	if !a.On() {
+		return nil, nil
+	}
+	s.audit, err = auditlog.Open(auditlog.Options{
+		File: a.Path(cfg.Store.AuditLog(spec.Name)), MaxSize: a.FileSize(), Accept: a.OnFailure != audit.Refuse, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	recorder = audit.New(*a, spec.Name, s.audit)
+	s.Audit = recorder.Stage
+	return recorder, nil
 }
 
 // fault is why the stages do not do all that is configured, "" if they do.

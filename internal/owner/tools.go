@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -38,6 +39,8 @@ type toolWatch struct {
 	busy    atomic.Bool    // one is running
 	seed    maphash.Seed   // of seen
 	lastID  atomic.Int64   // of the last request
+	// recorder records changes, nil without an audit.
+	recorder *audit.Recorder
 
 	comparing sync.Mutex // held during a comparison, before mu
 	pinned    bool       // the pins were set; guarded by comparing
@@ -233,7 +236,7 @@ func (t *toolWatch) list(ctx context.Context, conn exchange.Conn) ([]toolset.Too
 	return tools, nil
 }
 
-// record keeps the outcome of a comparison and logs each change once.
+// record keeps the outcome of a comparison. It logs and audits each change once.
 func (t *toolWatch) record(changes []toolset.Change, faults []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,6 +245,9 @@ func (t *toolWatch) record(changes []toolset.Change, faults []string) {
 		if text := c.String(); !t.logged[text] {
 			t.logged[text] = true
 			t.owner.log.Warn(text)
+			if t.recorder != nil {
+				t.recorder.ToolChanged(c.Tool, text, t.owner.spec.Tools.Pin && c.Kind != "removed")
+			}
 		}
 	}
 }

@@ -65,7 +65,7 @@ func protectedRegistry(t *testing.T, provider *idp.Provider, remote string) stri
 		"description": "It does.", "version": "1.0.0", "remotes": []any{map[string]any{"type": "streamable-http", "url": remote}},
 	}}
 	serve := func(v any) http.Handler {
-		return auth.Require(validator, resource.Itself, slog.New(slog.DiscardHandler), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		return auth.Require(validator, resource.Unauthorized, slog.New(slog.DiscardHandler), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			json.NewEncoder(w).Encode(v)
 		}))

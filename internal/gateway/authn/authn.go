@@ -36,6 +36,17 @@ type Config struct {
 	TrustProxyHeaders bool
 	// Log receives why tokens were refused.
 	Log *slog.Logger
+	// Refused receives each refused request, if it is set.
+	Refused func(Refusal)
+}
+
+// Refusal is a request that was refused. It has nothing of the token.
+type Refusal struct {
+	Source       exchange.Source
+	Method, Path string // of HTTP
+	Status       int
+	// Code is an error of RFC 6750 section 3.1, "" for a request without a credential.
+	Code, Description string
 }
 
 // unknownExpiry bounds the streams of a token whose expiry is unknown.
@@ -82,7 +93,7 @@ func (s *Stage) Close() { s.validator.Close() }
 // Wrap is the stage. It comes after the guard of Host and Origin, which applies to the
 // public paths too.
 func (s *Stage) Wrap(next http.Handler) http.Handler {
-	protected := auth.Require(s.validator, s.resource, s.cfg.Log, s.identify(next))
+	protected := auth.Require(s.validator, s.refuse, s.cfg.Log, s.identify(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, auth.WellKnownPrefix):
@@ -102,11 +113,22 @@ func (s *Stage) identify(next http.Handler) http.Handler {
 		caller := callerOf(auth.From(r.Context()))
 		if caller == nil {
 			s.cfg.Log.Warn("token refused", "path", r.URL.Path, "reason", "it has no subject, and no client id either")
-			s.resource(r).Refuse(w, http.StatusUnauthorized, "invalid_token", "the access token identifies no caller", "")
+			s.refuse(w, r, "invalid_token", "the access token identifies no caller")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(exchange.WithCaller(r.Context(), caller)))
 	})
+}
+
+// refuse is an [auth.Refuser].
+func (s *Stage) refuse(w http.ResponseWriter, r *http.Request, code, description string) {
+	if s.cfg.Refused != nil {
+		s.cfg.Refused(Refusal{
+			Source: httpd.SourceOf(r), Method: r.Method, Path: r.URL.Path,
+			Status: http.StatusUnauthorized, Code: code, Description: description,
+		})
+	}
+	s.resource(r).Unauthorized(w, r, code, description)
 }
 
 // callerOf returns the caller that a token proves; nil if it proves none. A client that

@@ -158,7 +158,7 @@ var (
 
 // authorize validates the caller's token and applies the rules.
 func (h *handler) authorize(action Action, next http.HandlerFunc) http.Handler {
-	return auth.Require(h.Access.Validator, h.Access.Resource.Itself, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return auth.Require(h.Access.Validator, h.Access.Resource.Unauthorized, h.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if caller, ok := r.Context().Value(knownKey{}).(*known); ok {
 			*caller = true
 		}
