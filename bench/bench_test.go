@@ -53,10 +53,10 @@ func TestTheBaselinesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer end()
-	if v, err := b.latency(t.Context(), way{"http://" + addr + "/mcp", open}); err != nil || v <= 0 {
+	if v, err := b.latency(t.Context(), way{url: "http://" + addr + "/mcp", open: open}); err != nil || v <= 0 {
 		t.Errorf("latency: %v µs, %v", v, err)
 	}
-	if v, err := b.throughput(t.Context(), way{"http://" + addr + "/mcp", open}, 4); err != nil || v < 1 {
+	if v, err := b.throughput(t.Context(), way{url: "http://" + addr + "/mcp", open: open}, 4); err != nil || v < 1 {
 		t.Errorf("throughput: %v per second, %v", v, err)
 	}
 }

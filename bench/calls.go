@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -46,10 +47,10 @@ func (b *bench) calls(ctx context.Context) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		bare := way{"http://" + proxy + "/mcp", server.open}
+		bare := way{url: "http://" + proxy + "/mcp", open: server.open}
 		for _, client := range sides {
 			name := client.name + " client, " + server.name + " server"
-			p50, rate, err := b.beside(ctx, way{ours, client.open}, bare)
+			p50, rate, err := b.beside(ctx, way{url: ours, open: client.open}, bare)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -68,10 +69,32 @@ func (b *bench) calls(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// way is a URL and the era that the client speaks there.
+// way is a URL, the era that the client speaks there, and the access token that it sends, if
+// it has one.
 type way struct {
-	url  string
-	open era
+	url   string
+	open  era
+	token string
+}
+
+// client is an HTTP client for w.
+func (w way) client() *http.Client {
+	client := newHTTPClient()
+	if w.token != "" {
+		client.Transport = bearer{"Bearer " + w.token, client.Transport}
+	}
+	return client
+}
+
+// bearer adds a token to the requests of this program, which are used once.
+type bearer struct {
+	value string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", b.value)
+	return b.next.RoundTrip(r)
 }
 
 // beside measures the median time of a call and the rate of calls, of ours and of
@@ -101,7 +124,7 @@ func (b *bench) beside(ctx context.Context, ours, bare way) (p50, rate result, e
 
 // latency is the median time of a call of one client, in microseconds.
 func (b *bench) latency(ctx context.Context, w way) (float64, error) {
-	s, err := w.open(ctx, newHTTPClient(), w.url)
+	s, err := w.open(ctx, w.client(), w.url)
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +145,7 @@ func (b *bench) latency(ctx context.Context, w way) (float64, error) {
 
 // throughput is the rate of calls of several clients at once, per second.
 func (b *bench) throughput(ctx context.Context, w way, clients int) (float64, error) {
-	client := newHTTPClient()
+	client := w.client()
 	var done atomic.Int64
 	var mu sync.Mutex
 	var first error

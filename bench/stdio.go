@@ -34,7 +34,7 @@ func (b *bench) stdio(ctx context.Context) ([]result, error) {
 	}{
 		{
 			"SDK's server",
-			func(n int) (float64, error) { return b.throughput(ctx, way{sdk, open}, n) },
+			func(n int) (float64, error) { return b.throughput(ctx, way{url: sdk, open: open}, n) },
 			func(n int) (float64, error) { return b.direct(ctx, n, callEcho, b.probe) },
 		},
 		{
