@@ -24,7 +24,7 @@ type Refusal struct {
 // make the log rename its file until the records of other requests are gone.
 const (
 	refusalRate  rate.Limit = 10
-	refusalBurst            = 100
+	refusalBurst int        = 100
 )
 
 // Refused records a refused request. When there are too many, the next record has the number

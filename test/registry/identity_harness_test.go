@@ -3,12 +3,6 @@
 package registry
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,6 +18,8 @@ import (
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/toolhaven/toolhaven/test/tokens"
 )
 
 // What the tests of identity have in common: a caller that keeps account of every
@@ -168,54 +164,11 @@ func (c *caller) nothingLeaked() {
 	}
 }
 
-func b64(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-
-// forge signs a header and claims unchanged: only their content can be wrong.
-func forge(t testing.TB, key jose.JSONWebKey, header, claims string) string {
-	t.Helper()
-	input := b64(header) + "." + b64(claims)
-	digest := sha256.Sum256([]byte(input))
-	var signature []byte
-	var err error
-	switch k := key.Key.(type) {
-	case *rsa.PrivateKey:
-		signature, err = rsa.SignPKCS1v15(nil, k, crypto.SHA256, digest[:])
-	case *ecdsa.PrivateKey:
-		r, s, signErr := ecdsa.Sign(rand.Reader, k, digest[:])
-		err = signErr
-		if err == nil {
-			signature = append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
-		}
-	default:
-		t.Fatalf("nothing is forged with a %T", k)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return input + "." + b64(string(signature))
-}
-
-// mint signs claims with the header that an honest provider writes.
-func mint(t testing.TB, key jose.JSONWebKey, claims string) string {
-	t.Helper()
-	return forge(t, key, fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"at+jwt"}`, key.Algorithm, key.KeyID), claims)
-}
-
-// claims are those of a good token of an issuer, changed; nil removes one, and
-// json.RawMessage can hold JSON that no Go value encodes to.
+// claims are those of a good token of an issuer, changed.
 func claims(issuer string, change map[string]any) string {
-	now := time.Now().Unix()
-	c := map[string]any{
-		"iss": issuer, "aud": resource, "sub": "jo", "iat": now, "exp": now + 300, "scope": "mcp-registry:read",
-		"jti": rand.Text(), // each token is one that was not seen before
-	}
-	maps.Copy(c, change)
-	maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
-	text, err := json.Marshal(c)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
+	all := map[string]any{"scope": "mcp-registry:read"}
+	maps.Copy(all, change)
+	return tokens.Issuer{URL: issuer, Audience: resource}.Claims(all)
 }
 
 // rogue is a provider whose responses the test sets for each path.
@@ -285,16 +238,6 @@ func keySet(keys ...jose.JSONWebKey) jose.JSONWebKeySet {
 		set.Keys = append(set.Keys, k.Public())
 	}
 	return set
-}
-
-// newKey makes a private RSA key.
-func newKey(t testing.TB, id string) jose.JSONWebKey {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return jose.JSONWebKey{Key: key, KeyID: id, Algorithm: "RS256", Use: "sig"}
 }
 
 // swapMount replaces the files of a directory as the kubelet does: each name is a

@@ -19,6 +19,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/tokens"
 )
 
 // Identity providers that are out of order, or worse: all of them are configured
@@ -132,7 +133,7 @@ func jwk(t *testing.T, key jose.JSONWebKey, change map[string]any) string {
 
 func TestProvider_Hostile(t *testing.T) {
 	t.Parallel()
-	key := newKey(t, "k1")
+	key := tokens.NewKey(t, "k1")
 	weakKey, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the point
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +228,7 @@ func TestProvider_Hostile(t *testing.T) {
 		config += "}\n"
 	}
 	c := calls(t, serve(t, config))
-	beside := besides(t, c, func() string { return mint(t, healthy.SigningKey(), claims(healthy.Issuer, nil)) })
+	beside := besides(t, c, func() string { return tokens.Mint(t, healthy.SigningKey(), claims(healthy.Issuer, nil)) })
 
 	t.Run("rows", func(t *testing.T) {
 		for i, row := range rows {
@@ -238,7 +239,7 @@ func TestProvider_Hostile(t *testing.T) {
 				if strings.Contains(row.name, "1024") {
 					signer = weak
 				}
-				refused(t, c.with(t, mint(t, signer, claims(issuer, nil))), invalid)
+				refused(t, c.with(t, tokens.Mint(t, signer, claims(issuer, nil))), invalid)
 				from := issuer + "/jwks"
 				if row.discovery {
 					from = issuer + discoveryPath
@@ -271,7 +272,7 @@ func TestProvider_Hostile(t *testing.T) {
 	for i, row := range rows {
 		issuer := fmt.Sprintf("%s/r%d", bad.URL, i)
 		eventually(t, row.name+" is forgiven", func() error {
-			if a := c.with(t, mint(t, key, claims(issuer, nil))); a.status != http.StatusOK {
+			if a := c.with(t, tokens.Mint(t, key, claims(issuer, nil))); a.status != http.StatusOK {
 				return fmt.Errorf("%s", a)
 			}
 			return nil

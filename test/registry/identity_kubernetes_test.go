@@ -21,6 +21,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/test/idp"
 	"github.com/toolhaven/toolhaven/test/local"
+	"github.com/toolhaven/toolhaven/test/tokens"
 )
 
 // The service-account provider of specification section 5.11: a cluster's API
@@ -121,7 +122,7 @@ func (k *cluster) change(token string, keys ...jose.JSONWebKey) {
 // projected is a service account's token as the API server makes it.
 func projected(t *testing.T, key jose.JSONWebKey, issuer string, audiences ...string) string {
 	t.Helper()
-	return forge(t, key, fmt.Sprintf(`{"alg":"RS256","kid":%q}`, key.KeyID), claims(issuer, map[string]any{
+	return tokens.Forge(t, key, fmt.Sprintf(`{"alg":"RS256","kid":%q}`, key.KeyID), claims(issuer, map[string]any{
 		"aud": audiences, "sub": "system:serviceaccount:agents:weather", "nbf": time.Now().Unix(), "scope": nil,
 		"kubernetes.io": map[string]any{"namespace": "agents", "serviceaccount": map[string]any{"name": "weather", "uid": "1"}},
 	}))
@@ -159,7 +160,7 @@ func mounted(n int) string { return fmt.Sprintf("mounted-service-account-token-%
 func TestKubernetes_ServiceAccounts(t *testing.T) {
 	t.Parallel()
 	authority := idp.NewAuthority(t)
-	first, second, third := newKey(t, "k1"), newKey(t, "k2"), newKey(t, "k3")
+	first, second, third := tokens.NewKey(t, "k1"), tokens.NewKey(t, "k2"), tokens.NewKey(t, "k3")
 	k := newCluster(t, mounted(1), first)
 	k.certify(t, authority)
 	m := newMount(t, authority.PEM, mounted(1))
@@ -175,7 +176,7 @@ func TestKubernetes_ServiceAccounts(t *testing.T) {
 		for _, row := range []badToken{
 			{"spec 5.11", "for the API server", projected(t, first, inCluster, "https://kubernetes.default.svc"), invalid, "cluster: the audience does not match"},
 			{"spec 5.11", "of a legacy secret, without an audience", projected(t, first, inCluster), invalid, "cluster: the audience does not match"},
-			{"spec 5.11", "of another cluster", projected(t, newKey(t, "k1"), inCluster, audience), invalid, "cluster: its signature is not valid"},
+			{"spec 5.11", "of another cluster", projected(t, tokens.NewKey(t, "k1"), inCluster, audience), invalid, "cluster: its signature is not valid"},
 			{"spec 5.11", "without allowPrivateIP", projected(t, first, inCluster+"/public", audience), invalid, "the address is not a public one"},
 			{"spec 5.11", "without authTokenFile", projected(t, first, inCluster+"/bare", audience), invalid, k.URL + jwksPath + ": answered 401"},
 			{"spec 5.12", "without caCertPath", projected(t, first, inCluster+"/trusting", audience), invalid, "certificate"},
@@ -212,7 +213,7 @@ func TestKubernetes_ServiceAccounts(t *testing.T) {
 		c.said(t, 0, "the certificate authorities were read again")
 	})
 	t.Run("and through files that are broken for a while", func(t *testing.T) {
-		last := newKey(t, "k4")
+		last := tokens.NewKey(t, "k4")
 		since := c.mark()
 		k.change(mounted(4), third, last)
 		swapMount(t, m.dir, map[string]string{"ca.crt": "-----BEGIN CERTIFICATE-----\nhalf a f", "token": ""})
@@ -237,7 +238,7 @@ func TestKubernetes_ServiceAccounts(t *testing.T) {
 func TestKubernetes_MountedTokenOrigins(t *testing.T) {
 	t.Parallel()
 	authority := idp.NewAuthority(t)
-	key := newKey(t, "k1")
+	key := tokens.NewKey(t, "k1")
 	k, elsewhere := newCluster(t, mounted(1), key), newCluster(t, "nobody's", key)
 	k.certify(t, authority)
 	elsewhere.certify(t, authority)

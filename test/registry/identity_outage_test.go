@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/tokens"
 )
 
 // bystander sends new good tokens of a healthy provider, and requests that need
@@ -95,7 +96,7 @@ func TestProvider_HangingProviderFlood(t *testing.T) {
 	parts[0] = strings.TrimSuffix(parts[0], "      - name: idp1")
 	config = withIntrospection(t, parts[0], hung) + "      - name: idp1" + withIntrospection(t, parts[1], healthy)
 	c := calls(t, serve(t, config))
-	known := mint(t, hung.SigningKey(), claims(hung.Issuer, nil))
+	known := tokens.Mint(t, hung.SigningKey(), claims(hung.Issuer, nil))
 	accepted(t, c.with(t, known))
 	opaque := hung.Token(t, resource)
 	hung.Suspend(t)
@@ -105,9 +106,9 @@ func TestProvider_HangingProviderFlood(t *testing.T) {
 		if i++; i%10 == 0 { // a new opaque one now and then: it is shown to the hanging provider first
 			return healthy.Token(t, resource)
 		}
-		return mint(t, healthy.SigningKey(), claims(healthy.Issuer, nil))
+		return tokens.Mint(t, healthy.SigningKey(), claims(healthy.Issuer, nil))
 	})
-	stranger := newKey(t, "nobody's")
+	stranger := tokens.NewKey(t, "nobody's")
 	var flood sync.WaitGroup
 	for n := range 150 {
 		flood.Go(func() {
@@ -115,7 +116,7 @@ func TestProvider_HangingProviderFlood(t *testing.T) {
 			if n%2 == 0 {
 				stranger := stranger
 				stranger.KeyID = fmt.Sprint("nobody's ", n)
-				token = mint(t, stranger, claims(hung.Issuer, nil))
+				token = tokens.Mint(t, stranger, claims(hung.Issuer, nil))
 			}
 			began := time.Now()
 			refused(t, c.with(t, token), invalid)
@@ -127,7 +128,7 @@ func TestProvider_HangingProviderFlood(t *testing.T) {
 	// Its own tokens, by keys that are known, pass meanwhile.
 	var late []time.Duration
 	for range 5 {
-		token := mint(t, hung.SigningKey(), claims(hung.Issuer, nil))
+		token := tokens.Mint(t, hung.SigningKey(), claims(hung.Issuer, nil))
 		began := time.Now()
 		accepted(t, c.with(t, token))
 		if took := time.Since(began); took > unnoticed {
@@ -182,9 +183,9 @@ func TestProvider_KeyRotationAndOutage(t *testing.T) {
 	p.Stop()
 	since := c.mark()
 	accepted(t, c.with(t, third))
-	accepted(t, c.with(t, mint(t, p.SigningKey(), claims(p.Issuer, nil)))) // a new one, by a known key
-	p.RotateKeys(t, true)                                                  // the server cannot detect it meanwhile
-	fourth := mint(t, p.SigningKey(), claims(p.Issuer, nil))
+	accepted(t, c.with(t, tokens.Mint(t, p.SigningKey(), claims(p.Issuer, nil)))) // a new one, by a known key
+	p.RotateKeys(t, true)                                                         // the server cannot detect it meanwhile
+	fourth := tokens.Mint(t, p.SigningKey(), claims(p.Issuer, nil))
 	// Unknown key ids cause a fetch at a bounded rate: the first refusals may not.
 	eventually(t, "the log has the failing URL", func() error {
 		refused(t, c.with(t, fourth), invalid)
@@ -222,5 +223,5 @@ func TestProvider_DownAtStart(t *testing.T) {
 		return nil
 	})
 	p.Stop()
-	accepted(t, c.with(t, mint(t, p.SigningKey(), claims(p.Issuer, nil))))
+	accepted(t, c.with(t, tokens.Mint(t, p.SigningKey(), claims(p.Issuer, nil))))
 }
