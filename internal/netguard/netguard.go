@@ -37,6 +37,9 @@ type Options struct {
 	ClientCertFile, ClientKeyFile string
 	// InsecureSkipVerify accepts any certificate of a server.
 	InsecureSkipVerify bool
+	// HTTP2 speaks nothing but HTTP/2, with prior knowledge where there is no TLS (RFC 9113
+	// section 3.3).
+	HTTP2 bool
 	// Redirects is how many redirects are followed, to the same host only.
 	Redirects int
 	// Resolver looks names up; nil is the system's.
@@ -94,7 +97,14 @@ func Transport(opt Options) (http.RoundTripper, error) {
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	}
+	var protocols *http.Protocols // nil is HTTP/1.1, and HTTP/2 where TLS negotiates it
+	if opt.HTTP2 {
+		protocols = &http.Protocols{}
+		protocols.SetHTTP2(true)
+		protocols.SetUnencryptedHTTP2(true)
+	}
 	return &schemes{opt: opt, next: &http.Transport{
+		Protocols:              protocols,
 		Proxy:                  nil,
 		DialContext:            Dialer(opt).DialContext,
 		TLSClientConfig:        config,
