@@ -52,12 +52,17 @@ func recorded(t *testing.T, cfg Config, x *exchange.Exchange, next exchange.Hand
 }
 
 func call(params string) *exchange.Exchange {
+	meta, err := mcp.ReadMeta(json.RawMessage(params))
+	if err != nil {
+		panic(err) // a test's own
+	}
 	return &exchange.Exchange{
 		Client: &exchange.Client{Version: mcp.V20251125, Info: json.RawMessage(`{"name":"inspector","version":"2"}`)},
 		Caller: &exchange.Caller{Issuer: "https://idp", Subject: "s1", Claims: map[string]any{
 			"email": "ann@example.com", "act": map[string]any{"sub": "agent", "act": map[string]any{"sub": "proxy"}}}},
 		Source:  exchange.Source{Address: "192.0.2.7:99", UserAgent: "curl", RequestID: "r-1"},
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodToolsCall, Params: json.RawMessage(params)},
+		Meta:    meta,
 	}
 }
 

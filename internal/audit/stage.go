@@ -131,7 +131,7 @@ func (r *Recorder) line(e *entry) []byte {
 	if e.err != nil {
 		extra = append(extra, slog.Int("jsonrpc_error_code", e.err.Code), slog.String("jsonrpc_error_message", plaintext.Excerpt(redactText(e.err.Message), maxShown)))
 	}
-	if trace := traceID(e.params); trace != "" {
+	if trace := traceID(x); trace != "" {
 		extra = append(extra, slog.String("trace_id", trace))
 	}
 	attrs := append(r.head(e.event, e.began.Add(e.took), e.ended), network(x.Source),
@@ -249,13 +249,14 @@ func delegation(c *exchange.Caller, depth int) (actors []string) {
 	return actors
 }
 
-// traceID is the trace id of _meta.traceparent (W3C Trace Context section 3.2), "" for none.
-func traceID(params json.RawMessage) string {
-	if !mcp.Mentions(params, "traceparent") {
-		return ""
+// traceID is the id of the trace that the gateway traces, or else of the one in _meta (W3C
+// Trace Context section 3.2); "" for none.
+func traceID(x *exchange.Exchange) string {
+	if x.TraceID != "" {
+		return x.TraceID
 	}
-	parent, found, err := mcp.LookupString(params, "_meta", "traceparent")
-	if err != nil || !found || len(parent) < 55 || parent[2] != '-' || parent[35] != '-' {
+	parent := x.Meta.TraceParent
+	if len(parent) < 55 || parent[2] != '-' || parent[35] != '-' {
 		return ""
 	}
 	return plaintext.Excerpt(parent[3:35], 32)

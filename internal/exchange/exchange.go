@@ -61,6 +61,9 @@ type Exchange struct {
 	Headers http.Header
 	// Source is where the request came from.
 	Source Source
+	// TraceID identifies the trace that the request belongs to, in hexadecimal (W3C Trace
+	// Context section 3.2.2.3); "" without tracing.
+	TraceID string
 	// Peer receives the notifications that belong to this exchange and forwards
 	// the server's requests (sampling, elicitation, roots) to the client.
 	Peer Peer

@@ -19,6 +19,9 @@ type Meta struct {
 	LogLevel string
 	// ProgressToken is a string or a number, raw; nil for none (MCP, Progress).
 	ProgressToken json.RawMessage
+	// TraceParent, TraceState and Baggage are the W3C trace context (MCP 2026-07-28, basic,
+	// _meta), not checked; "" for none, and for a value that is no string.
+	TraceParent, TraceState, Baggage string
 
 	fault error
 }
@@ -79,7 +82,25 @@ func (m *Meta) set(key string, value json.RawMessage) {
 		}
 	case "progressToken":
 		m.ProgressToken = value
+	case MetaTraceParent:
+		m.TraceParent = optionalText(value)
+	case MetaTraceState:
+		m.TraceState = optionalText(value)
+	case MetaBaggage:
+		m.Baggage = optionalText(value)
 	}
+}
+
+// optionalText decodes a string that the gateway does not depend on.
+func optionalText(value json.RawMessage) string {
+	if value[0] != '"' {
+		return ""
+	}
+	s, ok := unquote(value)
+	if !ok {
+		return ""
+	}
+	return s
 }
 
 // text decodes a string.

@@ -21,7 +21,9 @@ func TestReadMeta(t *testing.T) {
 		{"a session-era token", `{"_meta":{"progressToken":7,"other":1}}`, Meta{ProgressToken: json.RawMessage(`7`)}},
 		{"all members", `{"_meta":{` + prefix + `protocolVersion":"2026-07-28",` + prefix + `clientCapabilities":{"roots":{}},` +
 			prefix + `clientInfo":{"name":"c"},` + prefix + `logLevel":"info","progressToken":"t"}}`,
-			Meta{true, "2026-07-28", json.RawMessage(`{"roots":{}}`), json.RawMessage(`{"name":"c"}`), "info", json.RawMessage(`"t"`), nil}},
+			Meta{Versioned: true, Version: "2026-07-28", Capabilities: json.RawMessage(`{"roots":{}}`), ClientInfo: json.RawMessage(`{"name":"c"}`), LogLevel: "info", ProgressToken: json.RawMessage(`"t"`)}},
+		{"trace context", `{"_meta":{"traceparent":"00-a-b-01","tracestate":"v=1","baggage":"k=v"}}`, Meta{TraceParent: "00-a-b-01", TraceState: "v=1", Baggage: "k=v"}},
+		{"trace context of another type", `{"_meta":{"traceparent":1,"tracestate":{},"baggage":null}}`, Meta{}},
 		{"escaped key", `{"_meta":{"progress\u0054oken":7}}`, Meta{ProgressToken: json.RawMessage(`7`)}},
 		{"version of another type", `{"_meta":{` + prefix + `protocolVersion":1}}`, Meta{Versioned: true}},
 	} {

@@ -80,6 +80,10 @@ const (
 	MetaCapabilities = MetaPrefix + "clientCapabilities" // required
 	MetaClientInfo   = MetaPrefix + "clientInfo"
 	MetaLogLevel     = MetaPrefix + "logLevel"
+	// The trace context of a request, in any version (W3C Trace Context, W3C Baggage):
+	MetaTraceParent = "traceparent"
+	MetaTraceState  = "tracestate"
+	MetaBaggage     = "baggage"
 	// On results:
 	MetaServerInfo = MetaPrefix + "serverInfo"
 	// On every message of a subscription: the id of its listen request.
