@@ -140,7 +140,9 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/jackc/pgx", []string{"internal/registry/store/postgres", "test", "bench"}, false},
 		{"github.com/pressly/goose", []string{"internal/registry/store"}, false},
 		{"github.com/go-git/go-git", []string{"internal/registry/source"}, false},
-		{"github.com/prometheus/client_golang", []string{"internal/registry/server"}, false},
+		{"github.com/prometheus/client_golang", []string{"internal/registry/server", "internal/telemetry"}, false},
+		{"go.opentelemetry.io", []string{"internal/telemetry"}, false},
+		{"google.golang.org/grpc", nil, true}, // OTLP over gRPC is internal/telemetry/grpc.go
 		{"github.com/evanphx/json-patch", []string{"internal/webhook"}, false},
 		{"github.com/cedar-policy/cedar-go", []string{"internal/policy"}, false},
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
@@ -220,17 +222,18 @@ func TestImportsPointDownward(t *testing.T) {
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		// A stage of the gateway: no transport, no era.
-		"internal/webhook":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/audit":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/auditlog": {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
-		"internal/policy":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/toolset":  {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/gateway":  {"internal/manager", "internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
-		"internal/registry": {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
-		"internal/build":    {"internal/workload", "internal/manager", "internal/gateway", "internal/source", "internal/registry"},
-		"internal/workload": {"internal/manager", "internal/container", "internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
-		"internal/runflag":  {"internal/manager", "internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/container", "internal/owner"},
-		"internal/secret":   {"internal/workload", "internal/gateway", "internal/container"},
+		"internal/webhook":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/audit":     {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/auditlog":  {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
+		"internal/policy":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/telemetry": {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/toolset":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/gateway":   {"internal/manager", "internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
+		"internal/registry":  {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
+		"internal/build":     {"internal/workload", "internal/manager", "internal/gateway", "internal/source", "internal/registry"},
+		"internal/workload":  {"internal/manager", "internal/container", "internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/guest"},
+		"internal/runflag":   {"internal/manager", "internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/container", "internal/owner"},
+		"internal/secret":    {"internal/workload", "internal/gateway", "internal/container"},
 		// One validator for whoever needs one: it knows none of them.
 		"internal/auth":        {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
 		"internal/oauthclient": {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
@@ -317,7 +320,7 @@ func TestProgramsCarryOnlyWhatTheyNeed(t *testing.T) {
 	rules := map[string][]string{ // program: what must not be in it
 		"cmd/thv": {
 			"k8s.io", "sigs.k8s.io", "testing", "github.com/google/go-cmp", "github.com/rogpeppe/go-internal",
-			"modernc.org/sqlite", "github.com/jackc/pgx", "github.com/go-git/go-git", "github.com/prometheus/client_golang",
+			"modernc.org/sqlite", "github.com/jackc/pgx", "github.com/go-git/go-git",
 			"github.com/google/nftables",
 		},
 		"cmd/thv-registry": {

@@ -26,6 +26,7 @@ const (
 	PathSSE      = "/sse"
 	PathMessages = "/messages"
 	PathHealth   = "/health"
+	PathMetrics  = "/metrics" // when it is configured
 )
 
 // Config is what a person configures of an endpoint.
