@@ -63,10 +63,12 @@ type Config struct {
 // Stages are the optional stages of a gateway. One that is nil is not in the chain; [New]
 // has the order.
 type Stages struct {
-	// Authenticate inspects HTTP requests.
-	Authenticate func(http.Handler) http.Handler
+	// TelemetryHTTP and Authenticate inspect HTTP requests.
+	TelemetryHTTP, Authenticate func(http.Handler) http.Handler
 	// The others inspect exchanges.
-	Audit, Tools, Policy, Webhooks exchange.Stage
+	Telemetry, Audit, Tools, Policy, Webhooks, TelemetryServer exchange.Stage
+	// Metrics serves /metrics, after Authenticate; nil responds with 404.
+	Metrics http.Handler
 }
 
 // Gateway serves one workload's clients. It is an http.Handler for the whole host: mount it
@@ -85,12 +87,14 @@ type Gateway struct {
 	cut   context.CancelCauseFunc // of core.Context
 }
 
-// afterPolicy is the webhooks, and after them the checks of what a webhook may have changed.
-func (s Stages) afterPolicy() []exchange.Stage {
-	if s.Webhooks == nil {
-		return nil
+// ofExchanges are the stages that inspect exchanges, in order. After the webhooks come the
+// checks of what a webhook may have changed.
+func (s Stages) ofExchanges(log *slog.Logger) []exchange.Stage {
+	all := []exchange.Stage{recovered(log), s.Telemetry, properNames, s.Audit, s.Tools, s.Policy}
+	if s.Webhooks != nil {
+		all = append(all, s.Webhooks, properNames, s.Policy)
 	}
-	return []exchange.Stage{s.Webhooks, properNames, s.Policy}
+	return append(all, s.TelemetryServer)
 }
 
 // New builds a gateway and puts its stages in order. The order is defined here only. The
@@ -100,13 +104,16 @@ func (s Stages) afterPolicy() []exchange.Stage {
 //	recover              a panic is the error of one request: handler.go
 //	host/origin guard    httpd/guard.go
 //	limits               httpd/body.go
+//	(telemetry)          the part for HTTP
 //	(authenticate)
 //	parse MCP            routes.go, then the front: sessions, stateless
+//	(telemetry)          the span of a request, and the metrics
 //	proper names         names.go
 //	(audit)
 //	(tool name)          filter and override
 //	(policy)             authorization
 //	(webhooks)           and after them proper names and policy again
+//	(telemetry)          the span of the request to the server
 //	session/bridge       the front has chosen the connection; exchange.Deliver
 //	(credential)         a http.RoundTripper of the backend
 //	backend              package gateway/backend
@@ -131,7 +138,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	core := &httpd.Core{
 		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
 		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
-		Handler: chain(exchange.Deliver, append([]exchange.Stage{recovered(cfg.Log), properNames, stages.Audit, stages.Tools, stages.Policy}, stages.afterPolicy()...)...),
+		Handler: chain(exchange.Deliver, stages.ofExchanges(cfg.Log)...),
 		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
 		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
 		MaxSessions: maxSessions,
@@ -145,7 +152,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	g.stateless = stateless.New(core)
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
-	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.Authenticate)))
+	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.TelemetryHTTP, stages.Authenticate)))
 	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil
 }

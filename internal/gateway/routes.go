@@ -16,6 +16,8 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case path == endpoint.PathHealth:
 		g.health(w, r)
+	case path == endpoint.PathMetrics && g.cfg.Stages.Metrics != nil:
+		g.metrics(w, r)
 	case g.core.Endpoint.Mode == endpoint.SSE && g.routeSSE(w, r, path):
 	case g.core.Endpoint.Mode == endpoint.Streamable && path == endpoint.PathMCP:
 		g.routeMCP(w, r)
@@ -96,6 +98,20 @@ func (g *Gateway) routeSSE(w http.ResponseWriter, r *http.Request, path string) 
 		httpd.RefuseMethod(w, method+", OPTIONS")
 	}
 	return true
+}
+
+// metrics serves the metrics of the gateway, to whom the earlier stages admit.
+func (g *Gateway) metrics(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		w.Header().Set("Cache-Control", "no-store")
+		g.cfg.Stages.Metrics.ServeHTTP(w, r)
+	case http.MethodOptions:
+		w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		httpd.RefuseMethod(w, "GET, HEAD, OPTIONS")
+	}
 }
 
 // health responds with 200 when the workload runs, otherwise with 503 and its state.

@@ -56,15 +56,16 @@ var (
 	errNoLonger    = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the call of this requestState no longer waits; make it again"}
 )
 
-// begin starts the call x. body is the reservation for the body that it came in.
-func (f *Front) begin(x *exchange.Exchange, body *httpd.Reservation) *call {
+// begin starts the call x. first is the context of its first POST: the stages find its values,
+// but the call may outlive that POST. body is the reservation for the body that it came in.
+func (f *Front) begin(first context.Context, x *exchange.Exchange, body *httpd.Reservation) *call {
 	c := &call{
 		front: f, id: rand.Text(), exchange: x, body: body, done: make(chan struct{}), asked: make(chan struct{}, 1),
 		open: map[string]*question{},
 	}
 	c.notes.backlog = httpd.NewBacklog(&f.core.Held)
 	var ctx context.Context
-	ctx, c.cancel = context.WithCancelCause(f.core.Context)
+	ctx, c.cancel = context.WithCancelCause(withValues{f.core.Context, first})
 	x.Peer = c
 	body.Retain()
 	go func() {
@@ -75,6 +76,20 @@ func (f *Front) begin(x *exchange.Exchange, body *httpd.Reservation) *call {
 		c.response = c.keep(f.core.Outcome(ctx, x))
 	}()
 	return c
+}
+
+// withValues is a context that has the values of another one too.
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+func (c withValues) Value(key any) any {
+	// First its own: package context finds the parent of a cancellation by a value.
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // serve responds to one POST of the call c, with its response or with requests of the

@@ -20,18 +20,17 @@ type continuation struct {
 	body    *httpd.Reservation
 }
 
-// callOf finds the call that a request continues, or begins one. body is the reservation
-// for the request's body.
-func (f *Front) callOf(x *exchange.Exchange, body *httpd.Reservation) (*call, error) {
+// callOf finds the call that the request x of the POST p continues, or begins one.
+func (f *Front) callOf(p *httpd.Post, x *exchange.Exchange) (*call, error) {
 	if !mcp.IsMultiRound(x.Request.Method) || !mcp.Mentions(x.Request.Params, "requestState") {
-		return f.begin(x, body), nil
+		return f.begin(p.R.Context(), x, p.Body), nil
 	}
 	token, found, err := mcp.LookupString(x.Request.Params, "requestState")
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return f.begin(x, body), nil
+		return f.begin(p.R.Context(), x, p.Body), nil
 	}
 	state, err := f.unseal(x, token)
 	if err != nil {
@@ -45,7 +44,7 @@ func (f *Front) callOf(x *exchange.Exchange, body *httpd.Reservation) (*call, er
 		if x.Request.Params, err = mcp.Replace(x.Request.Params, value, "requestState"); err != nil {
 			return nil, err
 		}
-		return f.begin(x, body), nil
+		return f.begin(p.R.Context(), x, p.Body), nil
 	}
 	next, err := continuationOf(x)
 	if err != nil {
@@ -55,7 +54,7 @@ func (f *Front) callOf(x *exchange.Exchange, body *httpd.Reservation) (*call, er
 	if c == nil {
 		return nil, errNoLonger
 	}
-	next.round, next.body = state.Round, body
+	next.round, next.body = state.Round, p.Body
 	return c, c.resume(next)
 }
 

@@ -120,7 +120,7 @@ func asking(t *testing.T, f *Front) *call {
 		Client:  &exchange.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`)},
 		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodToolsCall, Params: json.RawMessage(`{"name":"x"}`)},
 	}
-	c := f.begin(x, nil)
+	c := f.begin(t.Context(), x, nil)
 	<-c.asked
 	if result, err := c.park(); err != nil || result == nil {
 		t.Fatalf("park: %s, %v", result, err)

@@ -79,7 +79,7 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 		f.subscription(p, x)
 		return
 	}
-	c, err := f.callOf(x, p.Body)
+	c, err := f.callOf(p, x)
 	if err != nil {
 		f.core.Fail(p.W, statusOf(err), m.ID, err)
 		return
