@@ -35,17 +35,17 @@ import (
 // authorization file.
 type Config struct {
 	// Policies are texts of one or more Cedar policies each.
-	Policies []string `json:"policies" yaml:"policies"`
+	Policies []string `json:"policies"`
 	// Entities is a JSON array of entities in Cedar's format; "" is none.
-	Entities string `json:"entities_json,omitempty" yaml:"entities_json,omitempty"`
+	Entities string `json:"entities_json,omitempty"`
 	// GroupClaim and RoleClaim name claims whose values are groups of the principal: entities
 	// of the type GroupType, by default THVGroup.
-	GroupClaim string `json:"group_claim_name,omitempty" yaml:"group_claim_name,omitempty"`
-	RoleClaim  string `json:"role_claim_name,omitempty" yaml:"role_claim_name,omitempty"`
-	GroupType  string `json:"group_entity_type,omitempty" yaml:"group_entity_type,omitempty"`
+	GroupClaim string `json:"group_claim_name,omitempty"`
+	RoleClaim  string `json:"role_claim_name,omitempty"`
+	GroupType  string `json:"group_entity_type,omitempty"`
 	// MultiValued are claims that are a set also when a token has a single value, or values
 	// separated by spaces.
-	MultiValued []string `json:"multi_valued_claims,omitempty" yaml:"multi_valued_claims,omitempty"`
+	MultiValued []string `json:"multi_valued_claims,omitempty"`
 }
 
 // defaultGroupType is the type of groups that existing policies have.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/strictyaml"
 )
 
 // maxPolicy bounds the file of --authz-config, in bytes.
@@ -14,14 +15,14 @@ const maxPolicy = 4 << 20
 
 // authorization is the format of the file of --authz-config.
 type authorization struct {
-	Version string `json:"version" yaml:"version"`
-	Type    string `json:"type" yaml:"type"`
+	Version string `json:"version"`
+	Type    string `json:"type"`
 	Cedar   *struct {
-		policy.Config `yaml:",inline"`
+		policy.Config
 		// PrimaryUpstream selects the token of an embedded authorization server.
-		PrimaryUpstream string `json:"primary_upstream_provider,omitempty" yaml:"primary_upstream_provider,omitempty"`
-	} `json:"cedar" yaml:"cedar"`
-	PDP any `json:"pdp,omitempty" yaml:"pdp,omitempty"`
+		PrimaryUpstream string `json:"primary_upstream_provider,omitempty"`
+	} `json:"cedar"`
+	PDP any `json:"pdp,omitempty"`
 }
 
 // LoadPolicy reads the file of --authz-config: YAML if its name ends in .yaml or .yml, JSON
@@ -43,7 +44,7 @@ func ParsePolicy(content []byte, extension string) (*policy.Config, error) {
 	var file authorization
 	switch strings.ToLower(extension) {
 	case ".yaml", ".yml":
-		if err := decodeYAML(content, &file); err != nil {
+		if err := strictyaml.Decode(content, &file); err != nil {
 			return nil, err
 		}
 	default:

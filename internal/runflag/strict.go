@@ -9,9 +9,6 @@ import (
 	"reflect"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
-	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -124,13 +121,4 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 		keys = append(keys, keysOf(f.Type, seen)...)
 	}
 	return keys
-}
-
-// decodeYAML reads a YAML document into v. An unknown key, a key twice and a wrong type are
-// errors that name the line.
-func decodeYAML(content []byte, v any) error {
-	if err := yaml.Load(content, v, yaml.WithKnownFields()); err != nil {
-		return errors.New(plaintext.Line(err.Error()))
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/toolhaven/toolhaven/internal/strictyaml"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 )
 
@@ -21,7 +22,7 @@ func LoadWebhooks(paths []string) (*webhook.Config, error) {
 		if filepath.Ext(path) == ".json" {
 			err = DecodeStrict(content, &cfg)
 		} else {
-			err = decodeYAML(content, &cfg)
+			err = strictyaml.Decode(content, &cfg)
 		}
 		if err == nil && cfg.IsZero() {
 			err = errors.New("it has no webhook; write validating or mutating")

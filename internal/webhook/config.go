@@ -17,23 +17,23 @@ import (
 // Config are the webhooks of a workload, called in order: the mutating ones, then the
 // validating ones.
 type Config struct {
-	Validating []Hook `json:"validating,omitempty" yaml:"validating,omitempty"`
-	Mutating   []Hook `json:"mutating,omitempty" yaml:"mutating,omitempty"`
+	Validating []Hook `json:"validating,omitempty"`
+	Mutating   []Hook `json:"mutating,omitempty"`
 }
 
 // Hook is one webhook.
 type Hook struct {
-	Name string `json:"name" yaml:"name"`
-	URL  string `json:"url" yaml:"url"`
+	Name string `json:"name"`
+	URL  string `json:"url"`
 	// Timeout is 1 to 30 seconds; 0 is 10 seconds.
-	Timeout Timeout `json:"timeout,omitempty" yaml:"timeout,omitempty"`
+	Timeout Timeout `json:"timeout,omitempty"`
 	// FailurePolicy is what happens to a request when the webhook does not respond as it
 	// should: Fail or Ignore.
-	FailurePolicy string `json:"failure_policy" yaml:"failure_policy"`
-	TLS           *TLS   `json:"tls_config,omitempty" yaml:"tls_config,omitempty"`
+	FailurePolicy string `json:"failure_policy"`
+	TLS           *TLS   `json:"tls_config,omitempty"`
 	// HMACSecretRef is the absolute path of a file with the key that signs requests; "" signs
 	// none. The file is read for each request.
-	HMACSecretRef string `json:"hmac_secret_ref,omitempty" yaml:"hmac_secret_ref,omitempty"`
+	HMACSecretRef string `json:"hmac_secret_ref,omitempty"`
 }
 
 // Values of Hook.FailurePolicy.
@@ -44,11 +44,11 @@ const (
 
 // TLS is how a webhook's server is verified. Paths are absolute.
 type TLS struct {
-	CABundlePath   string `json:"ca_bundle_path,omitempty" yaml:"ca_bundle_path,omitempty"`
-	ClientCertPath string `json:"client_cert_path,omitempty" yaml:"client_cert_path,omitempty"`
-	ClientKeyPath  string `json:"client_key_path,omitempty" yaml:"client_key_path,omitempty"`
+	CABundlePath   string `json:"ca_bundle_path,omitempty"`
+	ClientCertPath string `json:"client_cert_path,omitempty"`
+	ClientKeyPath  string `json:"client_key_path,omitempty"`
 	// InsecureSkipVerify accepts any certificate, and plain HTTP.
-	InsecureSkipVerify bool `json:"insecure_skip_verify,omitempty" yaml:"insecure_skip_verify,omitempty"`
+	InsecureSkipVerify bool `json:"insecure_skip_verify,omitempty"`
 }
 
 // Timeout is a duration whose forms are text such as "5s" and a number of nanoseconds.
@@ -59,20 +59,13 @@ func (t Timeout) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durati
 
 // UnmarshalJSON reads either form.
 func (t *Timeout) UnmarshalJSON(b []byte) error {
-	return t.read(func(v any) error { return json.Unmarshal(b, v) })
-}
-
-// UnmarshalYAML reads either form.
-func (t *Timeout) UnmarshalYAML(unmarshal func(any) error) error { return t.read(unmarshal) }
-
-func (t *Timeout) read(decode func(any) error) error {
 	var nanoseconds int64
-	if decode(&nanoseconds) == nil {
+	if json.Unmarshal(b, &nanoseconds) == nil {
 		*t = Timeout(nanoseconds)
 		return nil
 	}
 	var text string
-	if err := decode(&text); err != nil {
+	if err := json.Unmarshal(b, &text); err != nil {
 		return errors.New("a timeout is text such as \"5s\", or a number of nanoseconds")
 	}
 	d, err := time.ParseDuration(text)

@@ -77,7 +77,7 @@ func TestValidate_Faults(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"an unknown key, with the nearest one", with("databse: {}\n"), []string{"line 9", "databse", "did you mean database?"}},
+		{"an unknown key, with the nearest one", with("databse: {}\n"), []string{"line 9", "databse", `did you mean "database"?`}},
 		{"a key in another case", "Auth:\n  mode: anonymous\n", []string{"line 1", "Auth"}},
 		{"an unknown key deep inside", with("sources:\n  - name: a\n    git: {repo: x}\n"), []string{"sources[0].git.repo", "repository"}},
 		{"a repeated key", "auth:\n  mode: anonymous\nauth:\n  mode: oauth\n", []string{"already"}},
