@@ -100,7 +100,7 @@ go://), an exported configuration, or the URL of a remote server.`,
 	}
 	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newExport(app), newGroup(app))
 	add("servers", mcpcmd.New(app), registrycmd.New(app), newBuild(app))
-	add("tool", newConfig(app), newPolicy(app), newDoctor(app), newVersion(app))
+	add("tool", newConfig(app), newAuth(app), newPolicy(app), newDoctor(app), newVersion(app))
 	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/externalauth"
+	"github.com/toolhaven/toolhaven/internal/runflag"
+)
+
+// newAuth is the command for files with MCPExternalAuthConfig resources.
+func newAuth(app *base.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "auth",
+		Short: "Check MCPExternalAuthConfig files",
+	}
+	cmd.AddCommand(newAuthCheck(app))
+	return cmd
+}
+
+func newAuthCheck(app *base.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Report everything that is wrong with MCPExternalAuthConfig resources",
+		Long: `Check reads the MCPExternalAuthConfig resources of a YAML or JSON file and reports
+everything that is wrong with them, each fault with its field, or with its line if the
+text itself is wrong. It works offline: it sends no request, and reads no secret.`,
+		Example: `  thv auth check github.yaml
+  thv auth check github.yaml -o json | jq -r '.resources[].type'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return checkAuth(app, args[0]) },
+	}
+	base.OutputFlag(cmd, app)
+	return cmd
+}
+
+// maxAuthFile bounds the file, in bytes.
+const maxAuthFile = 4 << 20
+
+func checkAuth(app *base.App, file string) error {
+	content, err := runflag.ReadFile(file, maxAuthFile)
+	if err != nil {
+		return base.AsUsage(err)
+	}
+	resources, err := externalauth.Parse(content)
+	if err != nil {
+		faults := strings.Split(err.Error(), "\n")
+		if len(faults) == 1 {
+			return base.AsUsage(fmt.Errorf("%s: %w", file, err))
+		}
+		return base.AsUsage(fmt.Errorf("%s has %d faults:\n  %s", file, len(faults), strings.Join(faults, "\n  ")))
+	}
+	type resource struct {
+		Name string            `json:"name"`
+		Type externalauth.Type `json:"type"`
+	}
+	out := struct {
+		Valid     bool       `json:"valid"`
+		Resources []resource `json:"resources"`
+	}{Valid: true}
+	for _, r := range resources {
+		out.Resources = append(out.Resources, resource{r.Metadata.Name, r.Spec.Type})
+	}
+	if app.JSON {
+		return render.JSON(app.Out, out)
+	}
+	for _, r := range out.Resources {
+		if _, err := fmt.Fprintf(app.Out, "%s is valid: %s\n", r.Name, r.Type); err != nil {
+			return err
+		}
+	}
+	return nil
+}
