@@ -221,7 +221,7 @@ func TestExport_RoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets, _ := app.Secrets()
-	if err := secrets.Put("a", map[string]string{"TOKEN": "hunter2"}); err != nil {
+	if err := secrets.PutAll(t.Context(), "a", map[string]string{"TOKEN": "hunter2"}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "a.json")

@@ -263,7 +263,7 @@ func TestFromConfig_Secrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := secrets.Get(secret.Ref("one", "X_API_KEY")); !errors.Is(err, secret.ErrNotFound) {
+	if _, err := secrets.Get(t.Context(), secret.Ref("one", "X_API_KEY")); !errors.Is(err, secret.ErrNotFound) {
 		t.Errorf("after rm the secret is still there: %v", err)
 	}
 }

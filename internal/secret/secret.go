@@ -1,130 +1,73 @@
-// Package secret keeps the values of secrets; everything else holds references
-// to them. Today there is one store: files in the state directory that only the
-// user can read, one for each workload. That protects against other users and
-// against a configuration that is shown, exported or committed; it does not
-// protect against a program that can read the user's files.
+// Package secret holds the interfaces of the secrets store, and the rules that its parts
+// share: names, references, values. Everything outside of the store holds references.
+//
+// There are two kinds of secrets. The tool's own (what `run -e` keeps apart, tokens of
+// sign-ins) have keys such as workload/NAME/KEY and oauth/HASH, and are always in the local
+// [Store] (package local). Those that the user named with `thv secret set NAME` come from a
+// [Provider]: the local store again, or another of the sub-packages. A Spec refers to the
+// first by their key, to the second by secret/NAME.
 package secret
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
-
-	"github.com/gofrs/flock"
-
-	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
-// Store keeps secrets of workloads. It holds nothing in memory.
-type Store struct{ dir string }
+// Errors of stores and providers, for errors.Is. The error that wraps one names the secret
+// and what the user can do.
+var (
+	// ErrNotFound: there is no such secret.
+	ErrNotFound = errors.New("no such secret")
+	// ErrReadOnly: the provider cannot be written to, or not listed.
+	ErrReadOnly = errors.New("not supported")
+	// ErrLocked: the store needs a password, or its keyring cannot be used.
+	ErrLocked = errors.New("the secrets store is locked")
+)
 
-// Open uses the directory, which is made when first needed.
-func Open(dir string) *Store { return &Store{dir: dir} }
-
-// ErrNotFound: there is no such secret.
-var ErrNotFound = errors.New("no such secret")
-
-// A reference is workload/NAME/KEY.
-var refPattern = regexp.MustCompile(`^workload/([a-z0-9][a-z0-9._-]{0,62})/([A-Za-z0-9_.-]{1,255})$`)
-
-// Ref is the reference of a workload's secret.
-func Ref(workload, key string) string { return "workload/" + workload + "/" + key }
-
-func (s *Store) parse(ref string) (file, key string, err error) {
-	m := refPattern.FindStringSubmatch(ref)
-	if m == nil || strings.Contains(m[1], "..") {
-		return "", "", fmt.Errorf("%q is not a reference to a secret", ref)
-	}
-	return s.file(m[1]), m[2], nil
+// Store is the local store of secrets. Its methods may be called concurrently, also by
+// several processes: a write replaces the whole file, under a lock.
+//
+// Every error of a locked store is ErrLocked. A damaged store is an error and is never
+// overwritten.
+type Store interface {
+	// Get returns the value of a key, or ErrNotFound.
+	Get(ctx context.Context, key string) (string, error)
+	// Set stores one value. When it returns nil the value is on disk (fsync).
+	Set(ctx context.Context, key, value string) error
+	// Delete deletes one value. A key that is not there is not an error.
+	Delete(ctx context.Context, key string) error
+	// List returns the keys that begin with prefix, sorted.
+	List(ctx context.Context, prefix string) ([]string, error)
+	// Lock waits for the lock of a key, which other processes see too, and which the kernel
+	// releases when its holder dies. It is not the lock of the store: Get and Set may be
+	// called while it is held, and so may requests to servers be made. The key must not be
+	// locked twice by one caller.
+	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
-func (s *Store) file(workload string) string { return filepath.Join(s.dir, workload+".json") }
-
-// Put stores values under their keys for a workload, beside those it has.
-func (s *Store) Put(workload string, values map[string]string) error {
-	if len(values) == 0 {
-		return nil
-	}
-	file := s.file(workload)
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("store secrets: %w", err)
-	}
-	lock := flock.New(filepath.Join(s.dir, ".lock"))
-	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("store secrets: %w", err)
-	}
-	defer lock.Unlock()
-	all, err := read(file)
-	if err != nil {
-		return err
-	}
-	for k, v := range values {
-		if _, _, err := s.parse(Ref(workload, k)); err != nil {
-			return err
-		}
-		all[k] = v
-	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	return settings.WriteAtomic(file, b, 0o600)
+// Provider is where the secrets come from that the user named.
+type Provider interface {
+	// About describes the provider. It needs no password and no request.
+	About() About
+	// Get returns the value of a name, or ErrNotFound.
+	Get(ctx context.Context, name string) (string, error)
+	// Set stores a value; ErrReadOnly if the provider cannot.
+	Set(ctx context.Context, name, value string) error
+	// Delete deletes a secret, or returns ErrNotFound; ErrReadOnly if the provider cannot.
+	Delete(ctx context.Context, name string) error
+	// List returns the names, sorted; ErrReadOnly if the provider cannot list.
+	List(ctx context.Context) ([]string, error)
 }
 
-// Get is the value behind a reference. ErrNotFound when there is none.
-func (s *Store) Get(ref string) (string, error) {
-	file, key, err := s.parse(ref)
-	if err != nil {
-		return "", err
-	}
-	all, err := read(file)
-	if err != nil {
-		return "", err
-	}
-	v, ok := all[key]
-	if !ok {
-		return "", fmt.Errorf("%w: %s", ErrNotFound, ref)
-	}
-	return v, nil
-}
-
-// Forget deletes all secrets of a workload.
-func (s *Store) Forget(workload string) error {
-	err := os.Remove(s.file(workload))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete secrets: %w", err)
-	}
-	return nil
-}
-
-func read(file string) (map[string]string, error) {
-	all := map[string]string{}
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read secrets: %w", err)
-	}
-	if err := json.Unmarshal(b, &all); err != nil {
-		// The error could quote the content.
-		return nil, fmt.Errorf("read secrets: %s is damaged", file)
-	}
-	return all, nil
-}
-
-// secretName marks names of variables whose values are secrets.
-var secretName = regexp.MustCompile(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH$|AUTHORIZATION$|COOKIE$|_KEY$|_PAT$|^PAT$|DSN$|CONNECTION_STRING)`)
-
-// secretValue marks values by the beginnings that well-known issuers give theirs.
-var secretValue = regexp.MustCompile(`^(gh[pousr]_|github_pat_|glpat-|sk-|sk_live_|xox[abprs]-|AKIA|ASIA|AIza|eyJ[A-Za-z0-9_-]+\.eyJ|(?i:Bearer|Basic) |-----BEGIN [A-Z ]*PRIVATE KEY)`)
-
-// Looks reports whether a variable looks as if its value were a secret.
-func Looks(name, value string) bool {
-	return secretName.MatchString(name) || secretValue.MatchString(value)
+// About describes a Provider.
+type About struct {
+	// Name is the one that `thv secret provider` takes.
+	Name string `json:"name"`
+	// Place is where the values are, for a person: a file, an address.
+	Place string `json:"place"`
+	// Protects states against what the values are protected, in one sentence.
+	Protects string `json:"protects"`
+	// Writes and Lists: whether Set and Delete, and List, are supported.
+	Writes bool `json:"writes"`
+	Lists  bool `json:"lists"`
 }

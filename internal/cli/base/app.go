@@ -18,7 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/registry"
-	"github.com/toolhaven/toolhaven/internal/secret"
+	"github.com/toolhaven/toolhaven/internal/secret/local"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -31,8 +31,9 @@ type App struct {
 	Debug    bool
 	JSON     bool // -o json
 
-	dirs   settings.Dirs
-	engine container.Engine
+	dirs    settings.Dirs
+	engine  container.Engine
+	secrets *local.Store
 }
 
 // NewApp returns the App of this process.
@@ -61,13 +62,17 @@ func (a *App) Store() (*manager.Store, error) {
 	return manager.OpenStore(dirs.State, dirs.Runtime), nil
 }
 
-// Secrets opens the store of secret values.
-func (a *App) Secrets() (*secret.Store, error) {
+// Secrets opens the local store of secrets, once: its password is requested once.
+func (a *App) Secrets() (*local.Store, error) {
+	if a.secrets != nil {
+		return a.secrets, nil
+	}
 	dirs, err := a.Dirs()
 	if err != nil {
 		return nil, err
 	}
-	return secret.Open(filepath.Join(dirs.State, "secrets")), nil
+	a.secrets = local.Open(local.Config{Dir: filepath.Join(dirs.State, "secrets")})
+	return a.secrets, nil
 }
 
 // SignIns opens the store of the user's sign-ins.
@@ -107,7 +112,8 @@ func (a *App) Manager() (*manager.Manager, error) {
 		return nil, fmt.Errorf("find the executable of thv: %w", err)
 	}
 	return manager.New(manager.Config{
-		Store: store, Engine: a.Engine, Executable: exe, Forget: secrets.Forget,
+		Store: store, Engine: a.Engine, Executable: exe,
+		Forget: func(name string) error { return secrets.Forget(context.Background(), name) },
 	}), nil
 }
 

@@ -117,7 +117,7 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 		if !known || ref != secret.Ref(from, name) {
 			return nil
 		}
-		v, err := secrets.Get(ref)
+		v, err := secrets.Get(ctx, ref)
 		if errors.Is(err, secret.ErrNotFound) {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 		if !known || ref != secret.Ref(from, workload.ClientSecretKey) {
 			return "", nil
 		}
-		v, err := secrets.Get(ref)
+		v, err := secrets.Get(ctx, ref)
 		if errors.Is(err, secret.ErrNotFound) {
 			return "", nil
 		}

@@ -33,7 +33,7 @@ func launch(ctx context.Context, o *options, d *draft) error {
 		return err
 	}
 	ready := false
-	if err = secrets.Put(name, d.secrets); err == nil {
+	if err = secrets.PutAll(ctx, name, d.secrets); err == nil {
 		if o.foreground {
 			ready, err = runOwner(ctx, o, m, d.spec)
 		} else {
