@@ -68,7 +68,11 @@ func connect(ctx context.Context, o *options, wanted mcp.Version, e *elicitor) (
 	if err != nil {
 		return nil, err
 	}
-	session, err := dial(ctx, at, transport, wanted, e)
+	network, err := o.withToken(at, http.DefaultTransport)
+	if err != nil {
+		return nil, err
+	}
+	session, err := dial(ctx, at, transport, wanted, network, e)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", at, err)
 	}
@@ -79,10 +83,10 @@ func connect(ctx context.Context, o *options, wanted mcp.Version, e *elicitor) (
 	return session, nil
 }
 
-func dial(ctx context.Context, at string, transport workload.Transport, version mcp.Version, e *elicitor) (*sdk.ClientSession, error) {
+func dial(ctx context.Context, at string, transport workload.Transport, version mcp.Version, network http.RoundTripper, e *elicitor) (*sdk.ClientSession, error) {
 	var first error
 	if transport != workload.SSE {
-		session, err := open(ctx, version, e, func(c *http.Client) sdk.Transport {
+		session, err := open(ctx, version, network, e, func(c *http.Client) sdk.Transport {
 			return &sdk.StreamableClientTransport{Endpoint: at, HTTPClient: c, MaxRetries: -1}
 		})
 		if err == nil || transport == workload.StreamableHTTP || ctx.Err() != nil {
@@ -93,7 +97,7 @@ func dial(ctx context.Context, at string, transport workload.Transport, version 
 	if version.IsStateless() { // HTTP+SSE has sessions only; connect reports the difference
 		version = mcp.LatestSession
 	}
-	session, err := open(ctx, version, e, func(c *http.Client) sdk.Transport {
+	session, err := open(ctx, version, network, e, func(c *http.Client) sdk.Transport {
 		return &sdk.SSEClientTransport{Endpoint: at, HTTPClient: c}
 	})
 	if err != nil && first != nil {
@@ -102,8 +106,8 @@ func dial(ctx context.Context, at string, transport workload.Transport, version 
 	return session, err
 }
 
-func open(ctx context.Context, version mcp.Version, e *elicitor, transport func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
-	faults := &faults{next: &boundedTransport{http.DefaultTransport}}
+func open(ctx context.Context, version mcp.Version, network http.RoundTripper, e *elicitor, transport func(*http.Client) sdk.Transport) (*sdk.ClientSession, error) {
+	faults := &faults{next: &boundedTransport{network}}
 	client := sdk.NewClient(&sdk.Implementation{Name: "thv", Version: buildinfo.Get().Version}, &sdk.ClientOptions{
 		Capabilities:       &sdk.ClientCapabilities{}, // no roots
 		ElicitationHandler: e.elicit,

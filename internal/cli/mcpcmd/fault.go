@@ -43,6 +43,9 @@ func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		last = httpFault(resp.StatusCode, resp.Header.Get("Content-Type"), body)
+		if resp.StatusCode == http.StatusUnauthorized && strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Bearer") {
+			last += "; --token-file names a file with an access token"
+		}
 	}
 	f.mu.Lock()
 	f.last = last

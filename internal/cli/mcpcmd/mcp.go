@@ -22,6 +22,8 @@ type options struct {
 	target   string // a workload's name, or a URL
 	timeout  time.Duration
 	protocol string // of --protocol; "" is the newest that the server has
+	// tokenFile holds the access token that is sent; "" is none.
+	tokenFile string
 }
 
 // New returns the command `mcp`.
@@ -36,17 +38,22 @@ at the terminal; without a terminal it is declined, with a note on standard erro
 
 A workload's gateway serves clients of both protocol eras, with sessions and without,
 whichever the server itself implements. --protocol chooses the version between this
-client and the gateway or the URL; it does not change the server.`,
+client and the gateway or the URL; it does not change the server.
+
+A workload with --oidc-issuer requires an access token: --token-file names a file that has
+one. The token is sent to the workload or URL itself only, over HTTPS or on this machine.`,
 		Example: `  thv mcp tools time
   thv mcp call time get_current_time --arg timezone=Europe/Berlin
   thv mcp resources https://mcp.deepwiki.com/mcp
-  thv mcp info time --protocol stateless`,
+  thv mcp info time --protocol stateless
+  thv mcp tools guarded --token-file ~/token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	o := &options{app: app}
 	cmd.PersistentFlags().DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait for the server; begins anew after each of your answers")
 	cmd.PersistentFlags().StringVar(&o.protocol, "protocol", "", "Protocol version, such as 2025-11-25, or the newest with sessions (session) or without (stateless); by default the newest that the server supports")
+	cmd.PersistentFlags().StringVar(&o.tokenFile, "token-file", "", "File with the access token to send, for a workload or server that requires one")
 	for _, c := range []*cobra.Command{
 		newInfo(o), newTools(o), newCall(o), newResources(o), newTemplates(o), newRead(o), newPrompts(o), newPrompt(o),
 	} {

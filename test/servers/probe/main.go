@@ -195,9 +195,16 @@ func addEcho(s *mcp.Server, name, description string) {
 	})
 }
 
+// readOnly are the tools whose annotations state that they change nothing.
+var readOnly = map[string]bool{"args": true, "pid": true, "self": true}
+
 // add registers a tool whose result is one text.
 func add[In any](s *mcp.Server, name, description string, run func(context.Context, *mcp.CallToolRequest, In) (string, error)) {
-	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description},
+	tool := &mcp.Tool{Name: name, Description: description}
+	if readOnly[name] {
+		tool.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: true}
+	}
+	mcp.AddTool(s, tool,
 		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 			text, err := run(ctx, req, in)
 			if err != nil {
