@@ -47,8 +47,12 @@ func commands() map[string]command {
 // thv ARGS... runs the program, bounded in time. With "!" it must fail as a
 // program should: non-zero, with an error on standard error, and no panic.
 func thv(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) > 0 && args[0] == "rm" {
+		checkLeaks(ts) // while its logs are there
+	}
 	err := ts.Exec("timeout", append([]string{"--kill-after=5", "300", thvPath()}, args...)...)
 	stderr := ts.ReadFile("stderr")
+	checkOutput(ts, args)
 	if strings.Contains(stderr, "goroutine 1 [") {
 		ts.Fatalf("thv panicked")
 	}

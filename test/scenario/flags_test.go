@@ -37,6 +37,9 @@ var proofFiles = map[string]string{
 
 const oidc = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
 
+// proofSecret is the value of flags that take a secret.
+const proofSecret = "s3cr3t-of-the-proof"
+
 // flagProofs has a row for each flag of the specification's table that this version has. A
 // change that adds a flag adds its row.
 var flagProofs = map[string]flagProof{
@@ -75,7 +78,7 @@ var flagProofs = map[string]flagProof{
 	"--oidc-issuer":              {"--oidc-issuer http://127.0.0.1:1 --oidc-audience a", true, "authn.txtar"},
 	"--oidc-audience":            {oidc, true, "authn.txtar"},
 	"--oidc-client-id":           {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c", true, "authn.txtar"},
-	"--oidc-client-secret":       {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c --oidc-client-secret s", true, "authn.txtar"},
+	"--oidc-client-secret":       {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c --oidc-client-secret " + proofSecret, true, "authn.txtar"},
 	"--oidc-jwks-url":            {oidc + "--oidc-jwks-url http://127.0.0.1:1/jwks", true, "internal/auth/outbound_test.go JWKSURL"},
 	"--oidc-introspection-url":   {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i", true, "authn.txtar"},
 	"--oidc-scopes":              {oidc + "--oidc-scopes a,b", true, "authn.txtar"},
@@ -102,6 +105,7 @@ func TestFlagProof(t *testing.T) {
 			t.Errorf("left behind: %s", trace)
 		}
 	})
+	p.secrets.add(proofSecret)
 	work := proofDir(t)
 	addr, end, err := startProbe("-json")
 	if err != nil {
@@ -138,6 +142,9 @@ func TestFlagProof(t *testing.T) {
 		export, stderr, err := thv("export", name)
 		if err != nil {
 			t.Errorf("%s: %v: %s", proof.args, err, stderr)
+		}
+		for _, leak := range p.leaks() {
+			t.Errorf("%s: %s", proof.args, leak)
 		}
 		if _, stderr, err := thv("rm", name); err != nil {
 			t.Errorf("%s: %v: %s", proof.args, err, stderr)

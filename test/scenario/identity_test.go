@@ -4,12 +4,8 @@ package scenario
 
 import (
 	"bufio"
-	"bytes"
-	"io/fs"
 	"net/http"
 	"net/textproto"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,6 +25,7 @@ func identityProvider(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0]+"_INTROSPECTION", provider.IntrospectionURL())
 	ts.Setenv(args[0]+"_CLIENT", idp.IntrospectionClient)
 	ts.Setenv(args[0]+"_SECRET", idp.IntrospectionSecret)
+	here(ts).secrets.add(idp.IntrospectionSecret, idp.ServiceSecret)
 }
 
 // accessToken is the command token NAME USER RESOURCE: it logs a person in at the script's
@@ -36,6 +33,10 @@ func identityProvider(ts *testscript.TestScript, _ bool, args []string) {
 func accessToken(ts *testscript.TestScript, _ bool, args []string) {
 	tokens := here(ts).idp.UserTokens(ts.Value(testKey{}).(testing.TB), args[1], args[2], "tools")
 	ts.Setenv(args[0], tokens.AccessToken)
+	here(ts).secrets.add(tokens.AccessToken)
+	if tokens.RefreshToken != "" {
+		here(ts).secrets.add(tokens.RefreshToken)
+	}
 }
 
 // responseHeader is the command header NAME FIELD: it sets NAME to a field of the last
@@ -44,39 +45,4 @@ func responseHeader(ts *testscript.TestScript, _ bool, args []string) {
 	head, err := textproto.NewReader(bufio.NewReader(strings.NewReader(ts.ReadFile("headers") + "\r\n"))).ReadMIMEHeader()
 	ts.Check(err)
 	ts.Setenv(args[0], http.Header(head).Get(args[1]))
-}
-
-// nowhere VALUE... checks that no file of the script's thv holds a value: not its state,
-// not its logs. Of a JWT its claims and its signature count too.
-func nowhere(ts *testscript.TestScript, _ bool, args []string) {
-	var pieces []string
-	for _, value := range args {
-		pieces = append(pieces, value)
-		if parts := strings.Split(value, "."); len(parts) == 3 {
-			pieces = append(pieces, parts[1:]...)
-		}
-	}
-	files := 0
-	p := here(ts)
-	for _, dir := range []string{p.state, p.runtime, p.config} {
-		ts.Check(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			files++
-			for _, piece := range pieces {
-				if len(piece) > 10 && bytes.Contains(content, []byte(piece)) {
-					ts.Fatalf("%s holds %.40s", path, piece)
-				}
-			}
-			return nil
-		}))
-	}
-	if files < 3 {
-		ts.Fatalf("only %d files were read", files)
-	}
 }

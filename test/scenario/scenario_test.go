@@ -109,6 +109,9 @@ type place struct {
 	state, runtime, config string
 	// idp is the identity provider that a script has started; nil for none.
 	idp *idp.Provider
+	// secrets are those that the script has used, and work is its directory.
+	secrets secrets
+	work    string
 }
 
 // newPlace makes directories with short paths: sockets live in them.
@@ -166,6 +169,7 @@ func setup(env *testscript.Env, t testing.TB) error {
 		"SERVERS="+rel, // go://$SERVERS/probe: relative, as a local path must be
 		"CLIENTS_DIR="+clientsDir(), "CLIENTS="+filepath.Join(repo(), "test", "clients"),
 		"STORE="+p.storeID())
+	p.work = env.WorkDir
 	env.Values[placeKey{}], env.Values[testKey{}] = p, t
 	env.Defer(func() {
 		for _, trace := range p.leave() {
@@ -180,9 +184,10 @@ type placeKey struct{}
 // testKey is the key of the script's testing.TB.
 type testKey struct{}
 
-// leave removes every workload of the place with thv itself. It returns what is left
-// after that, and removes it too.
+// leave removes every workload of the place with thv itself. It returns the secrets that were
+// written, and what is left after that, and removes it too.
 func (p *place) leave() (traces []string) {
+	traces = p.leaks()
 	rm := exec.Command(thvPath(), "rm", "--all")
 	rm.Env = append(os.Environ(), p.vars()...)
 	if out, err := rm.CombinedOutput(); err != nil {

@@ -26,7 +26,7 @@ func serverCommands() map[string]command {
 		"idp":      identityProvider,
 		"token":    accessToken,
 		"header":   responseHeader,
-		"nowhere":  nowhere,
+		"secret":   secretValues,
 		"webhook":  webhookServer,
 	}
 }
