@@ -416,6 +416,54 @@ func TestAuthentication_RequestStateOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
+// A task belongs to the principal that created it, in both eras: the server, which receives
+// no token, cannot distinguish them.
+func TestAuthentication_TaskOfAnotherPrincipal(t *testing.T) {
+	t.Parallel()
+	p := newTokenIssuer(t)
+	b := newFakeBackend()
+	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
+		result := `{"status":"working"}`
+		if x.Request.Method == mcp.MethodToolsCall {
+			result = `{"task":{"taskId":"t-1","status":"working"}}`
+			if x.Client.Version.IsStateless() {
+				result = `{"resultType":"task","taskId":"t-2","status":"working"}`
+			}
+		}
+		return mcp.NewResult(x.Request.ID, json.RawMessage(result)), nil
+	}
+	_, srv := serve(t, b, p.protect(t), nil)
+	jo, eve := newWire(t, srv).as(p.of(t, "jo")).initialize(mcp.V20251125), newWire(t, srv).as(p.of(t, "eve")).initialize(mcp.V20251125)
+	if a := jo.post(req("1", "tools/call", `{"name":"add","task":{}}`)); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if a := newWire(t, srv).as(p.of(t, "jo")).post(req("1", "tools/call", `{"name":"add",`+statelessMeta("")+`}`), statelessHeaders("tools/call", "add")...); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel"} {
+		body := req("2", method, `{"taskId":"t-1"}`)
+		if a := eve.post(body); a.code(t) != mcp.CodeInvalidParams {
+			t.Errorf("%s by another principal: %d %s", method, a.status, a.body)
+		}
+		if a := jo.post(body); a.status != 200 || a.message(t).Error != nil {
+			t.Errorf("%s: %d %s", method, a.status, a.body)
+		}
+	}
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		body := req("2", method, `{"taskId":"t-2",`+statelessMeta("")+`}`)
+		for subject, refused := range map[string]bool{"eve": true, "jo": false} {
+			a := newWire(t, srv).as(p.of(t, subject)).post(body, statelessHeaders(method, "t-2")...)
+			if (a.message(t).Error != nil) != refused || refused && a.code(t) != mcp.CodeInvalidParams {
+				t.Errorf("%s by %s: %d %s", method, subject, a.status, a.body)
+			}
+		}
+	}
+	// One that the gateway has not seen is left to the server.
+	if a := eve.post(req("2", "tasks/get", `{"taskId":"t-0"}`)); a.status != 200 || a.message(t).Error != nil {
+		t.Errorf("an unknown task: %d %s", a.status, a.body)
+	}
+}
+
 func TestAuthentication_SSE(t *testing.T) {
 	t.Parallel()
 	p := newTokenIssuer(t)

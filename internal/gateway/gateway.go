@@ -89,8 +89,8 @@ type Gateway struct {
 
 // ofExchanges are the stages that inspect exchanges, in order. After the webhooks come the
 // checks of what a webhook may have changed.
-func (s Stages) ofExchanges(log *slog.Logger) []exchange.Stage {
-	all := []exchange.Stage{recovered(log), s.Telemetry, properNames, s.Audit, s.Tools, s.Policy}
+func (s Stages) ofExchanges(log *slog.Logger, tasks exchange.Stage) []exchange.Stage {
+	all := []exchange.Stage{recovered(log), s.Telemetry, properNames, s.Audit, tasks, s.Tools, s.Policy}
 	if s.Webhooks != nil {
 		all = append(all, s.Webhooks, properNames, s.Policy)
 	}
@@ -110,6 +110,7 @@ func (s Stages) ofExchanges(log *slog.Logger) []exchange.Stage {
 //	(telemetry)          the span of a request, and the metrics
 //	proper names         names.go
 //	(audit)
+//	(tasks)              of other principals, with authenticate: tasks.go
 //	(tool name)          filter and override
 //	(policy)             authorization
 //	(webhooks)           and after them proper names and policy again
@@ -135,10 +136,16 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 		return nil, fmt.Errorf("configure the gateway of %q: %w", cfg.Name, err)
 	}
 	stages := cfg.Stages
+	var tasks exchange.Stage
+	if stages.Authenticate != nil {
+		if tasks, err = newTasks(); err != nil {
+			return nil, err
+		}
+	}
 	core := &httpd.Core{
 		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
 		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
-		Handler: chain(exchange.Deliver, stages.ofExchanges(cfg.Log)...),
+		Handler: chain(exchange.Deliver, stages.ofExchanges(cfg.Log, tasks)...),
 		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
 		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
 		MaxSessions: maxSessions,
