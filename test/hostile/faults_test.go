@@ -45,7 +45,7 @@ func clientOf(t *testing.T, url string, modern bool) *Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &Client{
-		URL: url, HTTP: &http.Client{Transport: transport}, Modern: modern, Capabilities: Capabilities,
+		URL: url, HTTP: &http.Client{Transport: authorized(url, transport)}, Modern: modern, Capabilities: Capabilities,
 		Answer: func(string, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"action":"accept","content":{}}`), nil
 		},

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/test/tokens"
 )
 
 // thv is the program under test, which `make build` makes; THV_UNDER_TEST names
@@ -33,8 +35,9 @@ func thv() string {
 // maxResident bounds the resident memory of a gateway, in KiB.
 const maxResident = 400 << 10
 
-// The built program before servers that run elsewhere, of each transport and era:
-// as [TestServersThatDoWrong], and its process stays small.
+// The built program before servers that run elsewhere, of each transport and era: as
+// [TestServersThatDoWrong], with every stage of the gateway at servers of streamable HTTP, and
+// its process stays small.
 func TestThvBeforeServersThatDoWrong(t *testing.T) {
 	if _, err := os.Stat(thv()); err != nil {
 		t.Fatalf("%v; `make build` makes it", err)
@@ -65,15 +68,18 @@ func TestThvBeforeServersThatDoWrong(t *testing.T) {
 			return f.Want
 		})
 	}
+	issuer := tokens.Start(t, "https://tools.example/mcp")
+	stages := everyStage(t, issuer)
 	for _, server := range []struct {
 		name, path string
 		handler    http.Handler
 		modern     bool
 		wants      map[string]string
+		flags      []string
 	}{
-		{"sessions", "/mcp", &Server{}, false, oneEra(false)},
-		{"stateless", "/mcp", &Server{Modern: true}, true, oneEra(true)},
-		{"events", "/sse", &SSE{}, false, sseWants()},
+		{"sessions", "/mcp", &Server{}, false, oneEra(false), stages},
+		{"stateless", "/mcp", &Server{Modern: true}, true, oneEra(true), stages},
+		{"events", "/sse", &SSE{}, false, sseWants(), nil},
 	} {
 		t.Run(server.name, func(t *testing.T) {
 			url := strings.TrimSuffix(serve(t, server.handler), "/mcp") + server.path
@@ -82,11 +88,16 @@ func TestThvBeforeServersThatDoWrong(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			out, err := run("run", url, "--name", server.name)
+			out, err := run(append([]string{"run", url, "--name", server.name}, server.flags...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sufferAll(t, strings.TrimSpace(out), server.modern, server.wants)
+			url = strings.TrimSpace(out)
+			if server.flags != nil {
+				refuseAll(t, url, issuer)
+				bearers.Store(url, issuer.Token(t, map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
+			}
+			sufferAll(t, url, server.modern, server.wants)
 			if kib := peak(t, run, server.name); kib > maxResident {
 				t.Errorf("the gateway took %d MiB", kib>>10)
 			} else {
