@@ -19,7 +19,7 @@ var open = map[string]bool{
 }
 
 // Stage is an [exchange.Stage]: it denies requests with [exchange.Forbid], and filters
-// the results of list requests. A request with a method that it does not know is denied.
+// the results of list requests. A method that it does not know does not exist for the client.
 func (p *Policy) Stage(next exchange.Handler) exchange.Handler {
 	return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
 		if open[x.Request.Method] {
@@ -79,7 +79,8 @@ func (p *Policy) requests(x *exchange.Exchange) ([]Request, error) {
 	case mcp.MethodSubscriptionsListen:
 		return subscription(params)
 	}
-	return nil, exchange.Forbid("not authorized: %s", plaintext.Excerpt(x.Request.Method, 64))
+	// A server must respond so to a method that it does not have (JSON-RPC 2.0 section 5.1).
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found: " + plaintext.Excerpt(x.Request.Method, 64) + "; the authorization permits only methods of MCP"}
 }
 
 // target is the request for the name at path in params.

@@ -91,7 +91,7 @@ func TestStage_Requests(t *testing.T) {
 		{mcp.MethodDiscover, `{}`, ""},
 		{mcp.MethodSetLevel, `{"level":"info"}`, ""},
 		{"tasks/get", `{"taskId":"1"}`, ""},
-		{"vendor/everything", `{}`, "not authorized: vendor/everything"},
+		{"vendor/everything", `{}`, "method not found: vendor/everything"},
 	} {
 		t.Run(row.method+" "+row.params, func(t *testing.T) {
 			s := &server{}

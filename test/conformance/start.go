@@ -75,6 +75,18 @@ func (h *harness) start(ctx context.Context, c cell, dir string) (url string, en
 		}
 		what = direct
 	}
+	if c.stages {
+		files, err := filepath.Abs(dir)
+		if err != nil {
+			return "", nil, err
+		}
+		flags, stop, err := stages(files)
+		if err != nil {
+			return "", nil, err
+		}
+		ends = append(ends, stop)
+		c.backend.run = slices.Concat(flags, c.backend.run)
+	}
 	url, stop, err := h.startGateway(ctx, what, c.backend, filepath.Join(dir, "gateway.log"))
 	if err != nil {
 		return "", nil, err
