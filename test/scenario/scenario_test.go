@@ -47,6 +47,9 @@ func prerequisites() error {
 	if _, err := os.Stat(filepath.Join(clientsDir(), "node")); err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(repo(), "test", ".cache", "python-clients", "1")); err != nil {
+		return err
+	}
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
 		return fmt.Errorf("no container engine: %w\n%s", err, out)
 	}

@@ -23,6 +23,7 @@ func serverCommands() map[string]command {
 		"remote":   remote,
 		"registry": registryAPI,
 		"node":     node,
+		"python":   python,
 		"idp":      identityProvider,
 		"token":    accessToken,
 		"header":   responseHeader,
@@ -130,6 +131,14 @@ func node(ts *testscript.TestScript, neg bool, args []string) {
 	args = append([]string{"120", filepath.Join(clientsDir(), "node")}, args...)
 	if err := ts.Exec("timeout", args...); (err == nil) == neg {
 		ts.Fatalf("node: %v", err)
+	}
+}
+
+// python ARGS... runs the Python with version 1 of the Python SDK.
+func python(ts *testscript.TestScript, neg bool, args []string) {
+	program := filepath.Join(repo(), "test", ".cache", "python-clients", "1", "bin", "python")
+	if err := ts.Exec("timeout", append([]string{"120", program}, args...)...); (err == nil) == neg {
+		ts.Fatalf("python: %v", err)
 	}
 }
 

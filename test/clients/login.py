@@ -1,0 +1,94 @@
+"""The Python SDK's client against a gateway that requires access tokens, for the
+scenarios: login.py URL USER. The SDK finds the authorization server in the gateway's
+challenge, registers itself, and requests authorization with PKCE; this script is the
+browser and the person. It prints the tools and the result of a call as one line of JSON.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from http.cookiejar import CookieJar
+from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, build_opener
+
+import httpx
+
+from mcp import ClientSession
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientMetadata
+
+URL, USER = sys.argv[1:3]
+REDIRECT = "http://127.0.0.1:4/callback"
+
+
+class NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def browse(page):
+    """Opens a page and fills in the provider's forms, until it redirects to the client."""
+    opener = build_opener(HTTPCookieProcessor(CookieJar()), NoRedirect)
+    body = None
+    for _ in range(20):
+        try:
+            text = opener.open(page, body).read().decode()
+        except HTTPError as e:
+            if e.code not in (302, 303):
+                raise
+            page, body = urljoin(page, e.headers["location"]), None
+            if page.startswith(REDIRECT):
+                return parse_qs(urlsplit(page).query)
+            continue
+        action, prompt = re.search(r'action="([^"]+)"', text), re.search(r'name="prompt" value="([^"]+)"', text)
+        if not action or not prompt:
+            raise RuntimeError(f"a page without a form: {text[:500]}")
+        page, body = urljoin(page, action[1]), urlencode({"prompt": prompt[1], "login": USER, "password": "x"}).encode()
+    raise RuntimeError("the provider does not come to an end")
+
+
+class Storage:
+    tokens = client = None
+
+    async def get_tokens(self):
+        return self.tokens
+
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+
+    async def get_client_info(self):
+        return self.client
+
+    async def set_client_info(self, client):
+        self.client = client
+
+
+class Browser:
+    answer = {}
+
+    async def open(self, page):
+        self.answer = await asyncio.to_thread(browse, page)
+
+    async def callback(self):
+        return self.answer["code"][0], self.answer.get("state", [None])[0]
+
+
+async def main():
+    browser = Browser()
+    metadata = OAuthClientMetadata(
+        client_name="a client of the tests", redirect_uris=[REDIRECT], token_endpoint_auth_method="none",
+        grant_types=["authorization_code", "refresh_token"], response_types=["code"], application_type="native",
+    )
+    login = OAuthClientProvider(URL, metadata, Storage(), browser.open, browser.callback)
+    async with httpx.AsyncClient(auth=login, timeout=60) as http:
+        async with streamable_http_client(URL, http_client=http) as (read, write, *_), ClientSession(read, write) as session:
+            await session.initialize()
+            tools = (await session.list_tools()).tools
+            result = await session.call_tool("echo", {"text": "logged in"})
+            print(json.dumps({"tools": [tool.name for tool in tools], "text": result.content[0].text}))
+
+
+asyncio.run(main())
