@@ -154,6 +154,9 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},
 		{"github.com/google/nftables", []string{"internal/guest/shut"}, false},
 		{"github.com/rogpeppe/go-internal", []string{"test"}, true},
+		{"github.com/zalando/go-keyring", []string{"internal/secret/keyring"}, false},
+		{"github.com/godbus/dbus", nil, false},
+		{"golang.org/x/crypto/argon2", []string{"internal/secret/local"}, true},
 	}
 	eachPackage(t, func(t *testing.T, p pkg) {
 		for _, rule := range rules {
@@ -208,6 +211,7 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/cli/mcpcmd":      {"internal/cli"},
 		"internal/cli/registrycmd": {"internal/cli"},
 		"internal/cli/runcmd":      {"internal/cli"},
+		"internal/cli/secretcmd":   {"internal/cli"},
 		// The registry server's command line, and the server that it starts.
 		"internal/registry/command": {"cmd"},
 		"internal/registry/server":  {"internal/registry/command"},
@@ -219,7 +223,8 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/cli/mcpcmd":      {"internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/registrycmd": {"internal/cli/mcpcmd", "internal/cli/runcmd"},
 		"internal/cli/runcmd":      {"internal/cli/mcpcmd", "internal/cli/registrycmd"},
-		"internal/cli/base":        {"internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
+		"internal/cli/secretcmd":   {"internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
+		"internal/cli/base":        {"internal/cli/secretcmd", "internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
 		"internal/cli/render":      {"internal/cli/base", "internal/cli/mcpcmd", "internal/cli/registrycmd", "internal/cli/runcmd"},
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},

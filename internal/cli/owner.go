@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/owner"
 )
 
@@ -19,6 +20,13 @@ func newOwner(app *base.App) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			handed, stdin, err := manager.ReadHandover(os.Stdin)
+			if err == nil {
+				err = app.Receive(handed)
+			}
+			if err != nil {
+				return err
+			}
 			cfg, err := app.OwnerConfig(args[0])
 			if err != nil {
 				return err
@@ -26,7 +34,7 @@ func newOwner(app *base.App) *cobra.Command {
 			defer owner.FitProcess()()
 			// The process that started this one may have exited when progress is written.
 			signal.Ignore(syscall.SIGPIPE)
-			return owner.Detached(cmd.Context(), cfg, os.Stdin, os.Stdout)
+			return owner.Detached(cmd.Context(), cfg, stdin, os.Stdout)
 		},
 	}
 }

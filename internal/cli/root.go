@@ -1,6 +1,6 @@
 // Package cli implements the command `thv`: the root and the commands on workloads, one
-// file for each. The larger groups have packages of their own: runcmd (run), mcpcmd (mcp)
-// and registrycmd (registry). base is what all commands share, render how they write to
+// file for each. The larger groups have packages of their own: runcmd (run), mcpcmd (mcp),
+// registrycmd (registry) and secretcmd (secret). base is what all commands share, render how they write to
 // terminals and pipes. Imports go from cli to the groups, then to base, then to render.
 //
 // A command is an options struct, a constructor that only parses, and a function that
@@ -25,6 +25,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/mcpcmd"
 	"github.com/toolhaven/toolhaven/internal/cli/registrycmd"
 	"github.com/toolhaven/toolhaven/internal/cli/runcmd"
+	"github.com/toolhaven/toolhaven/internal/cli/secretcmd"
 )
 
 // Main executes the command line and returns the exit code.
@@ -100,7 +101,7 @@ go://), an exported configuration, or the URL of a remote server.`,
 	}
 	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newExport(app), newGroup(app))
 	add("servers", mcpcmd.New(app), registrycmd.New(app), newBuild(app))
-	add("tool", newConfig(app), newAuth(app), newPolicy(app), newDoctor(app), newVersion(app))
+	add("tool", newConfig(app), newAuth(app), newPolicy(app), secretcmd.New(app), newDoctor(app), newVersion(app))
 	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {

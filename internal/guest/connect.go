@@ -21,6 +21,7 @@ type Line struct {
 	session *yamux.Session
 	stdin   io.Closer
 	files   *handover // nil: the line carries everything
+	env     []string  // set before the first Spawn
 
 	mu     sync.Mutex
 	inputs map[io.Closer]struct{} // standard inputs that were handed over
@@ -132,6 +133,10 @@ func (l *Line) HangUp() error {
 // in transit is lost.
 func (l *Line) Close() error { return l.session.Close() }
 
+// SetEnv sets variables, NAME=VALUE, that every process spawned later has besides the
+// container's environment. It must not be called while another method runs.
+func (l *Line) SetEnv(env []string) { l.env = env }
+
 // Spawn starts argv in the container with the container's environment, user and
 // working directory. If ctx ends before the guest has answered, a process that was
 // started is killed.
@@ -148,6 +153,7 @@ func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error
 
 func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
 	var p *remoteProcess
+	req.Env = l.env
 	if l.files == nil {
 		stream, resp, err := l.request(ctx, req)
 		if err != nil {

@@ -499,3 +499,20 @@ func TestServe_LineIsHiddenFromProcesses(t *testing.T) {
 		}
 	}
 }
+
+// The variables of a line replace those of the container, once each.
+func TestSetEnv(t *testing.T) {
+	t.Parallel()
+	g := startGuest(t)
+	g.SetEnv([]string{"HOME=/secret", "TOKEN=a=b\nc"})
+	got, err := g.output(t, "sh", "-c", `env -0 | tr '\0\n' '\n|' | grep -E '^(HOME|TOKEN)=' | sort`)
+	if got != "HOME=/secret\nTOKEN=a=b|c" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, bad := range []string{"", "=x", "NAME", "A=\x00"} {
+		g.SetEnv([]string{bad})
+		if _, err := g.Spawn(t.Context(), []string{"true"}); err == nil || !strings.Contains(err.Error(), "not NAME=VALUE") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func handleSpawn(stream *yamux.Stream, s *supervisor, req request, files *giver)
 	if req.Ticket != 0 {
 		give = func(stdin, stdout *os.File) error { return files.give(req.Ticket, stdin, stdout) }
 	}
-	p, err := s.start(req.Argv, req.Listens, give)
+	p, err := s.start(req, give)
 	if err != nil {
 		refuse(stream, err)
 		return

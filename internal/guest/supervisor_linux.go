@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,10 +45,11 @@ func newSupervisor(stderr *os.File) *supervisor {
 	}
 }
 
-// start runs argv in a session of its own. For listens see request. If give is not nil,
-// it receives the pipes, and the guest's copies are closed.
-func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout *os.File) error) (*process, error) {
-	path, err := lookPath(argv[0], s.env)
+// start runs the program of a spawn in a session of its own. If give is not nil, it
+// receives the pipes, and the guest's copies are closed.
+func (s *supervisor) start(req request, give func(stdin, stdout *os.File) error) (*process, error) {
+	env := withEnv(s.env, req.Env)
+	path, err := lookPath(req.Argv[0], env)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +65,7 @@ func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout 
 	}
 	defer theirStdin.Close()
 	defer theirStdout.Close()
-	p, err := s.fork(path, argv, listens, theirStdin, theirStdout)
+	p, err := s.fork(path, req, env, theirStdin, theirStdout)
 	if err != nil {
 		stdin.Close()
 		stdout.Close()
@@ -83,19 +86,31 @@ func (s *supervisor) start(argv []string, listens bool, give func(stdin, stdout 
 	return p, nil
 }
 
-func (s *supervisor) fork(path string, argv []string, listens bool, stdin, stdout *os.File) (*process, error) {
+// withEnv returns base with variables that replace those of the same name: of a name that
+// is there twice, programs use the one or the other.
+func withEnv(base, variables []string) []string {
+	env := base[:len(base):len(base)]
+	for _, variable := range variables {
+		name := variable[:strings.IndexByte(variable, '=')+1]
+		env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name) })
+		env = append(env, variable)
+	}
+	return env
+}
+
+func (s *supervisor) fork(path string, req request, env []string, stdin, stdout *os.File) (*process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		return nil, errors.New("the container is being stopped")
 	}
 	id := s.lastID + 1
-	pid, err := forkExec(path, argv, append(s.env[:len(s.env):len(s.env)], s.markOf(id)), stdin, stdout, s.stderr)
+	pid, err := forkExec(path, req.Argv, append(env[:len(env):len(env)], s.markOf(id)), stdin, stdout, s.stderr)
 	if err != nil {
 		return nil, execError(path, err)
 	}
 	s.lastID = id
-	p := &process{supervisor: s, id: id, pid: pid, listens: listens, ready: make(chan struct{}), done: make(chan struct{})}
+	p := &process{supervisor: s, id: id, pid: pid, listens: req.Listens, ready: make(chan struct{}), done: make(chan struct{})}
 	s.byID[id], s.byPID[pid] = p, p
 	s.forget(id - keepEnded)
 	return p, nil

@@ -33,6 +33,9 @@ type request struct {
 	Op string `json:"op"`
 	// Argv is the command line of a spawn.
 	Argv []string `json:"argv,omitempty"`
+	// Env are variables, NAME=VALUE, of the process of a spawn. They replace those of the
+	// container's environment, and are not in the container's configuration.
+	Env []string `json:"env,omitempty"`
 	// Listens marks the process of a spawn as one that clients reach at a port: it
 	// ends on SIGTERM and not at the end of its input.
 	Listens bool `json:"listens,omitempty"`
@@ -86,6 +89,11 @@ func (r *request) validate() error {
 		for _, arg := range r.Argv {
 			if strings.ContainsRune(arg, 0) {
 				return errors.New("an argument holds a NUL byte, which no program can receive")
+			}
+		}
+		for _, variable := range r.Env {
+			if strings.IndexByte(variable, '=') < 1 || strings.ContainsRune(variable, 0) {
+				return errors.New("a variable is not NAME=VALUE")
 			}
 		}
 	case opWait, opPorts, opState:

@@ -40,6 +40,9 @@ type Config struct {
 	// Forget drops what else is kept for a workload that is removed (its
 	// secrets). It may be nil.
 	Forget func(name string) error
+	// Handover returns what the owner of a workload receives over its standard input: the
+	// values of secrets. It must be one line. It may be nil.
+	Handover func(ctx context.Context, spec *workload.Spec) ([]byte, error)
 }
 
 // Manager carries out the commands on workloads. It keeps no state: every result
@@ -49,14 +52,19 @@ type Manager struct {
 	stopper *stopper
 	exe     string
 	forget  func(name string) error
+
+	handover func(ctx context.Context, spec *workload.Spec) ([]byte, error)
 }
 
 // New makes a Manager.
 func New(cfg Config) *Manager {
 	stopper := &stopper{store: cfg.Store, engine: cfg.Engine, pace: usualPace()}
-	m := &Manager{store: cfg.Store, stopper: stopper, exe: cfg.Executable, forget: cfg.Forget}
+	m := &Manager{store: cfg.Store, stopper: stopper, exe: cfg.Executable, forget: cfg.Forget, handover: cfg.Handover}
 	if m.forget == nil {
 		m.forget = func(string) error { return nil }
+	}
+	if m.handover == nil {
+		m.handover = func(context.Context, *workload.Spec) ([]byte, error) { return nil, nil }
 	}
 	return m
 }

@@ -68,6 +68,10 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	secretEnv, err := s.secretEnv()
+	if err != nil {
+		return err
+	}
 	user, err := s.user(ctx, image)
 	if err != nil {
 		return err
@@ -118,6 +122,7 @@ func (s *instance) start(ctx context.Context) (err error) {
 		_ = streams.Close()
 		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
 	}
+	line.SetEnv(secretEnv)
 	var server guest.Process
 	if s.spec.Transport != workload.Stdio {
 		if server, err = line.SpawnListener(ctx, argv); err != nil {
@@ -165,10 +170,6 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 	if len(argv) == 0 {
 		return none, nil, fmt.Errorf("the image %s names no program to run; give one after --", s.spec.Image)
 	}
-	env, err := s.env()
-	if err != nil {
-		return none, nil, err
-	}
 	suffix := make([]byte, 3)
 	rand.Read(suffix) // never fails (crypto/rand)
 	c := s.spec.Container
@@ -185,7 +186,7 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 		Name:       "thv-" + s.spec.Name + "-" + hex.EncodeToString(suffix),
 		Image:      image.ID,
 		Entrypoint: []string{guest.Path},
-		Env:        env,
+		Env:        s.env(),
 		Labels:     labels,
 		Network:    s.spec.NetworkName(),
 		Privileged: c.Permissions.Privileged,
@@ -199,9 +200,9 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 	return cfg, argv, nil
 }
 
-// env is the server's environment beside the image's own. The usual
+// env is the server's environment beside the image's own, without secrets. The usual
 // variables of HTTP servers are set first, so that a person can override them.
-func (s *instance) env() ([]string, error) {
+func (s *instance) env() []string {
 	vars := map[string]string{"MCP_TRANSPORT": string(s.spec.Transport)}
 	if s.spec.Transport != workload.Stdio {
 		port := strconv.Itoa(s.spec.TargetPort)
@@ -209,16 +210,30 @@ func (s *instance) env() ([]string, error) {
 		vars["MCP_HOST"], vars["FASTMCP_HOST"] = s.spec.TargetHost, s.spec.TargetHost
 	}
 	maps.Copy(vars, s.spec.Env)
-	for name, ref := range s.spec.SecretEnv {
-		value, err := s.secrets(ref)
-		if err != nil {
-			return nil, fmt.Errorf("secret for %s: %w", name, err)
-		}
-		vars[name] = value
+	for name := range s.spec.SecretEnv {
+		delete(vars, name)
 	}
 	env := make([]string, 0, len(vars))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		env = append(env, name+"="+vars[name])
+	}
+	return env
+}
+
+// secretEnv is the part of the server's environment whose values are secrets. The guest
+// sets it when it starts the server: the configuration of a container is shown to
+// everyone who may use the engine.
+func (s *instance) secretEnv() ([]string, error) {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(s.spec.SecretEnv)) {
+		value, err := s.secrets(s.spec.SecretEnv[name])
+		if err == nil {
+			err = workload.ValidEnvValue(value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("secret for %s: %w", name, err)
+		}
+		env = append(env, name+"="+value)
 	}
 	return env, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -62,7 +63,7 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		s.Policy = p.Stage
 	}
 	if spec.Webhooks != nil {
-		hooks, err := webhook.New(*spec.Webhooks, spec.Name, spec.CAFiles(), log)
+		hooks, err := webhook.New(*spec.Webhooks, spec.Name, spec.CAFiles(), func(name string) (string, error) { return cfg.Secrets(secret.SharedRef(name)) }, log)
 		if err != nil {
 			return err
 		}

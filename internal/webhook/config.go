@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
 // Config are the webhooks of a workload, called in order: the mutating ones, then the
@@ -31,8 +32,8 @@ type Hook struct {
 	// should: Fail or Ignore.
 	FailurePolicy string `json:"failure_policy"`
 	TLS           *TLS   `json:"tls_config,omitempty"`
-	// HMACSecretRef is the absolute path of a file with the key that signs requests; "" signs
-	// none. The file is read for each request.
+	// HMACSecretRef is the key that signs requests: the absolute path of a file, which is read
+	// for each request, or the name of a secret in the secrets store. "" signs none.
 	HMACSecretRef string `json:"hmac_secret_ref,omitempty"`
 }
 
@@ -100,6 +101,24 @@ func merge(all, later []Hook) []Hook {
 	return all
 }
 
+// secret is the name of the secret that signs requests; "" if it is a file, or none.
+func (h Hook) secret() string {
+	if filepath.IsAbs(h.HMACSecretRef) {
+		return ""
+	}
+	return h.HMACSecretRef
+}
+
+// Secrets returns the names of the secrets that sign requests.
+func (c Config) Secrets() (names []string) {
+	for _, h := range slices.Concat(c.Validating, c.Mutating) {
+		if name := h.secret(); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Validate returns everything that is wrong with c. It does not read files.
 func (c Config) Validate() error {
 	var errs []error
@@ -144,8 +163,8 @@ func (h Hook) faults() (faults []string) {
 	default:
 		add("failure_policy %q: choose fail or ignore", h.FailurePolicy)
 	}
-	if h.HMACSecretRef != "" && !filepath.IsAbs(h.HMACSecretRef) {
-		add("hmac_secret_ref %q: give the absolute path of a file with the key", h.HMACSecretRef)
+	if name := h.secret(); name != "" && secret.CheckName(name) != nil {
+		add("hmac_secret_ref %q: give the name of a secret, or the absolute path of a file with the key", name)
 	}
 	if t := h.TLS; t != nil {
 		for field, path := range map[string]string{"ca_bundle_path": t.CABundlePath, "client_cert_path": t.ClientCertPath, "client_key_path": t.ClientKeyPath} {

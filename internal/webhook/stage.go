@@ -45,16 +45,18 @@ type caller struct {
 	Hook
 	mutates bool
 	client  *http.Client
+	key     func() (string, error) // that signs requests; nil signs none
 }
 
-// New returns a Stage. caFiles are authorities that are trusted besides the system's. The
-// error is for files that cannot be read, such as a client certificate.
-func New(cfg Config, workload string, caFiles []string, log *slog.Logger) (*Stage, error) {
+// New returns a Stage. caFiles are authorities that are trusted besides the system's. secrets
+// returns the value of a secret by its name. The error is for files that cannot be read, such
+// as a client certificate, and for secrets that are missing.
+func New(cfg Config, workload string, caFiles []string, secrets func(name string) (string, error), log *slog.Logger) (*Stage, error) {
 	s := &Stage{workload: workload, log: log}
 	var errs []error
 	add := func(hooks []Hook, mutates bool) (callers []*caller) {
 		for _, h := range hooks {
-			c, err := newCaller(h, caFiles)
+			c, err := newCaller(h, caFiles, secrets)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("webhook %q: %w", h.Name, err))
 				continue
@@ -68,7 +70,7 @@ func New(cfg Config, workload string, caFiles []string, log *slog.Logger) (*Stag
 	return s, errors.Join(errs...)
 }
 
-func newCaller(h Hook, caFiles []string) (*caller, error) {
+func newCaller(h Hook, caFiles []string, secrets func(string) (string, error)) (*caller, error) {
 	// The person who runs the workload chose the URL, so it may have a private address.
 	opt := netguard.Options{CAFiles: caFiles, AllowPrivate: true, AllowLoopback: true, Timeout: defaultTimeout}
 	if h.Timeout != 0 {
@@ -85,12 +87,18 @@ func newCaller(h Hook, caFiles []string) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.HMACSecretRef != "" {
-		if _, err := netguard.ReadSecret(h.HMACSecretRef); err != nil {
-			return nil, fmt.Errorf("hmac_secret_ref: %w", err)
-		}
+	c := &caller{Hook: h, client: client}
+	if h.HMACSecretRef == "" {
+		return c, nil
 	}
-	return &caller{Hook: h, client: client}, nil
+	c.key = func() (string, error) { return netguard.ReadSecret(h.HMACSecretRef) }
+	if name := h.secret(); name != "" {
+		c.key = func() (string, error) { return secrets(name) }
+	}
+	if _, err := c.key(); err != nil {
+		return nil, fmt.Errorf("hmac_secret_ref: %w", err)
+	}
+	return c, nil
 }
 
 // Wrap is an [exchange.Stage].
@@ -176,8 +184,8 @@ func (s *Stage) call(ctx context.Context, c *caller, x *exchange.Exchange) (*ans
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if c.HMACSecretRef != "" {
-		key, err := netguard.ReadSecret(c.HMACSecretRef)
+	if c.key != nil {
+		key, err := c.key()
 		if err != nil {
 			return nil, fmt.Errorf("hmac_secret_ref: %w", err)
 		}

@@ -63,7 +63,7 @@ func through(t *testing.T, cfg Config) (received string, err error) {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(cfg, "w", nil, slog.New(slog.DiscardHandler))
+	s, err := New(cfg, "w", nil, secretsOfTests, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestConfig_Validate(t *testing.T) {
 		"failure_policy is missing": with(func(h *Hook) { h.FailurePolicy = "" }),
 		`failure_policy "x"`:        with(func(h *Hook) { h.FailurePolicy = "x" }),
 		"choose 1s to 30s":          with(func(h *Hook) { h.Timeout = Timeout(time.Minute) }),
-		"hmac_secret_ref":           with(func(h *Hook) { h.HMACSecretRef = "name" }),
+		"hmac_secret_ref":           with(func(h *Hook) { h.HMACSecretRef = "a,b" }),
 		"belong together":           with(func(h *Hook) { h.TLS = &TLS{ClientCertPath: "/a"} }),
 		"ca_bundle_path":            with(func(h *Hook) { h.TLS = &TLS{CABundlePath: "a"} }),
 	} {
@@ -158,12 +158,14 @@ func TestStage_Request(t *testing.T) {
 		responds(200, `{"version":"v0.1.0","uid":"x","allowed":true}`)(w, r)
 	})
 	hook := hookOf(url, ca, Fail)
-	hook.HMACSecretRef = key
-	received, err := through(t, Config{Validating: []Hook{hook}})
-	if err != nil || received != callParams {
-		t.Fatalf("%s, %v", received, err)
+	var request map[string]any
+	for _, hook.HMACSecretRef = range []string{key, "signing-key"} {
+		received, err := through(t, Config{Validating: []Hook{hook}})
+		if err != nil || received != callParams {
+			t.Fatalf("%s, %v", received, err)
+		}
+		request = <-got
 	}
-	request := <-got
 	text, _ := json.Marshal(request)
 	for _, want := range []string{`"version":"v0.1.0"`, `"principal":{"claims":{"team":"a"},"iss":"https://idp","sub":"ann"}`, `"method":"tools/call"`, `"n":12345678901234567890`,
 		`"server_name":"w"`, `"source_ip":"192.0.2.7:99"`} {
@@ -276,10 +278,10 @@ func TestStage_Certificates(t *testing.T) {
 	if _, err := through(t, Config{Validating: []Hook{hook}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := New(Config{Validating: []Hook{{Name: "a", URL: url, TLS: &TLS{ClientCertPath: "/none", ClientKeyPath: "/none"}}}}, "w", nil, nil); err == nil {
+	if _, err := New(Config{Validating: []Hook{{Name: "a", URL: url, TLS: &TLS{ClientCertPath: "/none", ClientKeyPath: "/none"}}}}, "w", nil, secretsOfTests, nil); err == nil {
 		t.Error("a client certificate that is not there is accepted")
 	}
-	if _, err := New(Config{Validating: []Hook{{Name: "a", URL: url, HMACSecretRef: "/none"}}}, "w", nil, nil); err == nil {
+	if _, err := New(Config{Validating: []Hook{{Name: "a", URL: url, HMACSecretRef: "/none"}}}, "w", nil, secretsOfTests, nil); err == nil {
 		t.Error("a key that is not there is accepted")
 	}
 }
@@ -300,4 +302,19 @@ func FuzzPatched(f *testing.F) {
 			t.Errorf("%s makes %s", text, x.Request.Encode())
 		}
 	})
+}
+
+func secretsOfTests(name string) (string, error) {
+	if name != "signing-key" {
+		return "", fmt.Errorf("no such secret: %q", name)
+	}
+	return "s3cret", nil
+}
+
+func TestNew_ReportsAMissingSecret(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Validating: []Hook{{Name: "a", URL: "https://127.0.0.1/", HMACSecretRef: "other"}}}, "w", nil, secretsOfTests, nil)
+	if err == nil || !strings.Contains(err.Error(), `hmac_secret_ref: no such secret: "other"`) {
+		t.Error(err)
+	}
 }

@@ -41,8 +41,8 @@ type Spec struct {
 
 	// Args follow the image's entry point.
 	Args []string `json:"args,omitempty"`
-	// Env are environment variables with plain values; SecretEnv those whose
-	// value is in the secrets store under the given reference.
+	// Env are environment variables with plain values; SecretEnv those whose value is a
+	// secret, by its reference: workload/NAME/KEY, or secret/NAME for one of the user's.
 	Env       map[string]string `json:"env,omitempty"`
 	SecretEnv map[string]string `json:"secretEnv,omitempty"`
 

@@ -100,19 +100,7 @@ func (s *Spec) validateRemote() error {
 			errs = append(errs, fmt.Errorf("header %q: its name is not valid", name))
 		}
 	}
-	errs = append(errs, s.ownSecrets(s.Remote.SecretHeaders))
-	return errors.Join(errs...)
-}
-
-// ownSecrets refuses references to the secrets of other workloads: an imported
-// configuration must not send those to its own server.
-func (s *Spec) ownSecrets(refs map[string]string) error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(refs)) {
-		if !strings.HasPrefix(refs[name], "workload/"+s.Name+"/") {
-			errs = append(errs, fmt.Errorf("secret %s: %q is not a secret of workload %q", name, refs[name], s.Name))
-		}
-	}
+	errs = append(errs, s.checkSecretRefs(s.Remote.SecretHeaders))
 	return errors.Join(errs...)
 }
 
@@ -167,7 +155,7 @@ func (s *Spec) validateContainer() error {
 			add("environment variable %s is given as a value and as a secret", name)
 		}
 	}
-	errs = append(errs, s.ownSecrets(s.SecretEnv))
+	errs = append(errs, s.checkSecretRefs(s.SecretEnv))
 	targets := map[string]bool{}
 	for _, m := range s.Container.Mounts {
 		if !filepath.IsAbs(m.Host) || strings.ContainsRune(m.Host, 0) {

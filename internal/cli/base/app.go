@@ -18,7 +18,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/registry"
-	"github.com/toolhaven/toolhaven/internal/secret/local"
+	"github.com/toolhaven/toolhaven/internal/secret/providers"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -30,10 +30,15 @@ type App struct {
 	Env      func(string) string
 	Debug    bool
 	JSON     bool // -o json
+	// PasswordFile holds the password of the secrets store; "" is that of the environment.
+	PasswordFile string
+	// NewPasswordFile holds the password that the store is to have.
+	NewPasswordFile string
 
 	dirs    settings.Dirs
 	engine  container.Engine
-	secrets *local.Store
+	secrets *providers.Secrets
+	handed  *providers.Handover // in an owner
 }
 
 // NewApp returns the App of this process.
@@ -60,19 +65,6 @@ func (a *App) Store() (*manager.Store, error) {
 		return nil, err
 	}
 	return manager.OpenStore(dirs.State, dirs.Runtime), nil
-}
-
-// Secrets opens the local store of secrets, once: its password is requested once.
-func (a *App) Secrets() (*local.Store, error) {
-	if a.secrets != nil {
-		return a.secrets, nil
-	}
-	dirs, err := a.Dirs()
-	if err != nil {
-		return nil, err
-	}
-	a.secrets = local.Open(local.Config{Dir: filepath.Join(dirs.State, "secrets")})
-	return a.secrets, nil
 }
 
 // SignIns opens the store of the user's sign-ins.
@@ -103,17 +95,13 @@ func (a *App) Manager() (*manager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := a.Secrets()
-	if err != nil {
-		return nil, err
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the executable of thv: %w", err)
 	}
 	return manager.New(manager.Config{
 		Store: store, Engine: a.Engine, Executable: exe,
-		Forget: func(name string) error { return secrets.Forget(context.Background(), name) },
+		Forget: a.forgetSecrets, Handover: a.handover,
 	}), nil
 }
 

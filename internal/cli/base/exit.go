@@ -10,6 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
@@ -20,7 +21,7 @@ const (
 	ExitFailure     = 1 // any other error
 	ExitUsage       = 2 // the command line or a file it names is wrong
 	ExitNoEngine    = 3 // no container engine responds
-	ExitNotFound    = 4 // no such workload, group, server or image
+	ExitNotFound    = 4 // no such workload, group, server, image or secret
 	ExitInterrupted = 130
 )
 
@@ -31,7 +32,7 @@ const ExitCodesHelp = `Exit codes of thv:
   1    the command failed; the message gives the reason
   2    the command line, or a file that it names, is wrong
   3    no container engine responds
-  4    there is no such workload, group, server or image
+  4    there is no such workload, group, server, image or secret
   130  interrupted
 
 A command given several names does what it can for all of them, and ends with 1
@@ -74,7 +75,7 @@ func ExitCode(err error) int {
 	case errors.Is(err, container.ErrUnavailable):
 		return ExitNoEngine
 	case errors.Is(err, manager.ErrNotFound), errors.Is(err, manager.ErrGroupNotFound),
-		errors.Is(err, registry.ErrNotFound), errors.Is(err, container.ErrNotFound):
+		errors.Is(err, registry.ErrNotFound), errors.Is(err, container.ErrNotFound), errors.Is(err, secret.ErrNotFound):
 		return ExitNotFound
 	default:
 		return ExitFailure

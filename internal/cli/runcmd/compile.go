@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
@@ -53,10 +54,14 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 		d.origin = "the permission profile"
 	}
 	d.keepClientSecret(o.auth.secret(o.app.Env))
-	if err := d.applyEnv(ctx, o.app, env, found.Inputs); err != nil {
+	isTarget := func(name string) bool { return o.targets[name] != "" }
+	maps.DeleteFunc(env, func(name, _ string) bool { return isTarget(name) })
+	inputs := slices.DeleteFunc(slices.Clone(found.Inputs), func(in source.Input) bool { return isTarget(variable(in)) })
+	if err := d.applyEnv(ctx, o.app, env, inputs); err != nil {
 		return nil, err
 	}
-	return d, nil
+	d.applySecrets(o.targets)
+	return d, checkSecrets(ctx, o.app, s)
 }
 
 // parse returns the flags as a Spec without a source, and the variables. It reports
@@ -94,6 +99,8 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		note(workload.ValidName(""))
 	}
 	env, err = o.environment()
+	note(err)
+	o.targets, err = o.parseSecrets()
 	note(err)
 	for _, value := range o.volumes {
 		m, err := runflag.ParseMount(value, cwd)
@@ -216,6 +223,9 @@ func (o *options) misplaced(s *workload.Spec) error {
 		refuse("is for servers given as npx://, uvx:// or go:// packages", "ca-cert", "runtime-image", "runtime-add-package")
 	}
 	if s.Remote != nil {
+		if o.given("secret") {
+			errs = append(errs, errRemoteSecret)
+		}
 		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")
 	}
 	return errors.Join(errs...)

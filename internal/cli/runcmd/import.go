@@ -50,13 +50,16 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 	if err := checkName(ctx, o.app, spec.Name, spec.Group); err != nil {
 		return nil, err
 	}
-	if err := d.recoverSecrets(ctx, o.app, from, given, o.auth.secret(o.app.Env)); err != nil {
+	if o.targets, err = o.parseSecrets(); err != nil {
+		return nil, base.AsUsage(err)
+	}
+	if err := d.recoverSecrets(ctx, o, from, given); err != nil {
 		return nil, err
 	}
 	if err := check(*spec); err != nil {
 		return nil, base.Usage("--from-config %s: %w", o.fromConfig, err)
 	}
-	return d, nil
+	return d, checkSecrets(ctx, o.app, spec)
 }
 
 // decodeExport decodes either format; the key of the version differs.
@@ -89,7 +92,8 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 // A file from elsewhere must not send the secrets of a workload here to another program.
 // So the store is read only when the file describes that very workload, and the caller's
 // environment is not read at all (-e NAME without a value does that, by name).
-func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, given map[string]string, clientSecret string) error {
+func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, given map[string]string) error {
+	app := o.app
 	d.hideSecrets()
 	secrets, err := app.Secrets()
 	if err != nil {
@@ -101,6 +105,9 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 	}
 	stored, err := store.Get(from)
 	known := err == nil && sameProgram(stored, d.spec)
+	if err := acceptShared(d.spec, known, given, o.targets); err != nil {
+		return err
+	}
 	values := map[string]string{}
 	var wanted []source.Input
 	var taken []string
@@ -125,7 +132,7 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 		taken = append(taken, name)
 		return err
 	}
-	err = d.recoverClientSecret(clientSecret, func(ref string) (string, error) {
+	err = d.recoverClientSecret(o.auth.secret(app.Env), func(ref string) (string, error) {
 		if !known || ref != secret.Ref(from, workload.ClientSecretKey) {
 			return "", nil
 		}
@@ -139,7 +146,12 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 	if err != nil {
 		return err
 	}
+	d.applySecrets(o.targets)
 	for _, name := range slices.Sorted(maps.Keys(d.spec.SecretEnv)) {
+		_, again := given[name]
+		if _, shared := secret.SharedName(d.spec.SecretEnv[name]); shared && !again {
+			continue
+		}
 		if err := look(source.Input{Name: name, Required: true, Secret: true}, d.spec.SecretEnv[name]); err != nil {
 			return err
 		}
@@ -147,6 +159,9 @@ func (d *draft) recoverSecrets(ctx context.Context, app *base.App, from string, 
 	}
 	if r := d.spec.Remote; r != nil {
 		for _, header := range slices.Sorted(maps.Keys(r.SecretHeaders)) {
+			if _, shared := secret.SharedName(r.SecretHeaders[header]); shared {
+				continue
+			}
 			in := source.Input{Name: header, Header: true, Required: true, Secret: true}
 			if err := look(in, r.SecretHeaders[header]); err != nil {
 				return err

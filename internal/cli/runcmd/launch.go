@@ -27,6 +27,10 @@ func launch(ctx context.Context, o *options, d *draft) error {
 		return err
 	}
 	name := d.spec.Name
+	// What is missing or locked is an error before anything is stored.
+	if err := o.app.Unlock(ctx, d.spec); err != nil {
+		return err
+	}
 	// Create reserves the name. Secrets are stored after it: before, they could
 	// overwrite another workload's.
 	if err := m.Create(ctx, d.spec); err != nil {

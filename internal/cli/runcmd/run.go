@@ -33,6 +33,8 @@ type options struct {
 	foreground             bool
 	fromConfig             string
 	env                    []string
+	secrets                []string
+	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
 	labels, volumes, ports []string
 	network, profile       string
@@ -88,6 +90,11 @@ can read, and is never exported. On a terminal, run prompts for the values that 
 server requires and that are missing. With --from-config, -e and --env-file give the
 values of the secrets that the file refers to, and nothing else.
 
+--secret NAME,target=TARGET sets the variable TARGET to a secret that thv secret set
+stored, or that another provider has (thv secret provider). It wins over -e. The value is
+read at each start, and is in no configuration, log or argument. A file of --from-config
+that refers to such a secret needs the flag too: the file alone cannot take it.
+
 With --oidc-issuer and --oidc-audience the gateway requires an access token of every
 request. --oidc-introspection-url accepts opaque tokens, with or without an issuer. The
 client secret for it can be in the variable THV_OIDC_CLIENT_SECRET instead of the flag.
@@ -113,6 +120,10 @@ the feature off, such as --isolate-network=false.`,
 
   # only two of its tools, which "thv tools NAME" lists
   thv run npx://@modelcontextprotocol/server-filesystem --tools read_text_file,list_directory -v ~/notes:/notes -- /notes
+
+  # with a secret of yours
+  thv secret set github
+  thv run ghcr.io/github/github-mcp-server --secret github,target=GITHUB_PERSONAL_ACCESS_TOKEN
 
   # for clients of others, which log in at an identity provider
   thv run uvx://mcp-server-time --oidc-issuer https://idp.example.com --oidc-audience tools
