@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -79,11 +80,19 @@ const MaxValue = 1 << 20
 func CheckValue(value string) error {
 	switch {
 	case value == "":
-		return fmt.Errorf("the value is empty")
+		return errors.New("the value is empty")
 	case len(value) > MaxValue:
 		return fmt.Errorf("the value is longer than %d bytes", MaxValue)
 	case !utf8.ValidString(value):
-		return fmt.Errorf("the value is not text (UTF-8); encode it, for example with base64")
+		return errors.New("the value is not text (UTF-8); encode it, for example with base64")
 	}
 	return nil
+}
+
+// Checked returns a value that a provider read, if it can be one.
+func Checked(value string) (string, error) {
+	if err := CheckValue(value); err != nil {
+		return "", err
+	}
+	return value, nil
 }

@@ -33,6 +33,7 @@ var proofFiles = map[string]string{
 	"hooks.json":    `{"validating":[{"name":"a","url":"https://127.0.0.1:1/","failure_policy":"ignore"}]}`,
 	"config.json":   "", // an export, written by the test
 	"token":         "t\n",
+	"secrets":       "proof=hidden\n", // imported by the test
 }
 
 const oidc = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
@@ -48,6 +49,7 @@ var flagProofs = map[string]flagProof{
 	"--foreground":               {"", false, "foreground.txtar run -f"}, // of the command, not of the workload
 	"--from-config":              {"", false, "run-config.txtar"},        // as above
 	"--env":                      {"-e A=1", false, "flags.txtar"},
+	"--secret":                   {"--secret proof,target=TOKEN", false, "secrets.txtar"},
 	"--env-file":                 {"--env-file WORK/env", false, "bad-flags.txtar"},
 	"--env-file-dir":             {"--env-file-dir WORK/dir", false, "flags.txtar"},
 	"--label":                    {"-l a=b", false, "bad-flags.txtar"},
@@ -157,6 +159,9 @@ func TestFlagProof(t *testing.T) {
 		return string(text)
 	}
 	if _, stderr, err := thv("group", "create", "work"); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if _, stderr, err := thv("secret", "import", "secrets"); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	base := map[bool]string{true: run(flagProof{remote: true}), false: run(flagProof{})}

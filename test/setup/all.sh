@@ -34,6 +34,7 @@ debian_lane() {
 	timed "set-up: PostgreSQL" test/setup/postgres.sh
 	timed "set-up: Chromium" test/setup/chromium.sh
 	timed "set-up: Prometheus" test/setup/prometheus.sh
+	timed "set-up: keyring" test/setup/keyring.sh
 	timed "set-up: Podman" test/setup/podman.sh install
 }
 dex_lane() {

@@ -50,7 +50,7 @@ func (p *Provider) Get(ctx context.Context, name string) (string, error) {
 	if value == "" {
 		return "", fmt.Errorf("%w: %q; %s printed nothing", secret.ErrNotFound, name, p.argv[0])
 	}
-	return value, secret.CheckValue(value)
+	return secret.Checked(value)
 }
 
 // List implements secret.Provider.
@@ -104,22 +104,23 @@ func Output(ctx context.Context, argv []string, env ...string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s: %w", argv[0], context.Cause(ctx))
 	case errors.As(err, &exit):
-		return nil, &Failed{argv[0], exit.Error(), plaintext.Excerpt(strings.TrimSpace(stderr.String()), 300)}
+		return nil, &Failed{argv[0], exit.Error(), plaintext.Excerpt(strings.TrimSpace(stderr.kept.String()), 300)}
 	case err != nil:
 		return nil, err
-	case stdout.Len() == maxOutput:
+	case stdout.kept.Len() == maxOutput:
 		return nil, fmt.Errorf("%s: its output is larger than %d bytes", argv[0], maxOutput)
 	}
-	return stdout.Bytes(), nil
+	return stdout.kept.Bytes(), nil
 }
 
-// bounded keeps the first bytes that are written to it.
+// bounded keeps the first bytes that are written to it. The buffer is not embedded: its
+// ReadFrom has no bound.
 type bounded struct {
-	bytes.Buffer
-	max int
+	kept bytes.Buffer
+	max  int
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), b.max-b.Len())])
+	b.kept.Write(p[:min(len(p), b.max-b.kept.Len())])
 	return len(p), nil
 }

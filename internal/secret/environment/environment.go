@@ -49,7 +49,7 @@ func (p *Provider) Get(_ context.Context, name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%w: %q; set the environment variable %s", secret.ErrNotFound, name, Prefix+name)
 	}
-	return value, secret.CheckValue(value)
+	return secret.Checked(value)
 }
 
 // List implements secret.Provider.

@@ -47,7 +47,7 @@ func (p *Provider) Get(ctx context.Context, name string) (string, error) {
 	if value == "" {
 		return "", fmt.Errorf("%w: %q is empty", secret.ErrNotFound, name)
 	}
-	return value, secret.CheckValue(value)
+	return secret.Checked(value)
 }
 
 // List implements secret.Provider: the references of all fields with a hidden value.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,15 +48,8 @@ func (s *Secrets) Change(ctx context.Context, to Choice) (Moved, error) {
 			return Moved{}, fmt.Errorf("change the provider of secrets: %w", err)
 		}
 	}
-	for _, name := range sortedKeys(values) {
-		err := target.Set(ctx, name, values[name])
-		if err == nil {
-			err = readBack(ctx, target, name, values[name])
-		}
-		if err != nil {
-			return Moved{}, fmt.Errorf("change the provider of secrets: %w; nothing was deleted, and the provider is still %s", err, from.Provider)
-		}
-		moved.Copied = append(moved.Copied, name)
+	if moved.Copied, err = move(ctx, target, values); err != nil {
+		return Moved{}, fmt.Errorf("change the provider of secrets: %w; nothing was deleted, and the provider is still %s", err, from.Provider)
 	}
 	content, err := json.MarshalIndent(to, "", "  ")
 	if err != nil {
@@ -80,12 +74,22 @@ func (s *Secrets) Change(ctx context.Context, to Choice) (Moved, error) {
 	})
 }
 
-func readBack(ctx context.Context, p secret.Provider, name, value string) error {
-	got, err := p.Get(ctx, name)
-	if err == nil && got != value {
-		err = fmt.Errorf("secret %q: another value was stored than was sent", name)
+// move stores values and reads them back. It returns their names.
+func move(ctx context.Context, target secret.Provider, values map[string]string) ([]string, error) {
+	names := append([]string{}, slices.Sorted(maps.Keys(values))...)
+	for _, name := range names {
+		if err := target.Set(ctx, name, values[name]); err != nil {
+			return nil, err
+		}
+		got, err := target.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if got != values[name] {
+			return nil, fmt.Errorf("secret %q: another value was stored than was sent", name)
+		}
 	}
-	return err
+	return names, nil
 }
 
 // toMove returns the secrets of the present provider that go to target, and those that stay.
@@ -133,13 +137,4 @@ func (s *Secrets) toMove(ctx context.Context, target secret.Provider) (values ma
 			source.About().Name, target.About().Name, strings.Join(conflicts, ", "))
 	}
 	return values, append([]string{}, kept...), nil
-}
-
-func sortedKeys(values map[string]string) []string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

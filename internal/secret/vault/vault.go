@@ -140,7 +140,7 @@ func (p *Provider) Get(ctx context.Context, name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("secret %q: its value in Vault is not text", name)
 	}
-	return text, secret.CheckValue(text)
+	return secret.Checked(text)
 }
 
 // Set implements secret.Provider. The other fields of the path stay as they are.
