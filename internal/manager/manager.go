@@ -207,6 +207,12 @@ func (m *Manager) Restart(ctx context.Context, name string, progress func(Event)
 	if err := m.restoreSpec(ctx, name); err != nil {
 		return nil, err
 	}
+	// Before it is stopped: what cannot be started again keeps running.
+	if spec, err := m.store.Get(name); err == nil {
+		if _, err := m.handover(ctx, spec); err != nil {
+			return nil, fmt.Errorf("restart workload %q: %w; it was not stopped", name, err)
+		}
+	}
 	if err := m.store.clearStop(name); err != nil {
 		return nil, err
 	}
