@@ -295,6 +295,16 @@ func TestAuthentication_PublicPaths(t *testing.T) {
 			t.Errorf("%s: %d", path, a.status)
 		}
 	}
+	// A client whose token is not accepted must find the metadata.
+	for _, row := range tokens.Malformed(p.token(t, nil), p.token(t, nil), "x") {
+		for _, path := range []string{"/health", wellKnown, wellKnown + "/mcp"} {
+			r := c.request(t.Context(), "GET", path, "")
+			maps.Copy(r.Header, row.Header)
+			if a := c.do(r); a.status != 200 {
+				t.Errorf("%s with %s: %d", path, row.Name, a.status)
+			}
+		}
+	}
 	// The guard of Host and Origin applies to them as to every path.
 	for _, header := range []string{"Host: evil.example", "Origin: https://evil.example"} {
 		if a := c.send("GET", wellKnown, "", header); a.status != 403 {
