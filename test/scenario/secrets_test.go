@@ -54,8 +54,15 @@ func secretValues(ts *testscript.TestScript, _ bool, args []string) { here(ts).s
 // leaks returns each file and each command line of a process of this place that has a secret.
 // Files of the directories secrets and oauth hold secrets on purpose, and files that end in
 // .token are the script's own.
-func (p *place) leaks() (found []string) {
-	for _, dir := range []string{p.state, p.runtime, p.config, p.work} {
+func (p *place) leaks() []string {
+	found := p.secrets.files([]string{"secrets", "oauth"}, p.state, p.runtime, p.config, p.work)
+	return append(found, p.secrets.commandLines(p.processes())...)
+}
+
+// files returns the files of the directories that have a secret, but for those in directories
+// with the names of except.
+func (s *secrets) files(except []string, dirs ...string) (found []string) {
+	for _, dir := range dirs {
 		if dir == "" {
 			continue
 		}
@@ -65,7 +72,7 @@ func (p *place) leaks() (found []string) {
 				return nil
 			case err != nil:
 				return err
-			case d.IsDir() && slices.Contains([]string{"secrets", "oauth"}, d.Name()):
+			case d.IsDir() && slices.Contains(except, d.Name()):
 				return filepath.SkipDir
 			case !d.Type().IsRegular() || strings.HasSuffix(path, ".token"):
 				return nil
@@ -74,7 +81,7 @@ func (p *place) leaks() (found []string) {
 			if err != nil && !os.IsNotExist(err) {
 				return err
 			}
-			if value := p.secrets.in(content); value != "" {
+			if value := s.in(content); value != "" {
 				found = append(found, path+" has the secret "+value)
 			}
 			return nil
@@ -83,14 +90,28 @@ func (p *place) leaks() (found []string) {
 			found = append(found, err.Error())
 		}
 	}
-	for _, pid := range p.processes() {
+	return found
+}
+
+func (s *secrets) commandLines(pids []int) (found []string) {
+	for _, pid := range pids {
 		// A process that has exited has none.
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-		if value := p.secrets.in(line); value != "" {
+		if value := s.in(line); value != "" {
 			found = append(found, fmt.Sprintf("the command line of process %d has the secret %s", pid, value))
 		}
 	}
 	return found
+}
+
+// nowhere is the command nowhere VALUE...: no file of the script's thv has a value now, also
+// not those that hold secrets on purpose, which may be encrypted.
+func nowhere(ts *testscript.TestScript, _ bool, args []string) {
+	p, values := here(ts), secrets{}
+	values.add(args...)
+	if found := values.files(nil, p.state, p.runtime, p.config); found != nil {
+		ts.Fatalf("%s", strings.Join(found, "\n"))
+	}
 }
 
 func checkLeaks(ts *testscript.TestScript) {

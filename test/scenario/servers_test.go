@@ -28,6 +28,7 @@ func serverCommands() map[string]command {
 		"token":    accessToken,
 		"header":   responseHeader,
 		"secret":   secretValues,
+		"nowhere":  nowhere,
 		"webhook":  webhookServer,
 	}
 }
