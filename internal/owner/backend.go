@@ -14,6 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -84,6 +85,9 @@ func (o *owner) remote() (exchange.Backend, error) {
 func (o *owner) overHTTP(target string, rt http.RoundTripper) exchange.Backend {
 	o.reach = newReach(rt)
 	rt = o.reach
+	if t := o.spec.Telemetry; t != nil && t.SendsTraces() {
+		rt = telemetry.Propagate(rt)
+	}
 	if o.spec.Transport == workload.SSE {
 		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log})
 	}

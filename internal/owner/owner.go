@@ -281,6 +281,9 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	if stages.telemetry != nil {
+		stages.telemetry.SetSessions(front.Sessions)
+	}
 	o.mu.Lock()
 	o.gateway = front
 	o.server = backend

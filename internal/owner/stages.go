@@ -1,15 +1,19 @@
 package owner
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/auditlog"
+	"github.com/toolhaven/toolhaven/internal/buildinfo"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/secret"
+	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -18,8 +22,9 @@ import (
 // it observes the server's lists.
 type stages struct {
 	gateway.Stages
-	authn *authn.Stage  // nil without authentication
-	audit *auditlog.Log // nil without an audit
+	authn     *authn.Stage         // nil without authentication
+	audit     *auditlog.Log        // nil without an audit
+	telemetry *telemetry.Telemetry // nil without telemetry
 }
 
 // newStages makes the stages. tools is the one for tools. The error of a configuration is one
@@ -69,7 +74,7 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		}
 		s.Webhooks = hooks.Wrap
 	}
-	return nil
+	return s.openTelemetry(cfg, spec, log)
 }
 
 // openAudit returns what records, nil without an audit.
@@ -89,6 +94,34 @@ func (s *stages) openAudit(cfg Config, spec *workload.Spec, log *slog.Logger) (r
 	return recorder, nil
 }
 
+// openTelemetry starts what measures requests, if that is configured.
+func (s *stages) openTelemetry(cfg Config, spec *workload.Spec, log *slog.Logger) (err error) {
+	if spec.Telemetry == nil {
+		return nil
+	}
+	s.telemetry, err = telemetry.New(*spec.Telemetry, telemetry.Options{
+		Workload: spec.Name, Transport: string(spec.Transport), Version: buildinfo.Get().Version,
+		Secret: cfg.Secrets, Env: func(name string) string { return spanVariable(spec, name, log) }, CAFiles: spec.CAFiles(), Log: log,
+	})
+	if err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	s.TelemetryHTTP, s.Telemetry, s.TelemetryServer = s.telemetry.HTTP, s.telemetry.Stage, s.telemetry.ServerStage
+	s.Metrics = s.telemetry.Handler()
+	return nil
+}
+
+// spanVariable is the value of an environment variable for spans: the server's, or else this
+// process's. One that looks secret is left out: its name was checked, its value was not.
+func spanVariable(spec *workload.Spec, name string, log *slog.Logger) string {
+	value := cmp.Or(spec.Env[name], os.Getenv(name))
+	if secret.Looks(name, value) {
+		log.Warn("an environment variable looks secret and is left out of spans", "name", name)
+		return ""
+	}
+	return value
+}
+
 // fault is why the stages do not do all that is configured, "" if they do.
 func (s *stages) fault() string {
 	if s != nil && s.audit != nil && s.audit.Failing() {
@@ -104,5 +137,8 @@ func (s *stages) close() {
 	}
 	if s.audit != nil {
 		_ = s.audit.Close() // what it could not store was logged
+	}
+	if s.telemetry != nil {
+		s.telemetry.Close()
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,8 +182,8 @@ func (c *Config) Validate() error {
 		add("sampling rate %v: choose 0.0 to 1.0", r)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		if !isToken(name) || reserved[strings.ToLower(name)] {
-			add("header %q: this name cannot be given", name)
+		if err := ValidHeader(name, ""); err != nil {
+			add("%w", err)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Attributes)) {
@@ -205,11 +206,22 @@ var reserved = map[string]bool{
 	"transfer-encoding": true, "te": true, "trailer": true, "upgrade": true, "keep-alive": true,
 }
 
-// isToken reports whether s is a field name (RFC 9110 section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
+// headerName is a field name (RFC 9110 section 5.6.2) that can be part of the name of a
+// secret too.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+
+// ValidHeader is an error when a header cannot be sent to a collector. The error does not
+// have the value.
+func ValidHeader(name, value string) error {
+	switch {
+	case !headerName.MatchString(name):
+		return fmt.Errorf("header %q: a name has letters, digits, dashes, dots and underscores", cut(name))
+	case reserved[strings.ToLower(name)]:
+		return fmt.Errorf("header %q: the exporter itself sends it", name)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return fmt.Errorf("header %q: its value has control characters", name)
+	}
+	return nil
 }
 
 func isText(s string) bool {

@@ -66,7 +66,8 @@ type Telemetry struct {
 
 // New starts what the configuration needs, which Close ends. The collector is not contacted
 // before there is something to send.
-func New(ctx context.Context, cfg Config, opt Options) (*Telemetry, error) {
+func New(cfg Config, opt Options) (*Telemetry, error) {
+	ctx := context.Background() // the exporters do not connect yet
 	t := &Telemetry{log: opt.Log, legacy: isOn(cfg.LegacyAttributes), transport: opt.Transport, server: serverConnection(opt.Transport)}
 	for _, name := range cfg.EnvVars {
 		if value := opt.Env(name); value != "" {
@@ -94,7 +95,7 @@ func New(ctx context.Context, cfg Config, opt Options) (*Telemetry, error) {
 		t.tracer = t.spans.Tracer(scope, trace.WithInstrumentationVersion(opt.Version))
 	}
 	if err := t.startMetrics(ctx, cfg, opt, res); err != nil {
-		t.Close(ctx)
+		t.Close()
 		return nil, err
 	}
 	return t, nil
@@ -186,12 +187,12 @@ const (
 )
 
 // Close sends what is left, for a bounded time, and ends what New started.
-func (t *Telemetry) Close(ctx context.Context) {
+func (t *Telemetry) Close() {
 	bound := flushTime
 	if t.exporter != nil && t.exporter.down() {
 		bound = flushTimeDown
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	var ended sync.WaitGroup
 	end := func(shutdown func(context.Context) error) {

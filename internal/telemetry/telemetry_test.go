@@ -70,11 +70,11 @@ func start(t *testing.T, cfg Config, opt Options) *Telemetry {
 	if opt.Interval == 0 {
 		opt.Interval = 10 * time.Millisecond
 	}
-	tel, err := New(t.Context(), cfg, opt)
+	tel, err := New(cfg, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { tel.Close(context.Background()) })
+	t.Cleanup(tel.Close)
 	return tel
 }
 
@@ -605,7 +605,7 @@ func TestClose(t *testing.T) {
 		c := newCollector()
 		tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{Interval: time.Hour})
 		through(t, tel, nil, request(mcp.MethodToolsCall, echo("x")), respond(`{}`))
-		tel.Close(t.Context())
+		tel.Close()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.spans) != 2 || len(c.names) == 0 {
@@ -622,7 +622,7 @@ func TestClose(t *testing.T) {
 		tel := start(t, Config{Endpoint: hangs.URL}, Options{Interval: time.Hour})
 		through(t, tel, nil, request(mcp.MethodToolsCall, echo("x")), respond(`{}`))
 		began := time.Now()
-		tel.Close(t.Context())
+		tel.Close()
 		if took := time.Since(began); took > flushTime+5*time.Second {
 			t.Errorf("Close took %s", took)
 		}
@@ -631,7 +631,7 @@ func TestClose(t *testing.T) {
 
 func TestNew_SecretIsMissing(t *testing.T) {
 	t.Parallel()
-	_, err := New(t.Context(), Config{Endpoint: "c:1", Headers: map[string]string{"Api-Key": "r"}}, Options{
+	_, err := New(Config{Endpoint: "c:1", Headers: map[string]string{"Api-Key": "r"}}, Options{
 		Secret: func(string) (string, error) { return "", errors.New("no such secret") }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err == nil || !strings.Contains(err.Error(), "header Api-Key: no such secret") {

@@ -30,6 +30,11 @@ func (s *Spec) SecretRefs() []string {
 	if s.Auth != nil {
 		add(s.Auth.ClientSecret)
 	}
+	if s.Telemetry != nil {
+		for _, ref := range s.Telemetry.Headers {
+			add(ref)
+		}
+	}
 	if s.Webhooks != nil {
 		for _, name := range s.Webhooks.Secrets() {
 			add(secret.SharedRef(name))

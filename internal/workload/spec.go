@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/policy"
+	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 )
@@ -69,6 +70,8 @@ type Spec struct {
 	Webhooks *webhook.Config `json:"webhooks,omitempty"`
 	// Audit is the content of --audit-config; nil records nothing.
 	Audit *audit.Config `json:"audit,omitempty"`
+	// Telemetry is that of the --otel options; nil measures nothing.
+	Telemetry *telemetry.Config `json:"telemetry,omitempty"`
 
 	Debug bool `json:"debug,omitempty"`
 }

@@ -78,8 +78,9 @@ func (d *draft) keepClientSecret(value string) {
 }
 
 // recoverClientSecret finds the client secret that an imported configuration refers to:
-// given is that of the command line; stored returns the one of the very same workload here.
-func (d *draft) recoverClientSecret(given string, stored func(ref string) (string, error)) error {
+// given is that of the command line; stored returns that of a key in the very same workload
+// here.
+func (d *draft) recoverClientSecret(given string, stored func(key, ref string) (string, error)) error {
 	a := d.spec.Auth
 	if a == nil || a.ClientSecret == "" {
 		d.keepClientSecret(given)
@@ -88,7 +89,7 @@ func (d *draft) recoverClientSecret(given string, stored func(ref string) (strin
 	value := cmp.Or(given, d.secrets[workload.ClientSecretKey])
 	if value == "" {
 		var err error
-		if value, err = stored(a.ClientSecret); err != nil {
+		if value, err = stored(workload.ClientSecretKey, a.ClientSecret); err != nil {
 			return err
 		}
 	}

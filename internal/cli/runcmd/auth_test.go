@@ -98,14 +98,14 @@ func TestRecoverClientSecret(t *testing.T) {
 	broken := errors.New("the store is broken")
 	for _, c := range []struct {
 		name, inFile, given string
-		stored              func(string) (string, error)
+		stored              func(key, ref string) (string, error)
 		want, fault         string
 	}{
 		{"of the command line", "workload/a/oidc-client-secret", "given", nil, "given", ""},
-		{"of the same workload", "workload/a/oidc-client-secret", "", func(string) (string, error) { return "stored", nil }, "stored", ""},
+		{"of the same workload", "workload/a/oidc-client-secret", "", func(string, string) (string, error) { return "stored", nil }, "stored", ""},
 		{"in clear in the file", "in clear", "", nil, "in clear", ""},
-		{"missing", "workload/a/oidc-client-secret", "", func(string) (string, error) { return "", nil }, "", "--oidc-client-secret or in THV_OIDC_CLIENT_SECRET"},
-		{"of a broken store", "workload/a/oidc-client-secret", "", func(string) (string, error) { return "", broken }, "", broken.Error()},
+		{"missing", "workload/a/oidc-client-secret", "", func(string, string) (string, error) { return "", nil }, "", "--oidc-client-secret or in THV_OIDC_CLIENT_SECRET"},
+		{"of a broken store", "workload/a/oidc-client-secret", "", func(string, string) (string, error) { return "", broken }, "", broken.Error()},
 		{"none", "", "", nil, "", ""},
 	} {
 		d := &draft{spec: &workload.Spec{Name: "b", Auth: &workload.Auth{ClientID: "x", ClientSecret: c.inFile}}, secrets: map[string]string{}}

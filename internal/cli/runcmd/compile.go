@@ -54,6 +54,7 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 		d.origin = "the permission profile"
 	}
 	d.keepClientSecret(o.auth.secret(o.app.Env))
+	d.keepTelemetryHeaders(o.telemetryHeaders)
 	isTarget := func(name string) bool { return o.targets[name] != "" }
 	maps.DeleteFunc(env, func(name, _ string) bool { return isTarget(name) })
 	inputs := slices.DeleteFunc(slices.Clone(found.Inputs), func(in source.Input) bool { return isTarget(variable(in)) })
@@ -153,6 +154,12 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Auth, err = o.auth.parse(o.given)
 	note(err)
+	s.Telemetry, err = o.telemetry.parse(o.given, o.app.Env)
+	note(err)
+	if s.Telemetry != nil && s.Telemetry.Endpoint != "" {
+		o.telemetryHeaders, err = o.telemetry.parseHeaders(o.app.Env)
+		note(err)
+	}
 	note(check(*s))
 	return s, env, errors.Join(errs...)
 }

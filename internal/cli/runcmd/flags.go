@@ -48,6 +48,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 	f.StringVar(&o.caBundle, "thv-ca-bundle", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery); also for a remote server")
 	addAuthFlags(f, &o.auth)
+	addTelemetryFlags(f, &o.telemetry)
 }
 
 // conflicts reports flags that do not go with --from-config.
@@ -59,7 +60,7 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "from-config", "foreground", "debug", "name", "output",
-			"env", "env-file", "secret", "oidc-client-secret": // the values of the secrets that the file refers to
+			"env", "env-file", "secret", "oidc-client-secret", "otel-headers": // the values of the secrets that the file refers to
 		default:
 			with = append(with, "--"+f.Name)
 		}

@@ -53,6 +53,9 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 	if o.targets, err = o.parseSecrets(); err != nil {
 		return nil, base.AsUsage(err)
 	}
+	if o.telemetryHeaders, err = o.telemetry.parseHeaders(o.app.Env); err != nil {
+		return nil, base.AsUsage(err)
+	}
 	if err := d.recoverSecrets(ctx, o, from, given); err != nil {
 		return nil, err
 	}
@@ -93,8 +96,8 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 // So the store is read only when the file describes that very workload, and the caller's
 // environment is not read at all (-e NAME without a value does that, by name).
 func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, given map[string]string) error {
-	app := o.app
 	d.hideSecrets()
+	app := o.app
 	secrets, err := app.Secrets()
 	if err != nil {
 		return err
@@ -132,18 +135,21 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 		taken = append(taken, name)
 		return err
 	}
-	err = d.recoverClientSecret(o.auth.secret(app.Env), func(ref string) (string, error) {
-		if !known || ref != secret.Ref(from, workload.ClientSecretKey) {
+	kept := func(key, ref string) (string, error) {
+		if !known || ref != secret.Ref(from, key) {
 			return "", nil
 		}
 		v, err := secrets.Get(ctx, ref)
 		if errors.Is(err, secret.ErrNotFound) {
 			return "", nil
 		}
-		taken = append(taken, workload.ClientSecretKey)
+		taken = append(taken, key)
 		return v, err
-	})
-	if err != nil {
+	}
+	if err := d.recoverClientSecret(o.auth.secret(app.Env), kept); err != nil {
+		return err
+	}
+	if err := d.recoverTelemetryHeaders(o.telemetryHeaders, kept); err != nil {
 		return err
 	}
 	d.applySecrets(o.targets)
@@ -202,6 +208,7 @@ func (d *draft) hideSecrets() {
 	if a := s.Auth; a != nil && a.ClientSecret != "" && !strings.HasPrefix(a.ClientSecret, "workload/") {
 		d.keepClientSecret(a.ClientSecret)
 	}
+	d.hideTelemetryHeaders()
 }
 
 // sameProgram reports whether two Specs run the same program with the same permissions;

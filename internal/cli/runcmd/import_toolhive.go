@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/runflag"
+	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
@@ -60,6 +62,52 @@ type toolHiveHonoured struct {
 	OIDC              *toolHiveOIDC               `json:"oidc_config"`
 	CABundle          string                      `json:"thv_ca_bundle"`
 	JWKSTokenFile     string                      `json:"jwks_auth_token_file"`
+	Telemetry         *toolHiveTelemetry          `json:"telemetry_config"`
+}
+
+// toolHiveTelemetry is the configuration of telemetry. Its ports have no effect here:
+// /metrics is on the gateway's own.
+type toolHiveTelemetry struct {
+	Endpoint        string            `json:"endpoint"`
+	ServiceName     string            `json:"serviceName"`
+	ServiceVersion  string            `json:"serviceVersion"`
+	Tracing         bool              `json:"tracingEnabled"`
+	Metrics         bool              `json:"metricsEnabled"`
+	SamplingRate    string            `json:"samplingRate"`
+	Headers         map[string]string `json:"headers"`
+	Insecure        bool              `json:"insecure"`
+	Prometheus      bool              `json:"enablePrometheusMetricsPath"`
+	PrometheusPort  int               `json:"prometheusPort"`
+	OnTransportPort bool              `json:"metricsOnTransportPort"`
+	EnvVars         []string          `json:"environmentVariables"`
+	Attributes      map[string]string `json:"customAttributes"`
+	Legacy          bool              `json:"useLegacyAttributes"`
+	CACertPath      string            `json:"caCertPath"`
+}
+
+// telemetry is the configuration of telemetry; nil if nothing is sent. The values of headers
+// are still in it.
+func (t *toolHive) telemetry() (*telemetry.Config, error) {
+	c := t.Telemetry
+	if c == nil || !c.Prometheus && (c.Endpoint == "" || !c.Tracing && !c.Metrics) {
+		return nil, nil
+	}
+	if c.CACertPath != "" && c.CACertPath != t.caBundle() {
+		return nil, errors.New("telemetry_config: caCertPath differs from thv_ca_bundle; one file has all authorities here")
+	}
+	out := &telemetry.Config{Prometheus: c.Prometheus, ServiceName: c.ServiceName, Attributes: c.Attributes, LegacyAttributes: &c.Legacy}
+	if c.Endpoint == "" || !c.Tracing && !c.Metrics {
+		return out, nil
+	}
+	out.Endpoint, out.Insecure, out.Headers, out.EnvVars, out.Tracing, out.Metrics = c.Endpoint, c.Insecure, c.Headers, c.EnvVars, &c.Tracing, &c.Metrics
+	if c.SamplingRate != "" {
+		rate, err := strconv.ParseFloat(c.SamplingRate, 64)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry_config: samplingRate %q is not a number", c.SamplingRate)
+		}
+		out.SamplingRate = &rate
+	}
+	return out, nil
 }
 
 // toolHiveOIDC has the names of Go fields as its keys.
@@ -94,6 +142,9 @@ func (t *toolHive) caBundle() string {
 	if t.OIDC != nil && t.OIDC.CACertPath != "" {
 		return t.OIDC.CACertPath
 	}
+	if t.CABundle == "" && t.Telemetry != nil {
+		return t.Telemetry.CACertPath
+	}
 	return t.CABundle
 }
 
@@ -121,7 +172,6 @@ type toolHiveBeyond struct {
 	AuthServer           json.RawMessage `json:"embedded_auth_server_config"`
 	AuthzPath            json.RawMessage `json:"authz_config_path"`
 	AuditPath            json.RawMessage `json:"audit_config_path"`
-	Telemetry            json.RawMessage `json:"telemetry_config"`
 	RateLimit            json.RawMessage `json:"rate_limit_config"`
 	RateLimitNamespace   json.RawMessage `json:"rate_limit_namespace"`
 	Scaling              json.RawMessage `json:"scaling_config"`
@@ -208,8 +258,11 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 	if hooks := (webhook.Config{Validating: t.Validating, Mutating: t.Mutating}); !hooks.IsZero() {
 		s.Webhooks = &hooks
 	}
+	var err error
+	if s.Telemetry, err = t.telemetry(); err != nil {
+		return nil, err
+	}
 	if !isEmptyJSON(t.Authz) {
-		var err error
 		if s.Policy, err = runflag.ParsePolicy(t.Authz, ".json"); err != nil {
 			return nil, fmt.Errorf("authz_config: %w", err)
 		}

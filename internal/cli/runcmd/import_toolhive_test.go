@@ -52,8 +52,8 @@ func TestDecodeExport_ToolHive(t *testing.T) {
 			t.Errorf("%s: %v", change, err)
 		}
 	}
-	bad := strings.Replace(good, `"oidc_config":null`, `"rate_limit_config":{"a":1},"telemetry_config":{"a":1}`, 1)
-	if _, _, err := decodeExport([]byte(bad)); err == nil || !strings.Contains(err.Error(), "telemetry_config, rate_limit_config") {
+	bad := strings.Replace(good, `"oidc_config":null`, `"rate_limit_config":{"a":1},"scaling_config":{"a":1}`, 1)
+	if _, _, err := decodeExport([]byte(bad)); err == nil || !strings.Contains(err.Error(), "rate_limit_config, scaling_config") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := decodeExport([]byte(strings.Replace(good, "v0.1.0", "v9", 1))); err == nil {

@@ -52,17 +52,6 @@ func laterFlags() []laterFlag {
 		{"token-exchange-header-name", "string", "", "Header that carries the exchanged token (default: replaces Authorization header)", ""},
 		{"token-exchange-scopes", "strings", "", "Scopes to request", ""},
 		{"token-exchange-subject-token-type", "string", "access_token", "`access_token` or `id_token` (id_token is required by one cloud security token service)", ""},
-		{"otel-endpoint", "string", "", "OTLP endpoint URL", ""},
-		{"otel-headers", "string[]", "", "OTLP headers, format key=value", ""},
-		{"otel-insecure", "bool", "false", "Use HTTP instead of HTTPS toward the endpoint", "false"},
-		{"otel-service-name", "string", "", "Service name (default: <tool>-<workload-name>)", ""},
-		{"otel-sampling-rate", "float", "0.1", "Trace sampling rate, range 0.0 to 1.0", ""},
-		{"otel-tracing-enabled", "bool", "true", "Tracing (when an endpoint is configured)", "false"},
-		{"otel-metrics-enabled", "bool", "true", "OTLP metrics (when an endpoint is configured)", "false"},
-		{"otel-enable-prometheus-metrics-path", "bool", "false", "Serve a /metrics path on the main transport port", "false"},
-		{"otel-custom-attributes", "string", "", "Resource attributes, format key=value comma-separated", ""},
-		{"otel-env-vars", "strings", "", "Environment variable names included in spans, comma-separated", ""},
-		{"otel-use-legacy-attributes", "bool", "true", "Emit legacy attribute names alongside new semantic-convention names", "false"},
 	}
 }
 

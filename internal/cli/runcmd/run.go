@@ -60,6 +60,8 @@ type options struct {
 	pinTools               bool
 	caBundle               string
 	auth                   authOptions
+	telemetry              telemetryOptions
+	telemetryHeaders       map[string]string // values, by name
 }
 
 // New returns the command `run`.
