@@ -19,7 +19,11 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/test/otlp"
 )
+
+// patience bounds every wait of a test; it is never waited out when all is well.
+const patience = time.Minute
 
 const (
 	server = tracev1.Span_SPAN_KIND_SERVER
@@ -124,29 +128,29 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
 	t.Cleanup(certified.Close)
-	authority := writeCertificate(t, certified)
+	authority := otlp.WriteAuthority(t, certified)
 	for _, test := range []struct {
 		name  string
-		start func(t *testing.T, c *collector) (cfg Config, caFile string)
+		start func(t *testing.T, c *otlp.Collector) (cfg Config, caFile string)
 	}{
-		{"HTTP", func(t *testing.T, c *collector) (Config, string) { return Config{Endpoint: c.overHTTP(t)}, "" }},
-		{"HTTP with a path", func(t *testing.T, c *collector) (Config, string) {
-			return Config{Endpoint: c.overHTTP(t) + "/otlp/"}, ""
+		{"HTTP", func(t *testing.T, c *otlp.Collector) (Config, string) { return Config{Endpoint: c.OverHTTP(t)}, "" }},
+		{"HTTP with a path", func(t *testing.T, c *otlp.Collector) (Config, string) {
+			return Config{Endpoint: c.OverHTTP(t) + "/otlp/"}, ""
 		}},
-		{"HTTP over TLS", func(t *testing.T, c *collector) (Config, string) {
-			url, file := c.overTLS(t)
+		{"HTTP over TLS", func(t *testing.T, c *otlp.Collector) (Config, string) {
+			url, file := c.OverTLS(t)
 			return Config{Endpoint: url}, file
 		}},
-		{"gRPC", func(t *testing.T, c *collector) (Config, string) {
-			return Config{Endpoint: "grpc://" + c.overGRPC(t, nil), Insecure: true}, ""
+		{"gRPC", func(t *testing.T, c *otlp.Collector) (Config, string) {
+			return Config{Endpoint: "grpc://" + c.OverGRPC(t, nil), Insecure: true}, ""
 		}},
-		{"gRPC over TLS", func(t *testing.T, c *collector) (Config, string) {
-			return Config{Endpoint: c.overGRPC(t, &certified.TLS.Certificates[0]), Protocol: GRPC}, authority
+		{"gRPC over TLS", func(t *testing.T, c *otlp.Collector) (Config, string) {
+			return Config{Endpoint: c.OverGRPC(t, &certified.TLS.Certificates[0]), Protocol: GRPC}, authority
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCollector()
+			c := otlp.New()
 			cfg, caFile := test.start(t, c)
 			cfg.Headers, cfg.Attributes, cfg.EnvVars = map[string]string{"Api-Key": "workload/files/k"}, map[string]string{"team": "blue"}, []string{"STAGE", "UNSET"}
 			opt := Options{
@@ -160,18 +164,18 @@ func TestExport(t *testing.T) {
 			opt.Log = slog.New(slog.NewTextHandler(&logged, nil))
 			tel := start(t, cfg, opt)
 			through(t, tel, http.Header{}, request(mcp.MethodToolsCall, echo("hello")), respond(`{"content":[]}`))
-			span := c.span(t, server, "tools/call echo")
-			if got := attributes(span.Attributes); got["environment.STAGE"] != "test" || got["gen_ai.tool.name"] != "echo" {
+			span := c.Span(t, server, "tools/call echo")
+			if got := otlp.Attributes(span.Attributes); got["environment.STAGE"] != "test" || got["gen_ai.tool.name"] != "echo" {
 				t.Errorf("attributes %v", got)
 			}
-			c.until(t, "metrics", func() bool { return len(c.names["mcp.server.operation.duration"]) > 0 })
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.resource["service.name"] != "thv-files" || c.resource["service.version"] != "1.2.3" || c.resource["team"] != "blue" {
-				t.Errorf("resource %v", c.resource)
+			c.Until(t, "metrics", func() bool { return len(c.Metrics["mcp.server.operation.duration"]) > 0 })
+			c.Lock()
+			defer c.Unlock()
+			if c.Resource["service.name"] != "thv-files" || c.Resource["service.version"] != "1.2.3" || c.Resource["team"] != "blue" {
+				t.Errorf("resource %v", c.Resource)
 			}
-			if len(c.headers) == 0 || c.headers[0] != "value of workload/files/k" {
-				t.Errorf("headers %q", c.headers)
+			if len(c.Keys) == 0 || c.Keys[0] != "value of workload/files/k" {
+				t.Errorf("headers %q", c.Keys)
 			}
 			if logged.text.Len() > 0 {
 				t.Errorf("log: %s", &logged.text)
@@ -249,12 +253,12 @@ func TestValidate(t *testing.T) {
 
 func TestStage_Span(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{})
 	header := http.Header{"User-Agent": {"curl"}, mcp.HeaderSessionID: {"s3cret-session"}}
 	through(t, tel, header, request(mcp.MethodToolsCall, echo("s3cret-argument")), respond(`{"content":[]}`))
-	span := c.span(t, server, "tools/call echo")
-	got := attributes(span.Attributes)
+	span := c.Span(t, server, "tools/call echo")
+	got := otlp.Attributes(span.Attributes)
 	for key, want := range map[string]string{
 		"mcp.method.name": "tools/call", "gen_ai.tool.name": "echo", "gen_ai.operation.name": "execute_tool", "jsonrpc.request.id": "7",
 		"mcp.protocol.version": "2025-11-25", "network.transport": "tcp", "network.protocol.name": "http", "network.protocol.version": "1.1",
@@ -276,7 +280,7 @@ func TestStage_Span(t *testing.T) {
 	if got["error.type"] != "" || span.Status.GetCode() != tracev1.Status_STATUS_CODE_UNSET {
 		t.Errorf("a success has the status %v", span.Status)
 	}
-	inner := attributes(c.span(t, client, "tools/call echo").Attributes)
+	inner := otlp.Attributes(c.Span(t, client, "tools/call echo").Attributes)
 	if inner["network.transport"] != "pipe" || inner["gen_ai.tool.name"] != "echo" {
 		t.Errorf("span of the request to the server: %v", inner)
 	}
@@ -284,10 +288,10 @@ func TestStage_Span(t *testing.T) {
 
 func TestStage_LegacyAttributesOff(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t), LegacyAttributes: off()}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t), LegacyAttributes: off()}, Options{})
 	through(t, tel, nil, request(mcp.MethodResourcesRead, `{"uri":"https://u:p@h.example/a?token=t#f"}`), respond(`{}`))
-	got := attributes(c.span(t, server, "resources/read").Attributes)
+	got := otlp.Attributes(c.Span(t, server, "resources/read").Attributes)
 	if got["mcp.resource.uri"] != "https://h.example/a" {
 		t.Errorf("mcp.resource.uri is %q", got["mcp.resource.uri"])
 	}
@@ -300,8 +304,8 @@ func TestStage_LegacyAttributesOff(t *testing.T) {
 
 func TestStage_Errors(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{})
 	fail := func(err error) exchange.Handler {
 		return func(context.Context, *exchange.Exchange) (*mcp.Message, error) { return nil, err }
 	}
@@ -319,8 +323,8 @@ func TestStage_Errors(t *testing.T) {
 	} {
 		x := request(mcp.MethodToolsCall, `{"name":"`+name+`"}`)
 		through(t, tel, nil, x, test.last)
-		span := c.span(t, server, "tools/call "+name)
-		got := attributes(span.Attributes)
+		span := c.Span(t, server, "tools/call "+name)
+		got := otlp.Attributes(span.Attributes)
 		if got["error.type"] != test.errType || got["rpc.response.status_code"] != test.rpc || span.Status.GetCode() != tracev1.Status_STATUS_CODE_ERROR {
 			t.Errorf("%s: error.type %q, code %q, status %v", name, got["error.type"], got["rpc.response.status_code"], span.Status)
 		}
@@ -331,14 +335,14 @@ func TestStage_Errors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = tel.Stage(fail(context.Canceled))(ctx, request(mcp.MethodToolsCall, `{"name":"cancelled"}`))
-	if got := attributes(c.span(t, server, "tools/call cancelled").Attributes); got["error.type"] != "cancelled" {
+	if got := otlp.Attributes(c.Span(t, server, "tools/call cancelled").Attributes); got["error.type"] != "cancelled" {
 		t.Errorf("error.type %q", got["error.type"])
 	}
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = tel.Stage(func(context.Context, *exchange.Exchange) (*mcp.Message, error) { panic("x") })(t.Context(), request(mcp.MethodToolsCall, `{"name":"panics"}`))
 	}()
-	if got := attributes(c.span(t, server, "tools/call panics").Attributes); got["error.type"] != "-32603" {
+	if got := otlp.Attributes(c.Span(t, server, "tools/call panics").Attributes); got["error.type"] != "-32603" {
 		t.Errorf("error.type %q", got["error.type"])
 	}
 }
@@ -346,8 +350,8 @@ func TestStage_Errors(t *testing.T) {
 // The context of _meta prevails over that of the headers, and goes to the server.
 func TestPropagation(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{})
 	parent := func(trace string) string { return "00-" + trace + "-b7ad6b7169203331-01" }
 	header := http.Header{"Traceparent": {parent(traceB)}, "Tracestate": {"h=1"}, "Baggage": {"from=header"}}
 	for _, test := range []struct {
@@ -369,14 +373,14 @@ func TestPropagation(t *testing.T) {
 				_, _ = Propagate(roundTripper(func(r *http.Request) { headers = r.Header })).RoundTrip(r)
 				return mcp.NewResult(x.Request.ID, json.RawMessage(`{}`)), nil
 			})
-			outer, inner := c.span(t, server, "tools/call "+test.name), c.span(t, client, "tools/call "+test.name)
-			if hexOf(outer.TraceId) != test.trace || hexOf(outer.ParentSpanId) != "b7ad6b7169203331" || len(outer.Links) != test.links {
+			outer, inner := c.Span(t, server, "tools/call "+test.name), c.Span(t, client, "tools/call "+test.name)
+			if otlp.Hex(outer.TraceId) != test.trace || otlp.Hex(outer.ParentSpanId) != "b7ad6b7169203331" || len(outer.Links) != test.links {
 				t.Errorf("span of trace %x, parent %x, %d links", outer.TraceId, outer.ParentSpanId, len(outer.Links))
 			}
 			if !bytes.Equal(inner.ParentSpanId, outer.SpanId) {
 				t.Errorf("the inner span's parent is %x, want %x", inner.ParentSpanId, outer.SpanId)
 			}
-			want := "00-" + test.trace + "-" + hexOf(inner.SpanId) + "-01"
+			want := "00-" + test.trace + "-" + otlp.Hex(inner.SpanId) + "-01"
 			meta, err := mcp.ReadMeta(sent.Request.Params)
 			if err != nil {
 				t.Fatalf("%v: %s", err, sent.Request.Params)
@@ -406,8 +410,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestPropagation_ParamsThatCannotBeChanged(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{})
 	for _, params := range []string{``, `{}`, `{"_meta":null}`, `[1]`} {
 		x := &exchange.Exchange{Client: &exchange.Client{}, Request: &mcp.Message{ID: mcp.IntID(1), Method: "x/y"}}
 		if params != "" {
@@ -430,8 +434,8 @@ func TestPropagation_ParamsThatCannotBeChanged(t *testing.T) {
 
 func TestSampling(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
-	tel := start(t, Config{Endpoint: c.overHTTP(t), SamplingRate: rate(0)}, Options{})
+	c := otlp.New()
+	tel := start(t, Config{Endpoint: c.OverHTTP(t), SamplingRate: rate(0)}, Options{})
 	call := func(name, flags string) (parent string) {
 		meta := ""
 		if flags != "" {
@@ -451,11 +455,11 @@ func TestSampling(t *testing.T) {
 	if parent := call("sampled", "01"); !strings.HasSuffix(parent, "-01") {
 		t.Errorf("traceparent %q is not sampled", parent)
 	}
-	c.span(t, server, "tools/call sampled")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.spans) > 2 {
-		t.Errorf("%d spans were sent, want those of one request", len(c.spans))
+	c.Span(t, server, "tools/call sampled")
+	c.Lock()
+	defer c.Unlock()
+	if len(c.Spans) > 2 {
+		t.Errorf("%d spans were sent, want those of one request", len(c.Spans))
 	}
 }
 
@@ -558,21 +562,21 @@ func TestMetrics_BoundedLabels(t *testing.T) {
 // wait for it.
 func TestExport_CollectorIsAway(t *testing.T) {
 	t.Parallel()
-	c := newCollector()
+	c := otlp.New()
 	var mu sync.Mutex
 	status := http.StatusServiceUnavailable
-	c.status = func() int {
+	c.Status = func() int {
 		mu.Lock()
 		defer mu.Unlock()
 		return status
 	}
 	var logged log
-	tel := start(t, Config{Endpoint: c.overHTTP(t), Headers: map[string]string{"Api-Key": "r"}}, Options{
+	tel := start(t, Config{Endpoint: c.OverHTTP(t), Headers: map[string]string{"Api-Key": "r"}}, Options{
 		Log: slog.New(slog.NewTextHandler(&logged, nil)), Secret: func(string) (string, error) { return "s3cret", nil },
 	})
 	call := func() { through(t, tel, nil, request(mcp.MethodToolsCall, echo("x")), respond(`{}`)) }
 	call()
-	c.until(t, "attempts", func() bool { return c.paths["/v1/traces"] > 1 && c.paths["/v1/metrics"] > 1 })
+	c.Until(t, "attempts", func() bool { return c.Paths["/v1/traces"] > 1 && c.Paths["/v1/metrics"] > 1 })
 	began := time.Now()
 	for range 5000 { // more than the SDK's queue holds
 		call()
@@ -586,7 +590,7 @@ func TestExport_CollectorIsAway(t *testing.T) {
 	mu.Lock()
 	status = http.StatusOK
 	mu.Unlock()
-	c.until(t, "spans", func() bool { return len(c.spans) > 0 })
+	c.Until(t, "spans", func() bool { return len(c.Spans) > 0 })
 	for deadline := time.Now().Add(patience); logged.count("telemetry is sent again") == 0 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -602,14 +606,14 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	t.Run("sends what is left", func(t *testing.T) {
 		t.Parallel()
-		c := newCollector()
-		tel := start(t, Config{Endpoint: c.overHTTP(t)}, Options{Interval: time.Hour})
+		c := otlp.New()
+		tel := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{Interval: time.Hour})
 		through(t, tel, nil, request(mcp.MethodToolsCall, echo("x")), respond(`{}`))
 		tel.Close()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(c.spans) != 2 || len(c.names) == 0 {
-			t.Errorf("%d spans and %d metrics were sent", len(c.spans), len(c.names))
+		c.Lock()
+		defer c.Unlock()
+		if len(c.Spans) != 2 || len(c.Metrics) == 0 {
+			t.Errorf("%d spans and %d metrics were sent", len(c.Spans), len(c.Metrics))
 		}
 	})
 	t.Run("is bounded", func(t *testing.T) {

@@ -1,4 +1,6 @@
-package telemetry
+// Package otlp is a collector of OpenTelemetry for tests: it receives spans and metrics over
+// OTLP/HTTP and, by grpc-go, over OTLP/gRPC.
+package otlp
 
 import (
 	"compress/gzip"
@@ -28,43 +30,54 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// patience bounds every wait of a test; it is never waited out when all is well.
+// patience bounds every wait of a test.
 const patience = time.Minute
 
-// collector receives OTLP, over gRPC and over HTTP.
-type collector struct {
+// Collector keeps what it receives.
+type Collector struct {
 	tracepb.UnimplementedTraceServiceServer
 	metrics collectorOfMetrics
-	status  func() int // of an HTTP response; nil is 200
+	// Status is that of an HTTP response; nil is always 200.
+	Status func() int
 
-	mu       sync.Mutex
-	spans    []*tracev1.Span
-	resource map[string]string
-	names    map[string][]*metricsv1.Metric
-	headers  []string // of the field Api-Key
-	paths    map[string]int
+	// The mutex guards the rest.
+	sync.Mutex
+	received
+}
+
+// received is what a collector has received so far.
+type received struct {
+	// Spans are all spans, Metrics the metrics by name, each as often as it was received.
+	Spans   []*tracev1.Span
+	Metrics map[string][]*metricsv1.Metric
+	// Resource is the resource of the last spans.
+	Resource map[string]string
+	// Keys are the values of the header Api-Key, Paths the number of HTTP requests by path.
+	Keys  []string
+	Paths map[string]int
 }
 
 type collectorOfMetrics struct {
 	metricspb.UnimplementedMetricsServiceServer
-	c *collector
+	c *Collector
 }
 
-func newCollector() *collector {
-	c := &collector{names: map[string][]*metricsv1.Metric{}, paths: map[string]int{}}
+// New makes a collector. It receives nothing before it is served.
+func New() *Collector {
+	c := &Collector{received: received{Metrics: map[string][]*metricsv1.Metric{}, Paths: map[string]int{}}}
 	c.metrics.c = c
 	return c
 }
 
 // Export implements the service of traces.
-func (c *collector) Export(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (*tracepb.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *Collector) Export(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (*tracepb.ExportTraceServiceResponse, error) {
+	c.Lock()
+	defer c.Unlock()
 	c.note(ctx)
 	for _, resource := range r.ResourceSpans {
-		c.resource = attributes(resource.Resource.Attributes)
+		c.Resource = Attributes(resource.Resource.Attributes)
 		for _, scoped := range resource.ScopeSpans {
-			c.spans = append(c.spans, scoped.Spans...)
+			c.Spans = append(c.Spans, scoped.Spans...)
 		}
 	}
 	return &tracepb.ExportTraceServiceResponse{}, nil
@@ -72,31 +85,31 @@ func (c *collector) Export(ctx context.Context, r *tracepb.ExportTraceServiceReq
 
 // Export implements the service of metrics.
 func (m *collectorOfMetrics) Export(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (*metricspb.ExportMetricsServiceResponse, error) {
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
+	m.c.Lock()
+	defer m.c.Unlock()
 	m.c.note(ctx)
 	for _, resource := range r.ResourceMetrics {
 		for _, scoped := range resource.ScopeMetrics {
 			for _, metric := range scoped.Metrics {
-				m.c.names[metric.Name] = append(m.c.names[metric.Name], metric)
+				m.c.Metrics[metric.Name] = append(m.c.Metrics[metric.Name], metric)
 			}
 		}
 	}
 	return &metricspb.ExportMetricsServiceResponse{}, nil
 }
 
-func (c *collector) note(ctx context.Context) {
+func (c *Collector) note(ctx context.Context) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	c.headers = append(c.headers, md.Get("api-key")...)
+	c.Keys = append(c.Keys, md.Get("api-key")...)
 }
 
 // ServeHTTP implements OTLP/HTTP.
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	c.paths[r.URL.Path]++
-	c.mu.Unlock()
-	if c.status != nil {
-		if status := c.status(); status != http.StatusOK {
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.Lock()
+	c.Paths[r.URL.Path]++
+	c.Unlock()
+	if c.Status != nil {
+		if status := c.Status(); status != http.StatusOK {
 			w.WriteHeader(status)
 			return
 		}
@@ -136,21 +149,22 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(out)
 }
 
-// overHTTP serves OTLP/HTTP and returns its URL.
-func (c *collector) overHTTP(t *testing.T) string {
+// OverHTTP serves OTLP/HTTP and returns its URL.
+func (c *Collector) OverHTTP(t testing.TB) string {
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-// overTLS serves OTLP/HTTP over TLS. The file has its authority.
-func (c *collector) overTLS(t *testing.T) (url, caFile string) {
+// OverTLS serves OTLP/HTTP over TLS. The file has its authority.
+func (c *Collector) OverTLS(t testing.TB) (url, caFile string) {
 	server := httptest.NewTLSServer(c)
 	t.Cleanup(server.Close)
-	return server.URL, writeCertificate(t, server)
+	return server.URL, WriteAuthority(t, server)
 }
 
-func writeCertificate(t *testing.T, server *httptest.Server) string {
+// WriteAuthority writes the certificate of a server to a file, as its own authority.
+func WriteAuthority(t testing.TB, server *httptest.Server) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -160,8 +174,8 @@ func writeCertificate(t *testing.T, server *httptest.Server) string {
 	return file
 }
 
-// overGRPC serves OTLP/gRPC by grpc-go and returns its address.
-func (c *collector) overGRPC(t *testing.T, certificate *tls.Certificate) string {
+// OverGRPC serves OTLP/gRPC by grpc-go and returns its address.
+func (c *Collector) OverGRPC(t testing.TB, certificate *tls.Certificate) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -179,13 +193,13 @@ func (c *collector) overGRPC(t *testing.T, certificate *tls.Certificate) string 
 	return l.Addr().String()
 }
 
-// until waits for a condition on what was received.
-func (c *collector) until(t *testing.T, what string, condition func() bool) {
+// Until waits for a condition on what was received.
+func (c *Collector) Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		c.mu.Lock()
+		c.Lock()
 		ok := condition()
-		c.mu.Unlock()
+		c.Unlock()
 		if ok {
 			return
 		}
@@ -195,12 +209,12 @@ func (c *collector) until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// span waits for a span of that kind and name.
-func (c *collector) span(t *testing.T, kind tracev1.Span_SpanKind, name string) *tracev1.Span {
+// Span waits for a span of that kind and name.
+func (c *Collector) Span(t testing.TB, kind tracev1.Span_SpanKind, name string) *tracev1.Span {
 	t.Helper()
 	var found *tracev1.Span
-	c.until(t, kind.String()+" "+name, func() bool {
-		for _, span := range c.spans {
+	c.Until(t, kind.String()+" "+name, func() bool {
+		for _, span := range c.Spans {
 			if span.Kind == kind && span.Name == name {
 				found = span
 			}
@@ -210,7 +224,9 @@ func (c *collector) span(t *testing.T, kind tracev1.Span_SpanKind, name string) 
 	return found
 }
 
-func attributes(kvs []*commonv1.KeyValue) map[string]string {
+// Attributes returns the values of attributes that are texts, and "int" or "double" for
+// numbers.
+func Attributes(kvs []*commonv1.KeyValue) map[string]string {
 	out := map[string]string{}
 	for _, kv := range kvs {
 		switch v := kv.Value.Value.(type) {
@@ -225,4 +241,5 @@ func attributes(kvs []*commonv1.KeyValue) map[string]string {
 	return out
 }
 
-func hexOf(id []byte) string { return hex.EncodeToString(id) }
+// Hex is an id as W3C Trace Context writes it.
+func Hex(id []byte) string { return hex.EncodeToString(id) }
