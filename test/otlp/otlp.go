@@ -8,12 +8,15 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -243,3 +246,34 @@ func Attributes(kvs []*commonv1.KeyValue) map[string]string {
 
 // Hex is an id as W3C Trace Context writes it.
 func Hex(id []byte) string { return hex.EncodeToString(id) }
+
+// Lines describes what was received, a line for each thing:
+//
+//	span SERVER tools/call echo trace=... parent=... key=value ... | resource key=value ...
+//	metric mcp.server.operation.duration
+//	key VALUE OF THE HEADER
+func (c *Collector) Lines() string {
+	c.Lock()
+	defer c.Unlock()
+	var b strings.Builder
+	pairs := func(all map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			fmt.Fprintf(&b, " %s=%s", key, all[key])
+		}
+	}
+	for _, span := range c.Spans {
+		kind := strings.TrimPrefix(span.Kind.String(), "SPAN_KIND_")
+		fmt.Fprintf(&b, "span %s %s trace=%s parent=%s", kind, span.Name, Hex(span.TraceId), Hex(span.ParentSpanId))
+		pairs(Attributes(span.Attributes))
+		b.WriteString(" | resource")
+		pairs(c.Resource)
+		b.WriteByte('\n')
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Metrics)) {
+		fmt.Fprintf(&b, "metric %s\n", name)
+	}
+	for _, key := range c.Keys {
+		fmt.Fprintf(&b, "key %s\n", key)
+	}
+	return b.String()
+}

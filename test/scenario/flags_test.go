@@ -36,6 +36,8 @@ var proofFiles = map[string]string{
 	"secrets":       "proof=hidden\n", // imported by the test
 }
 
+const otel = "--otel-endpoint http://127.0.0.1:1 "
+
 const oidc = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
 
 // proofSecret is the value of flags that take a secret.
@@ -44,50 +46,61 @@ const proofSecret = "s3cr3t-of-the-proof"
 // flagProofs has a row for each flag of the specification's table that this version has. A
 // change that adds a flag adds its row.
 var flagProofs = map[string]flagProof{
-	"--name":                     {"--name other", true, "bad-name.txtar"},
-	"--group":                    {"--group work", true, "lifecycle.txtar"},
-	"--foreground":               {"", false, "foreground.txtar run -f"}, // of the command, not of the workload
-	"--from-config":              {"", false, "run-config.txtar"},        // as above
-	"--env":                      {"-e A=1", false, "flags.txtar"},
-	"--secret":                   {"--secret proof,target=TOKEN", false, "secrets.txtar"},
-	"--env-file":                 {"--env-file WORK/env", false, "bad-flags.txtar"},
-	"--env-file-dir":             {"--env-file-dir WORK/dir", false, "flags.txtar"},
-	"--label":                    {"-l a=b", false, "bad-flags.txtar"},
-	"--volume":                   {"-v WORK:/work:ro", false, "run-npx.txtar"},
-	"--publish":                  {"-p 28799:9000", false, "flags.txtar"},
-	"--network":                  {"--network none", false, "flags.txtar"},
-	"--permission-profile":       {"--permission-profile WORK/profile.json", false, "flags.txtar"},
-	"--ca-cert":                  {"", false, "bad-flags.txtar"}, // of the build
-	"--runtime-image":            {"", false, "run-npx.txtar"},   // of the build
-	"--runtime-add-package":      {"", false, "internal/cli/runcmd/compile_test.go TestComplete_AddsPackagesToTheRegistrys"},
-	"--tools":                    {"--tools echo", true, "tools.txtar"},
-	"--tools-override":           {"--tools-override WORK/override.json", true, "tools.txtar"},
-	"--audit-config":             {"--audit-config WORK/audit.json", true, "audit.txtar"},
-	"--enable-audit":             {"--enable-audit", true, "audit.txtar"},
-	"--authz-config":             {"--authz-config WORK/authz.json", true, "policy.txtar"},
-	"--webhook-config":           {"--webhook-config WORK/hooks.json", true, "webhooks.txtar"},
-	"--transport":                {"--transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "flags.txtar"},
-	"--proxy-mode":               {"--proxy-mode sse", true, "flags.txtar"},
-	"--host":                     {"--host 127.0.0.2", true, "flags.txtar"},
-	"--proxy-port":               {"--proxy-port 28798", true, "bad-port.txtar"},
-	"--target-host":              {"--target-host localhost --transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "internal/cli/cli_test.go target-host"},
-	"--target-port":              {"--transport streamable-http --target-port 8081 -- -http 127.0.0.1:8081", false, "flags.txtar"},
-	"--endpoint-prefix":          {"--endpoint-prefix /tools", true, "flags.txtar"},
-	"--session-ttl":              {"--session-ttl 30m", true, "run-config.txtar"},
-	"--stateless":                {"--stateless", true, "flags.txtar"},
-	"--trust-proxy-headers":      {"--trust-proxy-headers", true, "internal/gateway/authn/authn_test.go TestResource_IsTheURLOfTheClient"},
-	"--thv-ca-bundle":            {"--thv-ca-bundle WORK/ca.pem", true, "authn.txtar"},
-	"--oidc-issuer":              {"--oidc-issuer http://127.0.0.1:1 --oidc-audience a", true, "authn.txtar"},
-	"--oidc-audience":            {oidc, true, "authn.txtar"},
-	"--oidc-client-id":           {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c", true, "authn.txtar"},
-	"--oidc-client-secret":       {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c --oidc-client-secret " + proofSecret, true, "authn.txtar"},
-	"--oidc-jwks-url":            {oidc + "--oidc-jwks-url http://127.0.0.1:1/jwks", true, "internal/auth/outbound_test.go JWKSURL"},
-	"--oidc-introspection-url":   {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i", true, "authn.txtar"},
-	"--oidc-scopes":              {oidc + "--oidc-scopes a,b", true, "authn.txtar"},
-	"--oidc-insecure-allow-http": {oidc + "--oidc-insecure-allow-http", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
-	"--jwks-allow-private-ip":    {oidc + "--jwks-allow-private-ip", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
-	"--jwks-auth-token-file":     {oidc + "--jwks-auth-token-file WORK/token", true, "internal/auth/auth.go AuthTokenFile"},
-	"--resource-url":             {oidc + "--resource-url https://tools.example.com/mcp", true, "authn.txtar"},
+	"--name":                                {"--name other", true, "bad-name.txtar"},
+	"--group":                               {"--group work", true, "lifecycle.txtar"},
+	"--foreground":                          {"", false, "foreground.txtar run -f"}, // of the command, not of the workload
+	"--from-config":                         {"", false, "run-config.txtar"},        // as above
+	"--env":                                 {"-e A=1", false, "flags.txtar"},
+	"--secret":                              {"--secret proof,target=TOKEN", false, "secrets.txtar"},
+	"--env-file":                            {"--env-file WORK/env", false, "bad-flags.txtar"},
+	"--env-file-dir":                        {"--env-file-dir WORK/dir", false, "flags.txtar"},
+	"--label":                               {"-l a=b", false, "bad-flags.txtar"},
+	"--volume":                              {"-v WORK:/work:ro", false, "run-npx.txtar"},
+	"--publish":                             {"-p 28799:9000", false, "flags.txtar"},
+	"--network":                             {"--network none", false, "flags.txtar"},
+	"--permission-profile":                  {"--permission-profile WORK/profile.json", false, "flags.txtar"},
+	"--ca-cert":                             {"", false, "bad-flags.txtar"}, // of the build
+	"--runtime-image":                       {"", false, "run-npx.txtar"},   // of the build
+	"--runtime-add-package":                 {"", false, "internal/cli/runcmd/compile_test.go TestComplete_AddsPackagesToTheRegistrys"},
+	"--tools":                               {"--tools echo", true, "tools.txtar"},
+	"--tools-override":                      {"--tools-override WORK/override.json", true, "tools.txtar"},
+	"--audit-config":                        {"--audit-config WORK/audit.json", true, "audit.txtar"},
+	"--enable-audit":                        {"--enable-audit", true, "audit.txtar"},
+	"--authz-config":                        {"--authz-config WORK/authz.json", true, "policy.txtar"},
+	"--webhook-config":                      {"--webhook-config WORK/hooks.json", true, "webhooks.txtar"},
+	"--transport":                           {"--transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "flags.txtar"},
+	"--proxy-mode":                          {"--proxy-mode sse", true, "flags.txtar"},
+	"--host":                                {"--host 127.0.0.2", true, "flags.txtar"},
+	"--proxy-port":                          {"--proxy-port 28798", true, "bad-port.txtar"},
+	"--target-host":                         {"--target-host localhost --transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "internal/cli/cli_test.go target-host"},
+	"--target-port":                         {"--transport streamable-http --target-port 8081 -- -http 127.0.0.1:8081", false, "flags.txtar"},
+	"--endpoint-prefix":                     {"--endpoint-prefix /tools", true, "flags.txtar"},
+	"--session-ttl":                         {"--session-ttl 30m", true, "run-config.txtar"},
+	"--stateless":                           {"--stateless", true, "flags.txtar"},
+	"--trust-proxy-headers":                 {"--trust-proxy-headers", true, "internal/gateway/authn/authn_test.go TestResource_IsTheURLOfTheClient"},
+	"--thv-ca-bundle":                       {"--thv-ca-bundle WORK/ca.pem", true, "authn.txtar"},
+	"--oidc-issuer":                         {"--oidc-issuer http://127.0.0.1:1 --oidc-audience a", true, "authn.txtar"},
+	"--oidc-audience":                       {oidc, true, "authn.txtar"},
+	"--oidc-client-id":                      {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c", true, "authn.txtar"},
+	"--oidc-client-secret":                  {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i --oidc-client-id c --oidc-client-secret " + proofSecret, true, "authn.txtar"},
+	"--oidc-jwks-url":                       {oidc + "--oidc-jwks-url http://127.0.0.1:1/jwks", true, "internal/auth/outbound_test.go JWKSURL"},
+	"--oidc-introspection-url":              {"--oidc-audience a --oidc-introspection-url http://127.0.0.1:1/i", true, "authn.txtar"},
+	"--oidc-scopes":                         {oidc + "--oidc-scopes a,b", true, "authn.txtar"},
+	"--oidc-insecure-allow-http":            {oidc + "--oidc-insecure-allow-http", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
+	"--jwks-allow-private-ip":               {oidc + "--jwks-allow-private-ip", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
+	"--jwks-auth-token-file":                {oidc + "--jwks-auth-token-file WORK/token", true, "internal/auth/auth.go AuthTokenFile"},
+	"--resource-url":                        {oidc + "--resource-url https://tools.example.com/mcp", true, "authn.txtar"},
+	"--otel-endpoint":                       {"--otel-endpoint http://127.0.0.1:1", true, "telemetry.txtar"},
+	"--otel-headers":                        {otel + "--otel-headers a=" + proofSecret, true, "telemetry.txtar"},
+	"--otel-insecure":                       {otel + "--otel-insecure", true, "telemetry.txtar"},
+	"--otel-service-name":                   {otel + "--otel-service-name x", true, "telemetry.txtar"},
+	"--otel-sampling-rate":                  {otel + "--otel-sampling-rate 1", true, "telemetry.txtar"},
+	"--otel-tracing-enabled":                {otel + "--otel-tracing-enabled=false", true, "telemetry.txtar"},
+	"--otel-metrics-enabled":                {otel + "--otel-metrics-enabled=false", true, "telemetry.txtar"},
+	"--otel-custom-attributes":              {otel + "--otel-custom-attributes a=b", true, "telemetry.txtar"},
+	"--otel-env-vars":                       {otel + "--otel-env-vars STAGE", true, "telemetry.txtar"},
+	"--otel-use-legacy-attributes":          {otel + "--otel-use-legacy-attributes=false", true, "telemetry.txtar"},
+	"--otel-enable-prometheus-metrics-path": {"--otel-enable-prometheus-metrics-path", true, "telemetry.txtar"},
 }
 
 // Each flag of the specification's table is refused, or changes the configuration of a

@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/test/idp"
+	"github.com/toolhaven/toolhaven/test/otlp"
 )
 
 // parallel is how many scripts run at a time, unless -parallel is given. They wait
@@ -115,6 +116,8 @@ type place struct {
 	// secrets are those that the script has used, and work is its directory.
 	secrets secrets
 	work    string
+	// collector is the last one that a script has started; nil for none.
+	collector *otlp.Collector
 }
 
 // newPlace makes directories with short paths: sockets live in them.

@@ -30,6 +30,8 @@ func serverCommands() map[string]command {
 		"secret":   secretValues,
 		"nowhere":  nowhere,
 		"webhook":  webhookServer,
+		"otlp":     otlpCollector,
+		"received": received,
 	}
 }
 
