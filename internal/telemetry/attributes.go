@@ -14,7 +14,22 @@ import (
 )
 
 // text is a text of a client or server, fit for an attribute.
-func text(s string) string { return plaintext.Excerpt(s, maxText) }
+func text(s string) string {
+	if len(s) <= maxText && isPlain(s) {
+		return s
+	}
+	return plaintext.Excerpt(s, maxText)
+}
+
+// isPlain reports whether s is printable ASCII.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 // attributes adds those of the HTTP request: the names of the semantic conventions for HTTP
 // and, if legacy is set, those that they had before. The query is left out: it may hold a
@@ -66,8 +81,7 @@ func number(attrs []attribute.KeyValue, key, digits string) []attribute.KeyValue
 // operation adds the attributes of a request that both of its spans have (semantic
 // conventions for MCP).
 func operation(attrs []attribute.KeyValue, x *exchange.Exchange, o *outcome) []attribute.KeyValue {
-	method := plaintext.Excerpt(x.Request.Method, maxMethod)
-	attrs = append(attrs, attribute.String("mcp.method.name", method), attribute.String("jsonrpc.request.id", requestID(x.Request.ID)),
+	attrs = append(attrs, attribute.String("mcp.method.name", text(x.Request.Method)), attribute.String("jsonrpc.request.id", requestID(x.Request.ID)),
 		attribute.String("mcp.protocol.version", versionLabel(x)))
 	name := text(o.name)
 	switch {
@@ -90,7 +104,7 @@ func operation(attrs []attribute.KeyValue, x *exchange.Exchange, o *outcome) []a
 
 // legacyOperation adds the names that attributes of a request had before.
 func (t *Telemetry) legacyOperation(attrs []attribute.KeyValue, x *exchange.Exchange, o *outcome) []attribute.KeyValue {
-	attrs = append(attrs, attribute.String("mcp.method", plaintext.Excerpt(x.Request.Method, maxMethod)), attribute.String("rpc.system", "jsonrpc"),
+	attrs = append(attrs, attribute.String("mcp.method", text(x.Request.Method)), attribute.String("rpc.system", "jsonrpc"),
 		attribute.String("rpc.service", "mcp"), attribute.String("mcp.request.id", requestID(x.Request.ID)), attribute.String("mcp.transport", t.transport))
 	switch {
 	case o.name == "":
@@ -103,9 +117,6 @@ func (t *Telemetry) legacyOperation(attrs []attribute.KeyValue, x *exchange.Exch
 	}
 	return attrs
 }
-
-// maxMethod bounds a method's name, in characters.
-const maxMethod = 64
 
 // requestID is an id as JSON-RPC means it: a string without its quotes.
 func requestID(id mcp.ID) string { return text(strings.Trim(id.String(), `"`)) }

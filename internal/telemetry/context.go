@@ -98,7 +98,7 @@ func (c *carrier) intoMeta(params json.RawMessage) (json.RawMessage, bool) {
 		}
 	}
 	members := make([]byte, 0, 96+len(c.state)+len(c.baggage))
-	members = appendMember(members, mcp.MetaTraceParent, c.parent)
+	members = append(append(append(members, `"`+mcp.MetaTraceParent+`":"`...), c.parent...), '"') // digits and dashes
 	members = appendMember(members, mcp.MetaTraceState, c.state)
 	members = appendMember(members, mcp.MetaBaggage, c.baggage)
 	params, err := mcp.Insert(params, members, "_meta")
@@ -109,14 +109,12 @@ func isTraceKey(key string) bool {
 	return key == mcp.MetaTraceParent || key == mcp.MetaTraceState || key == mcp.MetaBaggage
 }
 
+// appendMember adds a member after others, unless its value is empty.
 func appendMember(members []byte, name, value string) []byte {
 	if value == "" {
 		return members
 	}
-	if len(members) > 0 {
-		members = append(members, ',')
-	}
-	members = append(append(append(members, '"'), name...), `":`...)
+	members = append(append(append(members, `,"`...), name...), `":`...)
 	quoted, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // a string has a JSON form

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +26,9 @@ type incoming struct {
 	trace                                          carrier
 	method, scheme, host, path, proto, agent, peer string
 	size                                           int64
-	// session is the id that the client sent. It gives access to the session, so spans have a
-	// hash of it.
-	session string
+	// session is the id that the client sent, or is in the query (HTTP+SSE). It gives access to
+	// the session, so spans have a hash of it.
+	session, query string
 	// exchanged is set when the request became an exchange, which is measured by Stage.
 	exchanged atomic.Bool
 }
@@ -42,13 +43,10 @@ func incomingOf(ctx context.Context) *incoming {
 func newIncoming(r *http.Request) *incoming {
 	in := &incoming{
 		began: time.Now(), trace: headerCarrier(r.Header), method: httpMethod(r.Method), scheme: "http", host: r.Host, path: r.URL.Path,
-		proto: r.Proto, agent: r.UserAgent(), peer: r.RemoteAddr, size: r.ContentLength, session: r.Header.Get(mcp.HeaderSessionID),
+		proto: r.Proto, agent: r.UserAgent(), peer: r.RemoteAddr, size: r.ContentLength, session: r.Header.Get(mcp.HeaderSessionID), query: r.URL.RawQuery,
 	}
 	if r.TLS != nil {
 		in.scheme = "https"
-	}
-	if in.session == "" && r.URL.RawQuery != "" {
-		in.session = r.URL.Query().Get("session_id") // HTTP+SSE
 	}
 	return in
 }
@@ -64,10 +62,17 @@ func httpMethod(method string) string {
 
 // sessionHash identifies a session in spans without giving access to it; "" without one.
 func (in *incoming) sessionHash() string {
-	if in == nil || in.session == "" {
+	if in == nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(in.session))
+	id := in.session
+	if values, err := url.ParseQuery(in.query); id == "" && err == nil {
+		id = values.Get("session_id")
+	}
+	if id == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
 }
 

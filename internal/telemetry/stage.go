@@ -183,9 +183,11 @@ func (o *outcome) determine(ctx context.Context, x *exchange.Exchange, m *mcp.Me
 	switch {
 	case err != nil && ctx.Err() != nil:
 		o.errType = "cancelled"
-	case errors.As(err, &rpc):
 	case err != nil:
-		rpc = &mcp.Error{Code: mcp.CodeServerGone}
+		var ok bool
+		if rpc, ok = errors.AsType[*mcp.Error](err); !ok {
+			rpc = &mcp.Error{Code: mcp.CodeServerGone}
+		}
 	case m == nil: // a panic
 		rpc = &mcp.Error{Code: mcp.CodeInternal}
 	case m.Error != nil:

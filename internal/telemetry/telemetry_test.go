@@ -56,7 +56,7 @@ func rate(r float64) *float64 { return &r }
 func off() *bool { return new(bool) }
 
 // start starts a Telemetry that samples all traces and exports at once.
-func start(t *testing.T, cfg Config, opt Options) *Telemetry {
+func start(t testing.TB, cfg Config, opt Options) *Telemetry {
 	t.Helper()
 	if cfg.SamplingRate == nil {
 		cfg.SamplingRate = rate(1)
