@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -128,7 +129,7 @@ type attempts struct {
 func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := a.next.RoundTrip(r)
 	switch {
-	case err != nil && r.Context().Err() != nil && context.Cause(r.Context()) == context.Canceled:
+	case err != nil && errors.Is(r.Context().Err(), context.Canceled):
 		// The gateway stops.
 	case err != nil:
 		a.exporter.note(a.signal, err.Error())
