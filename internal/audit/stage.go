@@ -160,16 +160,12 @@ func format(at time.Time, event, outcome string, attrs []slog.Attr) []byte {
 	var line bytes.Buffer
 	record := slog.NewRecord(at, slog.LevelInfo, "audit_event", 0)
 	record.AddAttrs(attrs...)
-	handler := slog.NewJSONHandler(&line, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.LevelKey {
-			return slog.String(slog.LevelKey, "AUDIT")
-		}
-		return a
-	}})
-	if err := handler.Handle(context.Background(), record); err != nil { // a value has no JSON form
+	if err := slog.NewJSONHandler(&line, nil).Handle(context.Background(), record); err != nil { // a value has no JSON form
 		return fmt.Appendf(nil, "{\"level\":\"AUDIT\",\"msg\":\"audit_event\",\"type\":%q,\"outcome\":%q}\n", event, outcome)
 	}
-	return line.Bytes()
+	// The level follows the time, before all that is not ours. A function ReplaceAttr would be
+	// called for every attribute.
+	return bytes.Replace(line.Bytes(), []byte(`"level":"INFO"`), []byte(`"level":"AUDIT"`), 1)
 }
 
 // head are the attributes that every record begins with.
