@@ -101,11 +101,8 @@ func (o *importOptions) run(ctx context.Context, app *base.App) error {
 
 // store stores one secret, or returns why it does not.
 func (o *importOptions) store(ctx context.Context, p secret.Provider, name, value string) (reason string, err error) {
-	if err := secret.CheckPlainName(name); err != nil {
-		return "it is not a valid name", nil
-	}
-	if err := secret.CheckValue(value); err != nil {
-		return err.Error(), nil
+	if reason := unfit(name, value); reason != "" {
+		return reason, nil
 	}
 	there, err := p.Get(ctx, name)
 	switch {
@@ -118,6 +115,17 @@ func (o *importOptions) store(ctx context.Context, p secret.Provider, name, valu
 		return "it has another value; --replace replaces it", nil
 	}
 	return "", p.Set(ctx, name, value)
+}
+
+// unfit returns why a secret cannot be stored, "" if it can.
+func unfit(name, value string) string {
+	if secret.CheckPlainName(name) != nil {
+		return "it is not a valid name"
+	}
+	if err := secret.CheckValue(value); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // read returns the values of the source, and what in it cannot be read.

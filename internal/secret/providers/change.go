@@ -92,14 +92,21 @@ func move(ctx context.Context, target secret.Provider, values map[string]string)
 	return names, nil
 }
 
+// writable returns the present provider if its secrets can be moved; nil if it can only be
+// read, or cannot be opened because its settings are wrong.
+func (s *Secrets) writable() secret.Provider {
+	p, err := s.Provider()
+	if err != nil || !p.About().Writes {
+		return nil
+	}
+	return p
+}
+
 // toMove returns the secrets of the present provider that go to target, and those that stay.
 func (s *Secrets) toMove(ctx context.Context, target secret.Provider) (values map[string]string, kept []string, err error) {
-	source, err := s.Provider()
-	if err != nil {
-		return nil, []string{}, nil // it cannot be used, so nothing can be read from it
-	}
-	if !source.About().Writes {
-		return nil, []string{}, nil // what only can be read stays where it is
+	source := s.writable()
+	if source == nil {
+		return nil, []string{}, nil
 	}
 	names, err := source.List(ctx)
 	if err != nil {

@@ -286,17 +286,17 @@ func (p *Provider) do(ctx context.Context, method, path string, body, result any
 	}
 	resp, err := p.client.Do(r)
 	if err != nil {
-		return fmt.Errorf("Vault cannot be reached: %w", err)
+		return fmt.Errorf("the Vault server at %s cannot be reached: %w", p.base, err)
 	}
 	defer resp.Body.Close()
 	content, err = netguard.ReadBounded(resp.Body, maxBody)
 	if err != nil {
-		return fmt.Errorf("Vault at %s: %w", p.base, err)
+		return fmt.Errorf("the Vault server at %s: %w", p.base, err)
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotFound {
 		if result != nil && len(content) > 0 {
 			if err := json.NewDecoder(bytes.NewReader(content)).Decode(result); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("Vault at %s responded with something else than JSON", p.base)
+				return fmt.Errorf("the Vault server at %s responded with something else than JSON", p.base)
 			}
 		}
 		if resp.StatusCode == http.StatusNotFound {
@@ -316,9 +316,9 @@ func (p *Provider) refused(status int, content []byte) error {
 	case status == http.StatusBadRequest && strings.Contains(message, "check-and-set"):
 		return errConflict
 	case status == http.StatusForbidden:
-		return fmt.Errorf("Vault at %s refuses the token (403): %s", p.base, message)
+		return fmt.Errorf("the Vault server at %s refuses the token (403): %s", p.base, message)
 	case status == http.StatusServiceUnavailable:
-		return fmt.Errorf("Vault at %s is sealed or in standby (503)", p.base)
+		return fmt.Errorf("the Vault server at %s is sealed or in standby (503)", p.base)
 	}
-	return fmt.Errorf("Vault at %s responded with status %d: %s", p.base, status, message)
+	return fmt.Errorf("the Vault server at %s responded with status %d: %s", p.base, status, message)
 }
