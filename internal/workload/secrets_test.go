@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 )
 
@@ -12,13 +13,14 @@ func TestSecretRefs(t *testing.T) {
 	t.Parallel()
 	s := &Spec{
 		Name: "w", SecretEnv: map[string]string{"A": "workload/w/A", "B": "secret/b"},
-		Remote: &Remote{SecretHeaders: map[string]string{"X": "secret/b", "Y": "secret/op://v/i/f"}},
-		Auth:   &Auth{ClientSecret: "workload/w/oidc-client-secret"},
+		Remote:    &Remote{SecretHeaders: map[string]string{"X": "secret/b", "Y": "secret/op://v/i/f"}},
+		Auth:      &Auth{ClientSecret: "workload/w/oidc-client-secret"},
+		Telemetry: &telemetry.Config{Headers: map[string]string{"api-key": "workload/w/otel-header-api-key"}},
 		Webhooks: &webhook.Config{
 			Validating: []webhook.Hook{{HMACSecretRef: "/run/key"}, {HMACSecretRef: "hook"}, {}},
 		},
 	}
-	want := []string{"secret/b", "secret/hook", "secret/op://v/i/f", "workload/w/A", "workload/w/oidc-client-secret"}
+	want := []string{"secret/b", "secret/hook", "secret/op://v/i/f", "workload/w/A", "workload/w/oidc-client-secret", "workload/w/otel-header-api-key"}
 	if diff := cmp.Diff(want, s.SecretRefs()); diff != "" {
 		t.Error(diff)
 	}
