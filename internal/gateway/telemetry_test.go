@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
-
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/endpoint"
@@ -23,8 +21,8 @@ import (
 const (
 	inTrace     = "Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01"
 	inTraceID   = "4bf92f3577b34da6a3ce929d0e0e4736"
-	spanServer  = tracev1.Span_SPAN_KIND_SERVER
-	spanClient  = tracev1.Span_SPAN_KIND_CLIENT
+	spanServer  = otlp.Server
+	spanClient  = otlp.Client
 	metricsPath = endpoint.PathMetrics
 )
 

@@ -36,6 +36,12 @@ import (
 // patience bounds every wait of a test.
 const patience = time.Minute
 
+// Kinds of spans.
+const (
+	Server = tracev1.Span_SPAN_KIND_SERVER
+	Client = tracev1.Span_SPAN_KIND_CLIENT
+)
+
 // Collector keeps what it receives.
 type Collector struct {
 	tracepb.UnimplementedTraceServiceServer
