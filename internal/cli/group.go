@@ -184,6 +184,7 @@ func removeGroup(ctx context.Context, o *groupRmOptions, group string, p *render
 		if err != nil {
 			return nil, err
 		}
+		o.app.ForgetClients(ctx, name)
 		gone = append(gone, name)
 	}
 	return gone, store.RemoveGroup(group)

@@ -77,7 +77,8 @@ func newRm(app *base.App) *cobra.Command {
 		Use:   "rm" + base.SelectionUsage,
 		Short: "Stop and remove workloads",
 		Long: `Remove ends workloads, as stop does, and deletes their configuration, logs and
-secrets. A workload that is run again under the same name has the same URL.
+secrets, and its entries in the clients that are set up. A workload that is run again
+under the same name has the same URL.
 
 After a Ctrl-C while it waits, the workload is still stopped, but not removed.
 
@@ -118,6 +119,7 @@ func runRm(ctx context.Context, app *base.App, s *base.Selection) error {
 			return err
 		}
 		fmt.Fprintf(app.Err, "%s removed\n", name)
+		app.ForgetClients(ctx, name)
 		st.State = workload.Removed
 		removed = append(removed, st)
 		return nil
@@ -196,6 +198,7 @@ func runStart(ctx context.Context, app *base.App, s *base.Selection, do starter)
 		}
 		started = append(started, st)
 		app.PrintState(st)
+		app.SyncClients(ctx, name)
 		for _, caution := range st.Cautions {
 			fmt.Fprintf(app.Err, "Note: %s: %s\n", name, plaintext.Lines(caution))
 		}

@@ -1,7 +1,7 @@
 // Package cli implements the command `thv`: the root and the commands on workloads, one
 // file for each. The larger groups have packages of their own: runcmd (run), mcpcmd (mcp),
-// registrycmd (registry) and secretcmd (secret). base is what all commands share, render how they write to
-// terminals and pipes. Imports go from cli to the groups, then to base, then to render.
+// clientcmd (client), registrycmd (registry) and secretcmd (secret). base is what all
+// commands share, render how they write to terminals and pipes. Imports go from cli to the groups, then to base, then to render.
 //
 // A command is an options struct, a constructor that only parses, and a function that
 // takes the options: it makes one call into the domain and renders the outcome. No
@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/clientcmd"
 	"github.com/toolhaven/toolhaven/internal/cli/mcpcmd"
 	"github.com/toolhaven/toolhaven/internal/cli/registrycmd"
 	"github.com/toolhaven/toolhaven/internal/cli/runcmd"
@@ -99,14 +100,14 @@ go://), an exported configuration, or the URL of a remote server.`,
 			root.AddCommand(c)
 		}
 	}
-	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newExport(app), newGroup(app))
-	add("servers", mcpcmd.New(app), registrycmd.New(app), newBuild(app))
+	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newExport(app), newGroup(app), newConnect(app))
+	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), newBuild(app))
 	add("tool", newConfig(app), newAuth(app), newPolicy(app), secretcmd.New(app), newDoctor(app), newVersion(app))
 	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "status", "stop", "start", "restart", "rm", "logs", "export":
+		case "status", "stop", "start", "restart", "rm", "logs", "export", "connect":
 			c.ValidArgsFunction = complete
 		case "tools":
 			c.ValidArgsFunction = complete

@@ -29,16 +29,16 @@ type record struct {
 
 // clientRecord is a client that is set up.
 type clientRecord struct {
-	// Groups are the groups whose workloads the client has; empty for all.
-	Groups []string `json:"groups,omitempty"`
+	// Group is the group whose workloads the client has; "" for all.
+	Group string `json:"group,omitempty"`
 	// Entries are those that were written, by name.
 	Entries map[string]*entryRecord `json:"entries,omitempty"`
 }
 
 // has reports whether the client has the workloads of a group.
 func (c *clientRecord) has(w *Workload, client string) bool {
-	return (len(c.Groups) == 0 || slices.Contains(c.Groups, w.Group)) &&
-		(w.Clients == nil || slices.Contains(w.Clients, client))
+	return (c.Group == "" || c.Group == w.Group) &&
+		(len(w.Clients) == 0 || slices.Contains(w.Clients, client))
 }
 
 // entryRecord is an entry in a client's file.

@@ -67,14 +67,14 @@ func (c Change) Problem() string {
 }
 
 // Add sets up clients and writes their entries of the workloads. A client that is set up
-// already gets the groups, in place of those it had. groups is empty for all.
-func (s *Setup) Add(ctx context.Context, clients, groups []string, workloads []*Workload) (changes []Change, err error) {
+// already gets the group in place of the one it had. group is "" for all workloads.
+func (s *Setup) Add(ctx context.Context, clients []string, group string, workloads []*Workload) (changes []Change, err error) {
 	err = s.locked(ctx, func(r *record) error {
 		for _, name := range clients {
 			if r.Clients[name] == nil {
 				r.Clients[name] = &clientRecord{Entries: map[string]*entryRecord{}}
 			}
-			r.Clients[name].Groups = groups
+			r.Clients[name].Group = group
 		}
 		changes, err = s.update(r, clients, func(client string, c *clientRecord) []edit {
 			var edits []edit

@@ -81,7 +81,7 @@ func TestEveryClientGetsAnEntryAndLosesIt(t *testing.T) {
 		t.Errorf("only %d clients are known", len(all))
 	}
 	sse := &Workload{Name: "events", Group: "default", URL: "http://127.0.0.1:2/sse", SSE: true, State: "stopped"}
-	changes, err := h.Add(t.Context(), all, nil, []*Workload{demo(), sse})
+	changes, err := h.Add(t.Context(), all, "", []*Workload{demo(), sse})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestEntryFollowsItsWorkload(t *testing.T) {
 	const before = "// mine\n{\n  \"mcpServers\": {\n    \"mine\": {\"url\": \"https://example.com\"},\n  },\n}\n"
 	h.write(".cursor/mcp.json", before)
 	h.expect("", h.did(h.Sync(t.Context(), demo())))
-	h.expect("cursor demo added", h.did(h.Add(t.Context(), []string{"cursor"}, nil, []*Workload{demo()})))
+	h.expect("cursor demo added", h.did(h.Add(t.Context(), []string{"cursor"}, "", []*Workload{demo()})))
 	h.expect("cursor demo kept", h.did(h.Sync(t.Context(), demo())))
 	moved := demo()
 	moved.URL = "http://127.0.0.1:9/mcp"
@@ -160,7 +160,7 @@ func TestEntryFollowsItsWorkload(t *testing.T) {
 	h.expect("", h.did(h.Forget(t.Context(), "demo")))
 
 	// The only one in a file of which nothing else is left.
-	h.expect("codex demo added", h.did(h.Add(t.Context(), []string{"codex"}, nil, []*Workload{demo()})))
+	h.expect("codex demo added", h.did(h.Add(t.Context(), []string{"codex"}, "", []*Workload{demo()})))
 	h.expect("codex demo removed", h.did(h.Forget(t.Context(), "demo")))
 	h.expect("", h.read(".codex/config.toml"))
 }
@@ -172,7 +172,7 @@ func TestEntriesOfOthersAreNotTouched(t *testing.T) {
 	h.write(".cursor/mcp.json", mine)
 	same := `{"mcpServers": {"demo": {"url": "http://127.0.0.1:1/mcp"}}}`
 	h.write(".kiro/settings/mcp.json", same)
-	h.expect("cursor demo not ours, kiro demo kept", h.did(h.Add(t.Context(), []string{"cursor", "kiro"}, nil, []*Workload{demo()})))
+	h.expect("cursor demo not ours, kiro demo kept", h.did(h.Add(t.Context(), []string{"cursor", "kiro"}, "", []*Workload{demo()})))
 	h.expect("", h.did(h.Forget(t.Context(), "demo")))
 	h.expect(mine, h.read(".cursor/mcp.json"))
 	h.expect(same, h.read(".kiro/settings/mcp.json"))
@@ -198,11 +198,11 @@ func TestGroupsAndClientsOfAWorkload(t *testing.T) {
 	none := demo()
 	none.Name, none.Clients = "none", []string{"none"}
 	all := []*Workload{demo(), work, only, none}
-	h.expect("codex work added", h.did(h.Add(t.Context(), []string{"codex"}, []string{"work"}, all)))
-	h.expect("cursor demo added, cursor only added, cursor work added", h.did(h.Add(t.Context(), []string{"cursor"}, nil, all)))
+	h.expect("codex work added", h.did(h.Add(t.Context(), []string{"codex"}, "work", all)))
+	h.expect("cursor demo added, cursor only added, cursor work added", h.did(h.Add(t.Context(), []string{"cursor"}, "", all)))
 	// Another group, and back to all.
-	h.expect("codex demo added, codex work removed", h.did(h.Add(t.Context(), []string{"codex"}, []string{"default"}, all)))
-	h.expect("codex demo kept, codex work added", h.did(h.Add(t.Context(), []string{"codex"}, nil, all)))
+	h.expect("codex demo added, codex work removed", h.did(h.Add(t.Context(), []string{"codex"}, "default", all)))
+	h.expect("codex demo kept, codex work added", h.did(h.Add(t.Context(), []string{"codex"}, "", all)))
 	// A workload that changes its clients.
 	only.Clients = []string{"codex"}
 	h.expect("codex only added, cursor only removed", h.did(h.Sync(t.Context(), only)))
@@ -227,7 +227,7 @@ func TestFilesThatAreLeftAsTheyAre(t *testing.T) {
 			path := h.path(".cursor/mcp.json")
 			c.prepare(h, path)
 			before, beforeErr := os.ReadFile(path)
-			changes, err := h.Add(t.Context(), []string{"cursor", "kiro"}, nil, []*Workload{demo()})
+			changes, err := h.Add(t.Context(), []string{"cursor", "kiro"}, "", []*Workload{demo()})
 			h.expect("cursor failed, kiro demo added", h.did(changes, err))
 			if problem := changes[0].Problem(); !strings.Contains(problem, path+" of Cursor was left as it was: ") || !strings.Contains(problem, c.reason) {
 				t.Error(problem)
@@ -260,7 +260,7 @@ func TestSymlinkWithinTheHomeStays(t *testing.T) {
 	h.write("dotfiles/cursor.json", "{}\n")
 	h.write(".cursor/x", "")
 	h.must(os.Symlink("../dotfiles/cursor.json", h.path(".cursor/mcp.json")))
-	h.expect("cursor demo added", h.did(h.Add(t.Context(), []string{"cursor"}, nil, []*Workload{demo()})))
+	h.expect("cursor demo added", h.did(h.Add(t.Context(), []string{"cursor"}, "", []*Workload{demo()})))
 	if link, err := os.Readlink(h.path(".cursor/mcp.json")); err != nil || link != "../dotfiles/cursor.json" {
 		t.Error(link, err)
 	}
@@ -288,7 +288,7 @@ func TestFileThatChangesMeanwhileIsReadAgain(t *testing.T) {
 func TestProcessesEditAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.did(h.Add(t.Context(), []string{"cursor", "codex", "goose"}, nil, nil))
+	h.did(h.Add(t.Context(), []string{"cursor", "codex", "goose"}, "", nil))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -322,7 +322,7 @@ func TestProcessesEditAtTheSameTime(t *testing.T) {
 func TestEntryOfAKilledProcessIsOurs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.did(h.Add(t.Context(), []string{"cursor"}, nil, []*Workload{demo()}))
+	h.did(h.Add(t.Context(), []string{"cursor"}, "", []*Workload{demo()}))
 	moved := demo()
 	moved.URL = "http://127.0.0.1:9/mcp"
 	r, err := h.load()
@@ -341,7 +341,7 @@ func TestRecordHoldsNoURLButOurs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.write(".cursor/mcp.json", `{"mcpServers": {"x": {"url": "https://u:secret@h/", "headers": {"A": "secret"}}}}`)
-	h.did(h.Add(t.Context(), []string{"cursor"}, nil, []*Workload{demo()}))
+	h.did(h.Add(t.Context(), []string{"cursor"}, "", []*Workload{demo()}))
 	content, err := os.ReadFile(h.recordFile())
 	if err != nil || strings.Contains(string(content), "secret") || !json.Valid(content) {
 		t.Errorf("%s, %v", content, err)
@@ -422,7 +422,7 @@ func BenchmarkSetupOf20Clients(b *testing.B) {
 		}
 		s := Open(system, filepath.Join(home, "thv"), "/opt/thv")
 		b.StartTimer()
-		if _, err := s.Add(b.Context(), Names()[:20], nil, []*Workload{demo()}); err != nil {
+		if _, err := s.Add(b.Context(), Names()[:20], "", []*Workload{demo()}); err != nil {
 			b.Fatal(err)
 		}
 	}

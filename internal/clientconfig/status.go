@@ -38,7 +38,7 @@ type ClientStatus struct {
 	File      string        `json:"file"`
 	Installed bool          `json:"installed"`
 	SetUp     bool          `json:"setUp"`
-	Groups    []string      `json:"groups,omitempty"` // empty for all
+	Group     string        `json:"group,omitempty"` // "" for all
 	Problem   string        `json:"problem,omitempty"`
 	Entries   []EntryStatus `json:"entries,omitempty"`
 }
@@ -54,7 +54,7 @@ func (s *Setup) Status(workloads []*Workload) ([]ClientStatus, error) {
 	for _, c := range known {
 		st := ClientStatus{Name: c.Name, Title: c.Title, File: c.File(s.system), Installed: c.Installed(s.system)}
 		if rec := r.Clients[c.Name]; rec != nil {
-			st.SetUp, st.Groups = true, rec.Groups
+			st.SetUp, st.Group = true, rec.Group
 			s.entriesOf(c, rec, workloads, &st)
 		}
 		all = append(all, st)

@@ -30,6 +30,9 @@ type Spec struct {
 	Schema string `json:"schema"`
 	Name   string `json:"name"`
 	Group  string `json:"group,omitempty"`
+	// Clients are the MCP clients whose configuration has the workload, of those that are
+	// set up: names of package clientconfig, or only [NoClients]; empty for all.
+	Clients []string `json:"clients,omitempty"`
 
 	// Source records the argument of run, for people and for upgrades.
 	Source Source `json:"source"`

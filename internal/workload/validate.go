@@ -57,7 +57,7 @@ func Validate(s *Spec) error {
 	} else {
 		errs = append(errs, s.validateContainer())
 	}
-	errs = append(errs, s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.validateTelemetry(), s.Tools.Config().Validate())
+	errs = append(errs, s.validateClients(), s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.validateTelemetry(), s.Tools.Config().Validate())
 	if s.Policy != nil {
 		if err := s.Policy.Validate(); err != nil {
 			add("authorization: %w", err)

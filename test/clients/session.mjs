@@ -1,5 +1,5 @@
 // A whole session of the TypeScript SDK's client against one server, for the
-// scenarios: node session.mjs URL [sse] TOKEN. It answers the server's questions
+// scenarios: node session.mjs URL [sse] TOKEN; thv:NAME as URL starts "thv connect NAME". It answers the server's questions
 // with TOKEN, and prints what it saw as one line of JSON. The server is go-sdk's
 // "everything" example.
 import { createRequire } from "node:module";
@@ -8,6 +8,7 @@ import { pathToFileURL } from "node:url";
 // The SDK is installed beside package.json in the tests' cache, not beside here.
 const require = createRequire(process.env.CLIENTS_DIR + "/package.json");
 const load = (path) => import(pathToFileURL(require.resolve(path)));
+const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
 const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
 const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
 const { SSEClientTransport } = await load("@modelcontextprotocol/sdk/client/sse.js");
@@ -33,7 +34,9 @@ const logged = new Promise((resolve) => client.setNotificationHandler(
   LoggingMessageNotificationSchema, (note) => resolve(note.params.data),
 ));
 
-const transport = sse ? new SSEClientTransport(url) : new StreamableHTTPClientTransport(url);
+const transport = url.protocol === "thv:"
+  ? new StdioClientTransport({ command: "thv", args: ["connect", url.pathname], env: process.env })
+  : sse ? new SSEClientTransport(url) : new StreamableHTTPClientTransport(url);
 await client.connect(transport);
 const text = async (name, args) => (await client.callTool({ name, arguments: args })).content?.[0]?.text;
 const { tools } = await client.listTools();
@@ -52,6 +55,6 @@ await client.callTool({ name: "log", arguments: {} });
 const timeout = new Promise((_, reject) => setTimeout(() => reject(new Error("no log message within 10 s")), 10_000).unref());
 seen.log = await Promise.race([logged, timeout]);
 console.log(JSON.stringify(seen));
-if (!sse && !process.env.LEAVE) await transport.terminateSession(); // LEAVE=1 leaves the session open
+if (transport.terminateSession && !process.env.LEAVE) await transport.terminateSession(); // LEAVE=1 leaves the session open
 await client.close();
 process.exit(0);

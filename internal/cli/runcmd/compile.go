@@ -73,7 +73,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		return nil, nil, err
 	}
 	s = &workload.Spec{
-		Schema: workload.Schema, Name: o.name, Group: o.group, Debug: o.app.Debug,
+		Schema: workload.Schema, Name: o.name, Group: o.group, Clients: o.clients, Debug: o.app.Debug,
 		Transport: workload.Transport(o.transport), TargetPort: o.targetPort,
 		Proxy: workload.Proxy{
 			Host: o.host, Port: o.proxyPort, Mode: o.proxyMode, EndpointPrefix: o.endpointPrefix,
@@ -96,6 +96,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		note(fmt.Errorf("--max-processes %d: choose 1 to 1024", o.maxProcesses))
 		c.MaxProcesses = 0
 	}
+	note(o.checkClients())
 	if o.given("name") && o.name == "" {
 		note(workload.ValidName(""))
 	}

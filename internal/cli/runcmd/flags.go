@@ -13,6 +13,7 @@ import (
 func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.name, "name", "", "Workload name (default: auto-generated from image)")
 	f.StringVar(&o.group, "group", manager.DefaultGroup, "Group the workload belongs to")
+	f.StringSliceVar(&o.clients, "client", nil, "Add the workload to these of the clients that are set up, or to none; repeatable (default: all)")
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "Block until the container exits")
 	f.StringVar(&o.fromConfig, "from-config", "", "Load an exported configuration file")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE; KEY alone takes your own")

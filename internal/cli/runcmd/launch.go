@@ -70,6 +70,7 @@ func startDetached(ctx context.Context, o *options, m *manager.Manager, name str
 	}
 	o.progress.Done()
 	o.app.PrintState(st)
+	o.app.SyncClients(ctx, name)
 	return true, o.app.PrintReady(st)
 }
 
@@ -95,6 +96,7 @@ func runOwner(ctx context.Context, o *options, m *manager.Manager, spec *workloa
 		case n.Ready:
 			answered.Store(true)
 			o.progress.Done()
+			o.app.SyncClients(ctx, spec.Name)
 			st, err := m.Status(ctx, spec.Name)
 			if err == nil {
 				err = o.app.PrintReady(st)

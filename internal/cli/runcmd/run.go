@@ -30,6 +30,7 @@ type options struct {
 	given func(flag string) bool
 
 	name, group            string
+	clients                []string
 	foreground             bool
 	fromConfig             string
 	env                    []string
@@ -102,6 +103,9 @@ request. --oidc-introspection-url accepts opaque tokens, with or without an issu
 client secret for it can be in the variable THV_OIDC_CLIENT_SECRET instead of the flag.
 --resource-url is the URL of the gateway for clients behind a proxy, and the audience
 unless that is given. The advertised scopes are not required of a token.
+
+Run adds the workload to the clients that are set up (see thv client). --client names
+those of them that get it, or none.
 
 A flag of a feature that this version does not have is refused, unless its value turns
 the feature off, such as --isolate-network=false.`,
