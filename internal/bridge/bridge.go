@@ -13,7 +13,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,9 +54,10 @@ type Bridge struct {
 	client *exchange.Client // of the session era; nil before initialize
 	conn   exchange.Conn    // of client
 	calls  map[mcp.ID]*call // requests of the client that are pending
-	asked  map[mcp.ID]chan *mcp.Message
-	lastID int64
-	failed error // of out
+	// questions are the requests of the server that wait for the client's response.
+	questions map[mcp.ID]chan *mcp.Message
+	lastID    int64
+	failed    error // of out
 
 	work sync.WaitGroup
 	ctx  context.Context // of Run
@@ -74,7 +74,7 @@ type call struct {
 func New(backend exchange.Backend, out io.Writer, log *slog.Logger) *Bridge {
 	return &Bridge{
 		backend: backend, log: log, out: out, tools: paramheader.NewCache(log),
-		calls: map[mcp.ID]*call{}, asked: map[mcp.ID]chan *mcp.Message{},
+		calls: map[mcp.ID]*call{}, questions: map[mcp.ID]chan *mcp.Message{},
 	}
 }
 
@@ -334,13 +334,4 @@ func (b *Bridge) writeLine(line []byte) {
 		b.mu.Unlock()
 		b.stop(errEnded)
 	}
-}
-
-// raw returns the raw JSON of a declaration of the client; an absent one is an empty object.
-func raw(params json.RawMessage, key string) (json.RawMessage, error) {
-	value, found, err := mcp.Lookup(params, key)
-	if err != nil || found {
-		return value, err
-	}
-	return json.RawMessage(`{}`), nil
 }

@@ -10,7 +10,7 @@ import (
 
 // initialize begins the client's session and returns the response.
 func (b *Bridge) initialize(ctx context.Context, m *mcp.Message) *mcp.Message {
-	client, err := declared(m)
+	client, err := exchange.Declared(m.Params)
 	if err != nil {
 		return mcp.ErrorResponse(m.ID, mcp.CodeInvalidParams, err)
 	}
@@ -28,27 +28,6 @@ func (b *Bridge) initialize(ctx context.Context, m *mcp.Message) *mcp.Message {
 		return mcp.ErrorResponse(m.ID, mcp.CodeServerGone, err)
 	}
 	return mcp.NewResult(m.ID, conn.InitializeResult())
-}
-
-// declared reads the client's declarations (MCP, Lifecycle, Initialization). An unknown
-// version becomes the latest of the session era.
-func declared(m *mcp.Message) (*exchange.Client, error) {
-	version, found, err := mcp.LookupString(m.Params, "protocolVersion")
-	if err == nil && !found {
-		err = errors.New("initialize needs a protocolVersion")
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &exchange.Client{Version: mcp.Version(version)}
-	if !c.Version.IsSession() {
-		c.Version = mcp.LatestSession
-	}
-	if c.Capabilities, err = raw(m.Params, "capabilities"); err != nil {
-		return nil, err
-	}
-	c.Info, err = raw(m.Params, "clientInfo")
-	return c, err
 }
 
 // open begins a session at the server. The caller holds opening.
@@ -141,11 +120,11 @@ func (p *peer) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 	b.lastID++
 	id := mcp.IntID(b.lastID)
 	answer := make(chan *mcp.Message, 1)
-	b.asked[id] = answer
+	b.questions[id] = answer
 	b.mu.Unlock()
 	defer func() {
 		b.mu.Lock()
-		delete(b.asked, id)
+		delete(b.questions, id)
 		b.mu.Unlock()
 	}()
 	b.write(&mcp.Message{ID: id, Method: m.Method, Params: m.Params})
@@ -165,8 +144,8 @@ func (p *peer) Ask(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
 // answered handles a response of the client.
 func (b *Bridge) answered(m *mcp.Message) {
 	b.mu.Lock()
-	answer := b.asked[m.ID]
-	delete(b.asked, m.ID)
+	answer := b.questions[m.ID]
+	delete(b.questions, m.ID)
 	b.mu.Unlock()
 	if answer == nil {
 		b.log.Debug("a response that belongs to no request was dropped", "id", m.ID.String())

@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/clientconfig/entries"
 )
 
-// Client is an MCP client that is known.
+// Client is an MCP client of the table.
 type Client struct {
 	Name  string // on the command line
 	Title string // its own name
@@ -182,10 +182,10 @@ func (c *Client) addressOf(e entries.Entry) string {
 	return strings.Join(append([]string{command}, e.Strings(c.stdio.args)...), " ")
 }
 
-// Clients returns the known clients, by name.
+// Clients returns the clients of the table, by name.
 func Clients() []*Client { return slices.Clone(known) }
 
-// Names returns the names of the known clients, sorted.
+// Names returns the names of the clients of the table, sorted.
 func Names() []string {
 	names := make([]string, len(known))
 	for i, c := range known {
@@ -194,7 +194,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the known client of that name; nil for none.
+// Find returns the client of that name; nil for none.
 func Find(name string) *Client {
 	for _, c := range known {
 		if c.Name == name {

@@ -77,7 +77,7 @@ var known = []*Client{
 	},
 	{
 		Name: "gemini-cli", Title: "Gemini CLI", files: []location{{path: ".gemini/settings.json"}},
-		place: mcpServers, http: at("httpUrl"), sse: at("url"), stdio: command,
+		place: mcpServers, http: at("httpUrl"), sse: at("url").typed("sse"), stdio: command,
 	},
 	{
 		Name: "goose", Title: "Goose", files: []location{{base: dotConfig, path: "goose/config.yaml", windows: "Block/goose/config/config.yaml"}},

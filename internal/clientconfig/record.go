@@ -45,7 +45,7 @@ func (c *clientRecord) has(w *Workload, client string) bool {
 type entryRecord struct {
 	File string `json:"file"`
 	// Addresses are those that the entry may have: the last, and while a file is being
-	// edited the one before. An entry with another was changed by somebody else.
+	// edited the one before. An entry with another address was changed since.
 	Addresses []string `json:"addresses"`
 	// Members are the names of those that were written.
 	Members []string `json:"members"`
@@ -93,6 +93,9 @@ func (s *Setup) save(r *record) error {
 
 // locked calls do with the record while no other process edits it or a client's file.
 func (s *Setup) locked(ctx context.Context, do func(*record) error) error {
+	if s.system.Home() == "" {
+		return errors.New("HOME is not set, so the files of clients cannot be found")
+	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}

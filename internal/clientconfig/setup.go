@@ -54,7 +54,8 @@ type Change struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Problem returns what a person should know of the change, in one sentence; "" for nothing.
+// Problem returns why the file or the entry was left as it was, in one sentence; "" if it was
+// not.
 func (c Change) Problem() string {
 	title := Find(c.Client).Title
 	switch c.Action {
@@ -158,6 +159,9 @@ func (s *Setup) Enabled() ([]string, error) {
 
 // Installed returns the names of the clients that seem to be installed.
 func (s *Setup) Installed() (names []string) {
+	if s.system.Home() == "" {
+		return nil
+	}
 	for _, c := range known {
 		if c.Installed(s.system) {
 			names = append(names, c.Name)

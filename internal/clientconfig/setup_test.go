@@ -356,6 +356,20 @@ func TestRecordHoldsNoURLButOurs(t *testing.T) {
 	}
 }
 
+func TestNoHome(t *testing.T) {
+	t.Parallel()
+	s := Open(System{OS: "linux", Env: func(string) string { return "" }}, t.TempDir(), "/opt/thv")
+	if _, err := s.Add(t.Context(), []string{"cursor"}, "", []*Workload{demo()}); err == nil || !strings.Contains(err.Error(), "HOME is not set") {
+		t.Error(err)
+	}
+	if changes, err := s.Sync(t.Context(), demo()); err != nil || changes != nil {
+		t.Error(changes, err)
+	}
+	if names := s.Installed(); names != nil {
+		t.Error(names)
+	}
+}
+
 func TestPlacesOfFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -43,7 +43,7 @@ type ClientStatus struct {
 	Entries   []EntryStatus `json:"entries,omitempty"`
 }
 
-// Status returns the known clients with their entries. An entry of the user's own is among
+// Status returns all clients with their entries. An entry of the user's own is among
 // them only if it has the name of a workload that the client should have.
 func (s *Setup) Status(workloads []*Workload) ([]ClientStatus, error) {
 	r, err := s.load()

@@ -124,7 +124,7 @@ func (j *job) prepare(homeDir string) {
 		ours := old != nil && old.File == j.path && slices.Contains(old.Addresses, j.client.addressOf(entry))
 		next := content
 		switch {
-		case e.fields == nil && !exists: // somebody else removed it
+		case e.fields == nil && !exists: // removed already
 		case e.fields == nil && !ours:
 			action = Foreign
 		case e.fields == nil:

@@ -48,7 +48,7 @@ func completeClient(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return clientconfig.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// checkNames refuses names of clients that are not known.
+// checkNames refuses names that no client has.
 func checkNames(names []string) error {
 	var errs []error
 	for _, name := range names {
@@ -63,7 +63,7 @@ func newList(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the clients that thv knows, and their files",
+		Short:   "List the clients that can be set up, and their files",
 		Example: "  thv client list",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runList(app) },

@@ -89,7 +89,7 @@ func (o *setupOptions) choose(ctx context.Context, setup *clientconfig.Setup) ([
 	}
 	installed := setup.Installed()
 	if len(installed) == 0 {
-		return nil, errors.New("none of the clients that thv knows seems to be installed; name one: `thv client list` shows them")
+		return nil, errors.New("no client seems to be installed; name one: `thv client list` shows them")
 	}
 	if o.all {
 		return installed, nil

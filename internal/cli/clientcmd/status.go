@@ -60,7 +60,7 @@ func runStatus(ctx context.Context, app *base.App) error {
 		return render.JSON(app.Out, shown)
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(app.Err, "none of the clients that thv knows is installed or set up; thv client list shows them")
+		fmt.Fprintln(app.Err, "no client is installed or set up; `thv client list` shows which there are")
 		return nil
 	}
 	return render.Table(app.Out, []string{"NAME", "INSTALLED", "SET UP", "WORKLOAD", "ENTRY", "STATE"}, rows, nil)

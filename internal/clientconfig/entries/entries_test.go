@@ -86,6 +86,7 @@ func TestRemove(t *testing.T) {
 		"YAML: only in list":  {listed, "mcpServers:\n- url: x\n  name: demo\n# end\n", "mcpServers: []\n# end\n"},
 		"TOML: a table":       {tables, "a = 1\n\n[mcp_servers.demo]\nurl = \"x\"\n\n[mcp_servers.demo.env]\nA = \"1\"\n\n# of b\n[b]\nc = 1\n", "a = 1\n\n# of b\n[b]\nc = 1\n"},
 		"TOML: of a list":     {arrays, "[[mcp_servers]]\nname = \"a\"\n\n[[mcp_servers]]\nname = \"demo\"\n[mcp_servers.env]\nA = 1\n\n[[mcp_servers]]\nname = \"b\"\n[mcp_servers.env]\nA = 1\n", "[[mcp_servers]]\nname = \"a\"\n\n[[mcp_servers]]\nname = \"b\"\n[mcp_servers.env]\nA = 1\n"},
+		"TOML: after a blank": {tables, "\n[mcp_servers.demo]\nurl = \"x\"\n", ""},
 		"TOML: the first one": {tables, "[mcp_servers.demo]\nurl = \"x\"\n[b]\n", "[b]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (tomlSyntax) remove(content []byte, p Place, name string) ([]byte, error) {
 	for _, i := range append([]int{at}, below...) {
 		t := tables[i]
 		// The blank line before a table, if there is one, goes with it.
-		if before := bytes.TrimSuffix(bytes.TrimSuffix(content[:t.from], []byte("\n")), []byte("\r")); bytes.HasSuffix(before, []byte("\n")) {
+		if before := bytes.TrimSuffix(bytes.TrimSuffix(content[:t.from], []byte("\n")), []byte("\r")); t.from > 0 && (len(before) == 0 || bytes.HasSuffix(before, []byte("\n"))) {
 			t.from = len(before)
 		}
 		splices = append(splices, splice{t.from, t.to, ""})

@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,42 +16,21 @@ const smallDeclarations = 4 << 10
 
 var errDeclarationRoom = &mcp.Error{Code: mcp.CodeServerGone, Message: "too many sessions are open whose clients declare capabilities or information of more than 4 KiB; declare less, or try again later"}
 
-// declare reads the client's declarations in initialize (MCP, Lifecycle, Initialization).
-// An unknown version becomes the latest.
+// declare reads the client's declarations in initialize, and checks their type and size.
+// The result is a copy: the session does not hold the whole body.
 func declare(m *mcp.Message, principal string) (*exchange.Client, error) {
-	version, found, err := mcp.LookupString(m.Params, "protocolVersion")
-	if err == nil && !found {
-		err = &mcp.Error{Code: mcp.CodeInvalidParams, Message: "initialize needs a protocolVersion"}
-	}
+	c, err := exchange.Declared(m.Params)
 	if err != nil {
 		return nil, err
 	}
-	c := &exchange.Client{Principal: principal, Version: mcp.Version(version)}
-	if !c.Version.IsSession() {
-		c.Version = mcp.LatestSession
-	}
-	if c.Capabilities, err = declaration(m.Params, "capabilities"); err != nil {
+	if err := httpd.CheckDeclaration(c.Capabilities, "capabilities"); err != nil {
 		return nil, err
 	}
-	if c.Info, err = declaration(m.Params, "clientInfo"); err != nil {
+	if err := httpd.CheckDeclaration(c.Info, "clientInfo"); err != nil {
 		return nil, err
 	}
+	c.Principal, c.Capabilities, c.Info = principal, bytes.Clone(c.Capabilities), bytes.Clone(c.Info)
 	return c, nil
-}
-
-// declaration returns a copy: the session does not hold the whole body.
-func declaration(params json.RawMessage, key string) (json.RawMessage, error) {
-	raw, found, err := mcp.Lookup(params, key)
-	if err == nil {
-		err = httpd.CheckDeclaration(raw, key)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return json.RawMessage(`{}`), nil
-	}
-	return bytes.Clone(raw), nil
 }
 
 // agreedVersion reads the version of the server's response to initialize.
