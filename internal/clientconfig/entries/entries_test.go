@@ -118,6 +118,7 @@ func TestRefusedFiles(t *testing.T) {
 		"entry is no object":      {object, `{"mcpServers": {"demo": "x"}}`, ErrInvalid},
 		"deep":                    {object, strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), ErrInvalid},
 		"UTF-16":                  {object, "\xff\xfe{\x00}\x00", ErrInvalid},
+		"YAML: a key twice":       {mapping, strings.Repeat("a: 1\n", 20_000), ErrInvalid},
 		"YAML: two documents":     {mapping, "a: 1\n---\nb: 1\n", ErrInvalid},
 		"YAML: a list":            {mapping, "- a\n", ErrInvalid},
 		"YAML: tabs":              {mapping, "a:\n\t- b\n", ErrInvalid},

@@ -18,10 +18,17 @@ func (yamlSyntax) number(n int) any { return n }
 
 func (yamlSyntax) decode(content []byte) (map[string]any, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(content))
+	var doc yaml.Node
 	var tree, more any
-	if err := dec.Decode(&tree); errors.Is(err, io.EOF) {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return map[string]any{}, nil
 	} else if err != nil {
+		return nil, err
+	}
+	if err := checkKeys(&doc); err != nil {
+		return nil, err
+	}
+	if err := doc.Decode(&tree); err != nil {
 		return nil, err
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
@@ -34,6 +41,25 @@ func (yamlSyntax) decode(content []byte) (map[string]any, error) {
 		return object, nil
 	}
 	return nil, errors.New("it is not a mapping of names")
+}
+
+// checkKeys refuses a key that a mapping has twice. The decoder does so too, but takes
+// minutes for some thousands of them.
+func checkKeys(node *yaml.Node) error {
+	seen := map[string]bool{}
+	for i, n := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && n.Kind == yaml.ScalarNode {
+			id := n.Tag + " " + n.Value
+			if seen[id] {
+				return fmt.Errorf("line %d: the key %.40q is there twice", n.Line, n.Value)
+			}
+			seen[id] = true
+		}
+		if err := checkKeys(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // yamlFile is a parsed file.
@@ -124,6 +150,9 @@ func (yamlSyntax) add(content []byte, p Place, name string, fields []Field) ([]b
 	key, container := pair(f.root, p.Path[0])
 	if key == nil {
 		return f.addContainer(p, name, fields, nl, strings.Repeat(" ", f.root.Column-1))
+	}
+	if container.Anchor != "" || container.Style&yaml.TaggedStyle != 0 {
+		return nil, ErrForm // its last entry could not be removed
 	}
 	at, err := f.offset(key.Line, 1)
 	if err != nil {
