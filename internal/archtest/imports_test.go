@@ -249,7 +249,9 @@ func TestImportsPointDownward(t *testing.T) {
 		// One validator for whoever needs one: it knows none of them.
 		"internal/auth":        {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
 		"internal/oauthclient": {"internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
-		"internal/oauth":       {"internal/auth", "internal/oauthclient", "internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
+		// Credentials for servers: no transport, no stage, no configuration.
+		"internal/credential": {"internal/gateway", "internal/workload", "internal/owner", "internal/secret", "internal/auth"},
+		"internal/oauth":      {"internal/auth", "internal/oauthclient", "internal/registry", "internal/gateway", "internal/mcp", "internal/workload"},
 		// Technology at the edge: what a store or a source is, is said above it.
 		"internal/registry/store":   {"internal/registry/api", "internal/registry/catalog", "internal/registry/config", "internal/registry/source"},
 		"internal/registry/catalog": {"internal/registry/api", "internal/registry/config", "internal/registry/source"},

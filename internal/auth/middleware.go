@@ -58,6 +58,15 @@ func logRejection(r *http.Request, log *slog.Logger, err error) {
 	log.Warn("token refused", "path", r.URL.Path, "providers", rejection.Reasons())
 }
 
+// BearerToken returns the token of a request that [Require] has let through.
+func BearerToken(h http.Header) string {
+	token, err := bearerToken(h)
+	if err != nil {
+		return ""
+	}
+	return token
+}
+
 var errNoCredential = errors.New("no credential")
 
 // bearerToken reads the one Authorization header (RFC 6750 section 2.1). The scheme is

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +22,27 @@ type Caller struct {
 	Expires time.Time
 	// Claims are all claims of the token, numbers as json.Number.
 	Claims map[string]any
+	// Token is the token itself, where it is exchanged for another one; else it is empty.
+	Token Token
 }
+
+// Token is an access token. No format of fmt, slog or encoding/json shows it.
+type Token struct{ value string }
+
+// NewToken returns the Token of a value.
+func NewToken(value string) Token { return Token{value} }
+
+// Reveal returns the token's value.
+func (t Token) Reveal() string { return t.value }
+
+// String hides the value from %v, %s, %q and slog.
+func (Token) String() string { return "(hidden)" }
+
+// GoString hides the value from %#v.
+func (Token) GoString() string { return "(hidden)" }
+
+// MarshalJSON hides the value from JSON.
+func (Token) MarshalJSON() ([]byte, error) { return []byte(`"(hidden)"`), nil }
 
 // PrincipalOf returns the principal of a caller: a hash, so that its size is bounded, of
 // the fields after their lengths, so that no two callers have the same.
@@ -46,4 +67,22 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
+}
+
+// LastCaller remembers the last caller of one principal's session, for the requests that
+// the session sends by itself, such as that for a stream. A nil LastCaller remembers none.
+type LastCaller struct{ last atomic.Pointer[Caller] }
+
+// Attach returns a context with a caller: that of ctx, which is remembered, or else the
+// remembered one. Without either it returns ctx.
+func (l *LastCaller) Attach(ctx context.Context) context.Context {
+	if l == nil {
+		return ctx
+	}
+	if c := CallerOf(ctx); c != nil {
+		l.last.Store(c)
+	} else if c := l.last.Load(); c != nil {
+		return WithCaller(ctx, c)
+	}
+	return ctx
 }

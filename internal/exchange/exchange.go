@@ -89,8 +89,12 @@ type Handler func(ctx context.Context, x *Exchange) (*mcp.Message, error)
 // the next handler. The order of the stages is defined in one place: gateway.New.
 type Stage func(next Handler) Handler
 
-// Deliver is the last [Handler]: it sends the exchange where its front directed it.
+// Deliver is the last [Handler]: it sends the exchange where its front directed it, with the
+// caller in the context.
 func Deliver(ctx context.Context, x *Exchange) (*mcp.Message, error) {
+	if x.Caller != nil {
+		ctx = WithCaller(ctx, x.Caller)
+	}
 	if x.Open != nil {
 		return x.Open(ctx, x)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"golang.org/x/oauth2"
 )
@@ -20,6 +21,7 @@ type Authorization struct {
 	Verifier    string // of PKCE (RFC 7636)
 	Redirect    string // the redirect URI
 	Prompt      string // of OpenID Connect Core section 3.1.2.1; may be ""
+	ScopeParam  string // the name of the parameter with the scopes; "" is scope
 }
 
 // NewAuthorization makes a request with a new state and verifier.
@@ -28,10 +30,18 @@ func NewAuthorization(m *Metadata, redirect string) *Authorization {
 }
 
 // URL is where the browser goes (RFC 6749 section 4.1.1, RFC 7636 section 4.3, RFC
-// 8707 section 2.1).
+// 8707 section 2.1). With resource "" no resource is named.
 func (a *Authorization) URL(m *Metadata, clientID, resource string, scopes []string) string {
+	var options []oauth2.AuthCodeOption
+	if a.ScopeParam != "" && len(scopes) > 0 {
+		options = append(options, oauth2.SetAuthURLParam(a.ScopeParam, strings.Join(scopes, " ")))
+		scopes = nil
+	}
 	conf := oauth2.Config{ClientID: clientID, RedirectURL: a.Redirect, Scopes: scopes, Endpoint: oauth2.Endpoint{AuthURL: m.Authorization}}
-	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("resource", resource)}
+	options = append(options, oauth2.S256ChallengeOption(a.Verifier))
+	if resource != "" {
+		options = append(options, oauth2.SetAuthURLParam("resource", resource))
+	}
 	if a.Prompt != "" {
 		options = append(options, oauth2.SetAuthURLParam("prompt", a.Prompt))
 	}
@@ -64,6 +74,7 @@ func (a *Authorization) Code(response url.Values) (string, error) {
 	}
 	// Before anything else of the response is used or shown; a comparison of bytes.
 	switch got := response.Get("iss"); {
+	case a.Issuer == "": // the server has no metadata that would name it
 	case response.Has("iss") && got != a.Issuer:
 		return "", fmt.Errorf("%w: expected %q, got %q; the sign-in was not used", ErrIssuer, Hide(a.Issuer), Hide(got))
 	case !response.Has("iss") && a.SendsIssuer:
@@ -82,7 +93,11 @@ func (a *Authorization) Code(response url.Values) (string, error) {
 
 // Grant are the parameters of the token request for a code (RFC 6749 section 4.1.3).
 func (a *Authorization) Grant(code, resource string) url.Values {
-	return url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.Redirect}, "code_verifier": {a.Verifier}, "resource": {resource},
+	form := url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.Redirect}, "code_verifier": {a.Verifier},
 	}
+	if resource != "" {
+		form.Set("resource", resource)
+	}
+	return form
 }

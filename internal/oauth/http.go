@@ -155,3 +155,9 @@ func Hide(text string, secrets ...string) string {
 	}
 	return plaintext.Excerpt(text, maxShown)
 }
+
+// AboutSubject reports whether a token endpoint refused the token that a request contained
+// (RFC 6749 section 5.2, RFC 8693 section 2.2.2), and not the client or the target.
+func (r *Refusal) AboutSubject() bool {
+	return r.Status < 500 && (r.Code == "invalid_grant" || r.Code == "invalid_request" || r.Code == "access_denied")
+}

@@ -23,6 +23,9 @@ type Metadata struct {
 	GrantTypes    []string `json:"grant_types_supported"`
 	AuthMethods   []string `json:"token_endpoint_auth_methods_supported"`
 	Challenges    []string `json:"code_challenge_methods_supported"`
+	// ReadsClients: a client id may be the URL of a client id metadata document
+	// (draft-ietf-oauth-client-id-metadata-document, section 5).
+	ReadsClients bool `json:"client_id_metadata_document_supported"`
 	// SendsIssuer: authorization responses have iss (RFC 9207 section 3).
 	SendsIssuer bool `json:"authorization_response_iss_parameter_supported"`
 }

@@ -58,6 +58,7 @@ type Token struct {
 	Refresh  string        // "" when the response has none
 	Scope    string        // "" when the response has none
 	Lifetime time.Duration // of Access; 0 when unknown
+	Issued   string        // issued_token_type (RFC 8693 section 2.2.1); "" when the response has none
 }
 
 const (
@@ -78,7 +79,7 @@ func (c Client) Token(ctx context.Context, send Sender, endpoint string, grant u
 	got, err := conf.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{
 		Transport: via, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}))
-	secrets := []string{c.Secret, grant.Get("code"), grant.Get("code_verifier"), grant.Get("refresh_token")}
+	secrets := []string{c.Secret, grant.Get("code"), grant.Get("code_verifier"), grant.Get("refresh_token"), grant.Get("subject_token")}
 	var refused *oauth2.RetrieveError
 	switch {
 	case via.err != nil:
@@ -99,8 +100,9 @@ func (c Client) Token(ctx context.Context, send Sender, endpoint string, grant u
 		return nil, errors.New("its expires_in is not a number of seconds in the future")
 	}
 	scope, _ := got.Extra("scope").(string)
+	issued, _ := got.Extra("issued_token_type").(string)
 	return &Token{
-		Access: got.AccessToken, Refresh: got.RefreshToken, Scope: scope,
+		Access: got.AccessToken, Refresh: got.RefreshToken, Scope: scope, Issued: issued,
 		Lifetime: time.Duration(min(seconds, maxLifetime.Seconds())) * time.Second,
 	}, nil
 }

@@ -2,6 +2,7 @@ package oauthclient
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ const callbackPath = "/callback"
 
 // attempt is the authorization request of a sign-in.
 type attempt struct{ *oauth.Authorization }
+
+// name is the authorization server, for messages.
+func (a *attempt) name() string { return cmp.Or(a.Issuer, "the authorization server") }
 
 // outcome is the checked authorization response.
 type outcome struct {

@@ -22,6 +22,11 @@ type Registered struct {
 	// SecretFile, or the environment variable SecretEnv, holds its secret and is
 	// read for each use. Both are "" for a client without a secret.
 	SecretFile, SecretEnv string
+	// SecretRef is a reference that [Store.WithSecrets] resolves.
+	SecretRef string
+	// MetadataURL is the URL of a client id metadata document of this program. It is the
+	// client where ID is "" and the authorization server reads such documents; "" is none.
+	MetadataURL string
 }
 
 // identity is a client that is registered with an authorization server.
@@ -31,14 +36,15 @@ type identity struct {
 	Secret     hidden `json:"secret,omitempty"` // given at registration
 	SecretFile string `json:"secretFile,omitempty"`
 	SecretEnv  string `json:"secretEnv,omitempty"`
+	SecretRef  string `json:"secretRef,omitempty"`
 	// Own: this machine registered it.
 	Own bool `json:"own,omitempty"`
 }
 
 // named is the identity of a client that an administrator registered.
 func (s *server) named(r Registered) (identity, error) {
-	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, Method: oauth.MethodNone}
-	if r.SecretFile == "" && r.SecretEnv == "" {
+	id := identity{ID: r.ID, SecretFile: r.SecretFile, SecretEnv: r.SecretEnv, SecretRef: r.SecretRef, Method: oauth.MethodNone}
+	if r.SecretFile == "" && r.SecretEnv == "" && r.SecretRef == "" {
 		return id, nil
 	}
 	var err error
@@ -49,8 +55,13 @@ func (s *server) named(r Registered) (identity, error) {
 // maxSecret bounds a secret that a server gives a client, in bytes.
 const maxSecret = 4 << 10
 
-func (i identity) secret(env func(string) string) (string, error) {
+func (s *Store) secretOf(i identity) (string, error) {
 	switch {
+	case i.SecretRef != "":
+		if s.secrets == nil {
+			return "", errors.New("client secret: there is no store of secrets")
+		}
+		return s.secrets(i.SecretRef)
 	case i.SecretFile != "":
 		secret, err := netguard.ReadSecret(i.SecretFile)
 		if err != nil {
@@ -58,7 +69,7 @@ func (i identity) secret(env func(string) string) (string, error) {
 		}
 		return secret, nil
 	case i.SecretEnv != "":
-		if secret := strings.TrimRight(env(i.SecretEnv), "\r\n"); secret != "" {
+		if secret := strings.TrimRight(s.env(i.SecretEnv), "\r\n"); secret != "" {
 			return secret, nil
 		}
 		return "", fmt.Errorf("client secret: the variable %s is not set", i.SecretEnv)
@@ -67,8 +78,8 @@ func (i identity) secret(env func(string) string) (string, error) {
 }
 
 // client is the identity with its secret.
-func (i identity) client(env func(string) string) (oauth.Client, error) {
-	secret, err := i.secret(env)
+func (s *Store) client(i identity) (oauth.Client, error) {
+	secret, err := s.secretOf(i)
 	return oauth.Client{ID: i.ID, Secret: secret, Method: i.Method}, err
 }
 

@@ -86,17 +86,26 @@ func TestSignIn_HostileServers(t *testing.T) {
 		"no metadata at all": {func(f *fake) { f.challenge = "none"; f.rsPath[prm] = http.NotFound }, "does not say where to sign in"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, s := newFake(t), testStore(t)
-			c.prepare(f)
-			_, err := f.signIn(s)
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Fatalf("got %v, want %q", err, c.says)
-			}
-			if strings.ContainsAny(err.Error(), "\x1b\r\n\u202e") {
-				t.Errorf("the error can steer a terminal: %q", err)
-			}
-			if len(f.forms) > 0 || len(keptFiles(t, s)) > 0 {
-				t.Errorf("%d token requests, kept %v", len(f.forms), keptFiles(t, s))
+			for _, keyed := range []bool{false, true} {
+				f, s := newFake(t), testStore(t)
+				c.prepare(f)
+				r := f.request()
+				if keyed { // as run does
+					r = f.keyed()
+				}
+				if keyed && name == "a resource that fails" {
+					continue // at the path of the registry
+				}
+				_, err := s.SignIn(t.Context(), r)
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Fatalf("got %v, want %q", err, c.says)
+				}
+				if strings.ContainsAny(err.Error(), "\x1b\r\n\u202e") {
+					t.Errorf("the error can steer a terminal: %q", err)
+				}
+				if len(f.forms) > 0 || len(keptFiles(t, s)) > 0 {
+					t.Errorf("%d token requests, kept %v", len(f.forms), keptFiles(t, s))
+				}
 			}
 		})
 	}

@@ -30,8 +30,12 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	if err != nil || kept == nil {
 		return &Logout{}, err
 	}
+	return s.signOut(ctx, file)
+}
+
+func (s *Store) signOut(ctx context.Context, file string) (*Logout, error) {
 	out := &Logout{}
-	err = locked(ctx, file, func() error {
+	err := locked(ctx, file, func() error {
 		kept, err := load(file) // it may have been renewed meanwhile
 		if err != nil || kept == nil {
 			return err
@@ -54,7 +58,7 @@ func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 		return err
 	}
 	defer w.close()
-	client, err := kept.Client.client(s.env)
+	client, err := s.client(kept.Client)
 	if err != nil {
 		return err
 	}

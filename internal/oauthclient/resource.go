@@ -52,17 +52,18 @@ func parseTarget(raw string) (*url.URL, error) {
 
 // protection sends a request without a token and fetches the metadata that the 401
 // response leads to.
-func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protection, error) {
+func (s *Store) protection(ctx context.Context, target, probe *url.URL, r Request) (*protection, error) {
 	near, err := s.within(reachAny) // the user named it
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
-	refusal, err := near.get(ctx, probe.String(), "")
+	refusal, err := near.refusal(ctx, probe.String(), r.Bodies)
 	if err != nil {
 		return nil, err
 	}
 	switch {
+	case r.Force:
 	case refusal.Status >= 200 && refusal.Status < 300:
 		return nil, ErrOpen
 	case refusal.Status != http.StatusUnauthorized:
@@ -71,12 +72,28 @@ func (s *Store) protection(ctx context.Context, target, probe *url.URL) (*protec
 	// A malformed challenge is ignored: there are the well-known locations.
 	challenges, _ := ParseChallenges(refusal.Header.Values("WWW-Authenticate"))
 	challenge, _ := bearer(challenges, "resource_metadata")
+	if r.AuthorizeURL != "" {
+		return withoutMetadata(target, reachAny, challenge)
+	}
 	w, err := s.within(refusal.from)
 	if err != nil {
 		return nil, err
 	}
 	defer w.close()
 	place, document, err := w.resourceMetadata(ctx, target, challenge.Params["resource_metadata"], refusal.from)
+	if errors.Is(err, errNoMetadata) && r.Keyed {
+		if r.Issuer == "" {
+			// MCP 2025-03-26, "Authorization Base URL": the server is its own issuer.
+			if _, notThere := s.server(ctx, netguard.Origin(target), refusal.from); notThere != nil {
+				return nil, fmt.Errorf("%w; nor is it an authorization server itself (%w)", err, notThere)
+			}
+		}
+		p, err := withoutMetadata(target, refusal.from, challenge)
+		if err == nil && r.Issuer == "" {
+			p.issuers = []string{netguard.Origin(target)}
+		}
+		return p, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +145,32 @@ func (w *web) resourceMetadata(ctx context.Context, target *url.URL, named strin
 			return "", nil, fmt.Errorf("%s: it answers %d %s", place, a.Status, http.StatusText(a.Status))
 		}
 	}
-	return "", nil, errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata in its challenge, nothing at " + netguard.Origin(target) + wellKnownResource)
+	return "", nil, fmt.Errorf("%w in its challenge, nothing at %s", errNoMetadata, netguard.Origin(target)+wellKnownResource)
+}
+
+// errNoMetadata: the resource has no metadata.
+var errNoMetadata = errors.New("it answers 401 Unauthorized and does not say where to sign in (RFC 9728): no resource_metadata")
+
+// withoutMetadata is the protection of a resource that has no metadata: its URL is its
+// identifier.
+func withoutMetadata(target *url.URL, near reach, challenge Challenge) (*protection, error) {
+	scopes, err := checkScopes(strings.Fields(challenge.Params["scope"]))
+	return &protection{resource: target.String(), scopes: scopes, reach: near}, err
+}
+
+// refusal sends requests without a token until one is answered with 401: those with the
+// bodies, then a GET. It returns the last response.
+func (w *web) refusal(ctx context.Context, target string, bodies [][]byte) (*answer, error) {
+	if len(bodies) == 0 {
+		return w.get(ctx, target, "")
+	}
+	for _, body := range bodies {
+		a, err := w.probe(ctx, target, "", body)
+		if err != nil || a.Status == http.StatusUnauthorized {
+			return a, err
+		}
+	}
+	return w.probe(ctx, target, "", nil)
 }
 
 func parseResource(a *answer, asked *url.URL, near reach) (*protection, error) {

@@ -14,6 +14,39 @@ import (
 type server struct {
 	oauth.Metadata
 	reach reach
+	// unlisted: the user named its endpoints; it has no metadata. Issuer is then the
+	// token endpoint.
+	unlisted bool
+}
+
+// unlisted returns the authorization server of two endpoints.
+func unlisted(authorize, token string) (*server, error) {
+	for _, endpoint := range []string{authorize, token} {
+		if _, err := reachAny.checkURL("the endpoint", endpoint); err != nil {
+			return nil, err
+		}
+	}
+	return &server{Metadata: oauth.Metadata{Issuer: token, Authorization: authorize, Token: token}, reach: reachAny, unlisted: true}, nil
+}
+
+// reads reports whether the client is the metadata document of r.
+func (s *server) reads(r Registered) bool {
+	return r.ID == "" && r.MetadataURL != "" && s.ReadsClients
+}
+
+// identityScopes are the scopes that are requested where neither the user nor the resource
+// names any: those of OpenID Connect that the server has.
+func (s *server) identityScopes() []string {
+	if !slices.Contains(s.Scopes, "openid") {
+		return nil
+	}
+	var scopes []string
+	for _, scope := range []string{"openid", "profile", "email"} {
+		if slices.Contains(s.Scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
 }
 
 // server fetches and checks the metadata of an authorization server.

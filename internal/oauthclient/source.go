@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 )
@@ -22,8 +24,14 @@ const leeway = 10 * time.Second
 type Source struct {
 	store  *Store
 	target *url.URL
+	// keyed is the file of a keyed sign-in; "" for one that is found by target.
+	keyed string
 
 	mu sync.Mutex // held by the goroutine that waits for the file's lock
+
+	cached sync.Mutex
+	read   fs.FileInfo // of keyed, when kept was read
+	kept   *signIn
 }
 
 // Source returns the source for a URL: that of the resource or one below it.
@@ -35,10 +43,51 @@ func (s *Store) Source(target string) (*Source, error) {
 	return &Source{store: s, target: u}, nil
 }
 
+// file returns the file of the sign-in.
+func (c *Source) file(kept *signIn) (string, error) {
+	if c.keyed != "" {
+		return c.keyed, nil
+	}
+	resource, err := url.Parse(kept.Resource)
+	if err != nil {
+		return "", err
+	}
+	return c.store.files.signIn(key(resource)), nil
+}
+
+// current returns the sign-in and its file; nil when there is none. A keyed sign-in is
+// read again only when its file was replaced.
+func (c *Source) current() (string, *signIn, error) {
+	if c.keyed == "" {
+		return c.store.files.find(c.target)
+	}
+	info, err := os.Stat(c.keyed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.keyed, nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read a sign-in: %w", err)
+	}
+	c.cached.Lock()
+	defer c.cached.Unlock()
+	if c.kept != nil && os.SameFile(c.read, info) && c.read.ModTime().Equal(info.ModTime()) && c.read.Size() == info.Size() {
+		return c.keyed, c.kept, nil
+	}
+	kept, err := load(c.keyed)
+	if err != nil || kept == nil {
+		return c.keyed, nil, err
+	}
+	if kept.Target != c.target.String() {
+		return "", nil, fmt.Errorf("%w: the stored one is for another server", ErrSignIn)
+	}
+	c.read, c.kept = info, kept
+	return c.keyed, kept, nil
+}
+
 // Token returns an unexpired access token, or "" when there is no sign-in. The error
 // is ErrSignIn when the sign-in can no longer be renewed.
 func (c *Source) Token(ctx context.Context) (string, error) {
-	_, kept, err := c.store.files.find(c.target)
+	_, kept, err := c.current()
 	if err != nil || kept == nil {
 		return "", err
 	}
@@ -51,7 +100,7 @@ func (c *Source) Token(ctx context.Context) (string, error) {
 // Renew returns another token than the one that the resource rejected. The error is
 // ErrSignIn when there is none.
 func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
-	_, kept, err := c.store.files.find(c.target)
+	_, kept, err := c.current()
 	if err != nil {
 		return "", err
 	}
@@ -66,11 +115,10 @@ func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
 func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	resource, err := url.Parse(kept.Resource)
+	file, err := c.file(kept)
 	if err != nil {
 		return "", err
 	}
-	file := c.store.files.signIn(key(resource))
 	var token string
 	err = locked(ctx, file, func() error {
 		now, err := load(file)
@@ -113,9 +161,11 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 	if err := write(file, kept); err != nil {
 		return err
 	}
-	g, err := s.request(context.WithoutCancel(ctx), w, kept.TokenEndpoint, kept.Client, url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {string(kept.RefreshToken)}, "resource": {kept.Resource},
-	})
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(kept.RefreshToken)}}
+	if indicator := kept.indicator(); indicator != "" {
+		form.Set("resource", indicator)
+	}
+	g, err := s.request(context.WithoutCancel(ctx), w, kept.TokenEndpoint, kept.Client, form)
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal) && final(refusal):

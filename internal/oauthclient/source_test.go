@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,17 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv(asProcess)
 	if dir == "" {
 		os.Exit(m.Run())
+	}
+	if len(os.Args) == 4 {
+		n, err := strconv.Atoi(os.Args[3])
+		if err == nil {
+			err = callers(dir, os.Args[1], os.Args[2], n)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	source, err := Open(dir, os.Getenv).Source(os.Args[1])
 	if err == nil {

@@ -1,6 +1,7 @@
 package oauthclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,6 +30,7 @@ type Store struct {
 	caFiles []string
 	env     func(string) string
 	now     func() time.Time
+	secrets func(ref string) (string, error) // nil for none
 }
 
 // Open returns the store of a directory, which is created when first needed. env
@@ -36,6 +38,21 @@ type Store struct {
 // files of authorities trusted in addition to the system's.
 func Open(dir string, env func(string) string, caFiles ...string) *Store {
 	return &Store{files: directory(dir), caFiles: caFiles, env: env, now: time.Now}
+}
+
+// WithSecrets returns the store with a function that returns the secret of a client for
+// its reference ([Registered].SecretRef).
+func (s *Store) WithSecrets(secrets func(ref string) (string, error)) *Store {
+	c := *s
+	c.secrets = secrets
+	return &c
+}
+
+// WithCAFiles returns the store with PEM files of authorities trusted beside the system's.
+func (s *Store) WithCAFiles(files []string) *Store {
+	c := *s
+	c.caFiles = files
+	return &c
 }
 
 // hidden is a secret that fmt does not print. JSON for the store's files, and a
@@ -59,7 +76,25 @@ type signIn struct {
 	RevocationEndpoint string   `json:"revocationEndpoint,omitempty"`
 	Client             identity `json:"client"`
 	Reach              reach    `json:"reach"`
+	// Target is the URL that a keyed sign-in is for; tokens are used for no other. "" for
+	// a sign-in that is found by its resource.
+	Target string `json:"target,omitempty"`
+	// Indicator is the resource indicator, where it is not Resource; NoIndicator: none is
+	// sent.
+	Indicator   string `json:"indicator,omitempty"`
+	NoIndicator bool   `json:"noIndicator,omitempty"`
+	// Wanted are scopes that the resource required since the sign-in.
+	Wanted []string `json:"wanted,omitempty"`
 	grant
+}
+
+// indicator is the resource indicator of token requests (RFC 8707 section 2.2), "" for
+// none.
+func (k *signIn) indicator() string {
+	if k.NoIndicator {
+		return ""
+	}
+	return cmp.Or(k.Indicator, k.Resource)
 }
 
 // grant is what is kept of a token response.

@@ -16,7 +16,7 @@ func ValidToken(token string) bool { return oauth.ValidToken(token) }
 
 // request sends a token request and returns what is kept of the response.
 func (s *Store) request(ctx context.Context, w *web, endpoint string, id identity, form url.Values) (*grant, error) {
-	client, err := id.client(s.env)
+	client, err := s.client(id)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,14 @@
 package oauthclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
@@ -44,6 +46,45 @@ type answer struct {
 
 // do sends a request. It fails early when no connection is made.
 func (w *web) do(req *http.Request) (*answer, error) {
+	return w.observe(req, oauth.NewSender(w.client))
+}
+
+// probe sends a request whose response is not read: it may be a stream without an end.
+// With a body it is a POST of JSON.
+func (w *web) probe(ctx context.Context, target, token string, body []byte) (*answer, error) {
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return w.observe(req, func(req *http.Request) (*oauth.Response, error) {
+		client := *w.client
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		resp, err := client.Do(req)
+		if err != nil {
+			var wrapped *url.Error
+			if errors.As(err, &wrapped) {
+				err = wrapped.Err // the URL may hold a secret
+			}
+			return nil, fmt.Errorf("%s://%s: %w", req.URL.Scheme, req.URL.Host, err)
+		}
+		_ = resp.Body.Close()
+		return &oauth.Response{Status: resp.StatusCode, Header: resp.Header}, nil
+	})
+}
+
+// observe sends a request and records the reach of the address that answers.
+func (w *web) observe(req *http.Request, send oauth.Sender) (*answer, error) {
 	a := &answer{}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
@@ -55,7 +96,7 @@ func (w *web) do(req *http.Request) (*answer, error) {
 		a.from = reachOf(c.Conn.RemoteAddr())
 	}})
 	var err error
-	a.Response, err = oauth.NewSender(w.client)(req.WithContext(ctx))
+	a.Response, err = send(req.WithContext(ctx))
 	switch {
 	case err == nil:
 		return a, nil

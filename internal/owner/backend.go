@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
@@ -54,7 +55,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		IdleConnTimeout:       90 * time.Second,
 		DisableCompression:    true,
 		ResponseHeaderTimeout: 0, // a tool may take its time
-	}), nil
+	})
 }
 
 // remote is the backend of a server at a URL. The person gave the URL, so it may have
@@ -64,53 +65,37 @@ func (o *owner) remote() (exchange.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	headers := http.Header{}
-	for name, value := range o.spec.Remote.Headers {
-		headers.Set(name, value)
-	}
-	for name, ref := range o.spec.Remote.SecretHeaders {
-		value, err := o.cfg.Secrets(ref)
-		if err != nil {
-			return nil, err
-		}
-		headers.Set(name, value)
-	}
-	rt := transport
-	if len(headers) > 0 {
-		rt = &withHeaders{headers: headers, next: transport}
-	}
-	return o.overHTTP(o.spec.Remote.URL, rt), nil
+	return o.overHTTP(o.spec.Remote.URL, transport)
 }
 
-func (o *owner) overHTTP(target string, rt http.RoundTripper) exchange.Backend {
+// overHTTP makes the backend of a server at a URL. A request whose credential fails is not
+// sent, so reach, which observes the server, does not see it.
+func (o *owner) overHTTP(target string, rt http.RoundTripper) (exchange.Backend, error) {
 	o.reach = newReach(rt)
+	login, err := o.newLogin()
+	if err != nil {
+		return nil, err
+	}
+	var own credential.Credential // an interface that holds a nil *Login is not nil
+	if login != nil {
+		own = login
+	}
+	o.mu.Lock()
+	o.login = login
+	o.mu.Unlock()
+	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, o.log)
+	if err != nil {
+		return nil, err
+	}
 	rt = o.reach
 	if t := o.spec.Telemetry; t != nil && t.SendsTraces() {
 		rt = telemetry.Propagate(rt)
 	}
+	rt = credential.Transport(rt, credentials...)
 	if o.spec.Transport == workload.SSE {
-		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log})
+		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log}), nil
 	}
-	return backend.NewStreamable(backend.StreamableConfig{URL: target, Transport: rt, Stateless: o.spec.Proxy.Stateless, Log: o.log})
-}
-
-// withHeaders adds fixed headers to every request.
-type withHeaders struct {
-	headers http.Header
-	next    http.RoundTripper
-}
-
-func (w *withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context()) // a RoundTripper must not change its request
-	for name, values := range w.headers {
-		r.Header[name] = values
-	}
-	return w.next.RoundTrip(r)
-}
-
-// CloseIdleConnections is as that of reach.
-func (w *withHeaders) CloseIdleConnections() {
-	(&http.Client{Transport: w.next}).CloseIdleConnections()
+	return backend.NewStreamable(backend.StreamableConfig{URL: target, Transport: rt, Stateless: o.spec.Proxy.Stateless, Log: o.log}), nil
 }
 
 func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {

@@ -26,11 +26,13 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -47,6 +49,8 @@ type Config struct {
 	Store   *manager.Store
 	Engine  func(ctx context.Context) (container.Engine, error)
 	Secrets func(ref string) (string, error)
+	// SignIns holds the logins at remote servers.
+	SignIns *oauthclient.Store
 	// Notices receives the way to readiness: progress, then ready or failed.
 	Notices func(manager.Notice)
 	// Starter, when not nil, is read until manager.Detach arrives; an end of
@@ -87,6 +91,8 @@ type owner struct {
 	reason   string
 	server   exchange.Backend // nil until there is a backend
 	exposed  string
+	login    *credential.Login // nil without a login
+	tokens   *loginTokens      // of login
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
@@ -416,6 +422,11 @@ func (o *owner) status() *workload.Status {
 	st.Restarts, st.Exposed = o.restarts, o.exposed
 	cautions, changes := o.tools.cautions()
 	st.Cautions, st.ToolChanges = append(st.Cautions, cautions...), changes
+	if o.tokens != nil {
+		if caution := o.tokens.caution(o.spec.Name); caution != "" {
+			st.Cautions = append(st.Cautions, caution)
+		}
+	}
 	st.Server, st.Speaks = speaks(o.server)
 	st.State, st.Reason, st.Processes = o.condition(o.server)
 	if !o.started.IsZero() {

@@ -30,6 +30,9 @@ func (r *reach) RoundTrip(req *http.Request) (*http.Response, error) {
 		sent.Store(true)
 	}
 	resp, err := r.next.RoundTrip(req)
+	if err == nil {
+		noteDenied(req.Context(), resp.StatusCode)
+	}
 	switch {
 	case err == nil && !notThere(resp.StatusCode):
 		if r.lost.Load() {

@@ -18,6 +18,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -315,12 +316,15 @@ func TestABackendThatClosesLeavesNoIdleConnection(t *testing.T) {
 	m := newMortalServer(t, false)
 	var ended atomic.Bool
 	o := &owner{log: slog.New(slog.DiscardHandler), spec: &workload.Spec{Transport: workload.StreamableHTTP}}
-	b := o.overHTTP("http://"+m.addr+"/mcp", &withHeaders{next: &http.Transport{
+	b, err := o.overHTTP("http://"+m.addr+"/mcp", credential.Transport(&http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			return &endingConn{c, &ended}, err
 		},
-	}})
+	}, credential.Headers{"X-A": {"1"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.addr, nil)
 	if err != nil {
 		t.Fatal(err)

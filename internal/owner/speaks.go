@@ -44,5 +44,6 @@ func (o *owner) condition(backend exchange.Backend) (workload.State, string, *wo
 	if fault := cmp.Or(p.Busy, o.stages.fault()); fault != "" && o.state == workload.Running {
 		return workload.Degraded, fault, processes
 	}
-	return o.state, o.reason, processes
+	state, reason := o.loginCondition(o.state, o.reason)
+	return state, reason, processes
 }

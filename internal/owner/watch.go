@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
@@ -158,14 +159,16 @@ func (o *owner) mayBeStarting() bool {
 
 // open performs the handshake and notes that the server has responded.
 func (w *watch) open(ctx context.Context) error {
-	conn, err := w.backend.Open(ctx, self(), toolPeer{tools: w.owner.tools})
+	conn, err := w.connect(ctx)
 	if err != nil {
 		return err
 	}
 	w.conn = conn
 	w.backend.Unresponsive(nil)
 	o := w.owner
-	o.tools.start(ctx, conn)
+	if _, ok := conn.(*callerless); !ok {
+		o.tools.start(credential.Anonymous(ctx), conn)
+	}
 	exposed := o.instance.exposed(ctx)
 	if exposed != "" {
 		o.log.Warn("the server can be reached past the gateway by programs on this machine; it should listen on its loopback address only", "address", exposed)
@@ -261,7 +264,7 @@ func (w *watch) lost(ctx context.Context) string {
 			}
 		case <-list:
 			list = nil
-			if !w.owner.tools.again(ctx, w.conn) {
+			if !w.owner.tools.again(credential.Anonymous(ctx), w.conn) {
 				list = time.After(lookGap)
 			}
 		case <-look:
@@ -297,7 +300,7 @@ func (w *watch) verdict(ctx context.Context, ended <-chan struct{}, err error) s
 // answers one by itself; such a server gets server/discover, which each of them supports
 // (MCP 2026-07-28).
 func (w *watch) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ctx, cancel := context.WithTimeout(credential.Anonymous(ctx), pingTimeout)
 	defer cancel()
 	var sent atomic.Bool
 	_, err := w.conn.Do(context.WithValue(ctx, sentFlag{}, &sent), &exchange.Exchange{

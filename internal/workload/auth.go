@@ -37,10 +37,6 @@ type Auth struct {
 	ResourceURL string `json:"resourceUrl,omitempty"`
 }
 
-// ClientSecretKey is the key of Auth.ClientSecret among a workload's secrets. No
-// environment variable has such a name.
-const ClientSecretKey = "oidc-client-secret"
-
 // Provider is the issuer of the accepted tokens, for package auth. secrets returns the
 // value of a reference.
 func (s *Spec) Provider(secrets func(ref string) (string, error)) auth.Provider {
@@ -123,9 +119,6 @@ func (s *Spec) validateAuth() error {
 		if _, err := auth.NewResource(s.Resource()); err != nil {
 			add("%w", err)
 		}
-	}
-	if a.ClientSecret != "" && a.ClientSecret != "workload/"+s.Name+"/"+ClientSecretKey {
-		add("%q is not the client secret of workload %q", a.ClientSecret, s.Name)
 	}
 	for _, scope := range a.Scopes {
 		if !validScope(scope) {

@@ -27,8 +27,8 @@ func (s *Spec) SecretRefs() []string {
 			add(ref)
 		}
 	}
-	if s.Auth != nil {
-		add(s.Auth.ClientSecret)
+	for _, f := range s.SecretFields() {
+		add(*f.Ref)
 	}
 	if s.Telemetry != nil {
 		for _, ref := range s.Telemetry.Headers {

@@ -62,6 +62,9 @@ type Spec struct {
 	Proxy Proxy `json:"proxy"`
 	// Auth is how clients are authenticated; nil accepts every client.
 	Auth *Auth `json:"auth,omitempty"`
+	// TokenExchange exchanges the tokens of clients for those of the server; nil sends the
+	// server none.
+	TokenExchange *TokenExchange `json:"tokenExchange,omitempty"`
 	// CABundle is a PEM file of authorities that the gateway trusts beside the system's,
 	// in every HTTP request of its own.
 	CABundle  string    `json:"caBundle,omitempty"`
@@ -118,6 +121,12 @@ type Remote struct {
 	// the secrets store.
 	Headers       map[string]string `json:"headers,omitempty"`
 	SecretHeaders map[string]string `json:"secretHeaders,omitempty"`
+	// BearerToken is the reference of a token in the secrets store; BearerTokenFile is the
+	// absolute path of a file with one.
+	BearerToken     string `json:"bearerToken,omitempty"`
+	BearerTokenFile string `json:"bearerTokenFile,omitempty"`
+	// Auth is how the user logs in; nil for a server that needs no login.
+	Auth *RemoteAuth `json:"auth,omitempty"`
 }
 
 // Proxy is the gateway's face toward clients.

@@ -11,6 +11,7 @@ const (
 	Starting     State = "starting"     // owner alive, server has not answered yet
 	Running      State = "running"      // the server has answered
 	Degraded     State = "degraded"     // owner alive, server gone or failing; being retried
+	NeedsLogin   State = "needs login"  // owner alive, the user has to log in at the remote server
 	Stopping     State = "stopping"     // owner is ending
 	Stopped      State = "stopped"      // ended on request
 	Failed       State = "failed"       // ended by itself, for the Reason

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -57,7 +56,7 @@ func Validate(s *Spec) error {
 	} else {
 		errs = append(errs, s.validateContainer())
 	}
-	errs = append(errs, s.validateClients(), s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.validateTelemetry(), s.Tools.Config().Validate())
+	errs = append(errs, s.validateClients(), s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.validateCredentials(), s.validateTelemetry(), s.Tools.Config().Validate())
 	if s.Policy != nil {
 		if err := s.Policy.Validate(); err != nil {
 			add("authorization: %w", err)
@@ -90,24 +89,8 @@ func (s *Spec) validateRemote() error {
 	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" {
 		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
 	}
-	for name, value := range s.Remote.Headers {
-		if !validHeader(name) || strings.ContainsAny(value, "\x00\r\n") {
-			errs = append(errs, fmt.Errorf("header %q: its name or value is not valid", name))
-		}
-	}
-	for name := range s.Remote.SecretHeaders {
-		if !validHeader(name) {
-			errs = append(errs, fmt.Errorf("header %q: its name is not valid", name))
-		}
-	}
 	errs = append(errs, s.checkSecretRefs(s.Remote.SecretHeaders))
 	return errors.Join(errs...)
-}
-
-func validHeader(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	}) && http.CanonicalHeaderKey(name) != "Host"
 }
 
 // maxProcesses bounds Container.MaxProcesses.

@@ -48,11 +48,28 @@ func (p *Provider) UserTokens(t testing.TB, user, resource string, scopes ...str
 // approve fills in the provider's pages until it redirects, and returns the code.
 func (p *Provider) approve(t testing.TB, authorize, user, redirect string) string {
 	t.Helper()
+	back, err := url.Parse(p.SignIn(t, authorize, user))
+	if err != nil || !strings.HasPrefix(back.String(), redirect) {
+		t.Fatalf("the login ended at another address than %s", redirect)
+	}
+	return back.Query().Get("code")
+}
+
+// SignIn fills in the pages of an authorization request, as a person does in a browser, and
+// returns the address that the provider redirects to.
+func (p *Provider) SignIn(t testing.TB, authorize, user string) string {
+	t.Helper()
+	request, err := url.Parse(authorize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redirect := request.Query().Get("redirect_uri")
 	client := p.client()
 	client.Jar, _ = cookiejar.New(nil)
-	var code string
+	var back, code string
 	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(req.URL.String(), redirect) {
+			back = req.URL.String()
 			if code = req.URL.Query().Get("code"); code == "" {
 				t.Errorf("the identity provider refused: %s", req.URL)
 			}
@@ -85,5 +102,5 @@ func (p *Provider) approve(t testing.TB, authorize, user, redirect string) strin
 	if code == "" {
 		t.Fatal("the login did not end with a code")
 	}
-	return code
+	return back
 }

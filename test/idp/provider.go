@@ -215,7 +215,7 @@ func (o *Options) clients() []map[string]any {
 	return []map[string]any{
 		{
 			"client_id": ServiceClient, "client_secret": ServiceSecret,
-			"grant_types": []string{"client_credentials"}, "redirect_uris": none, "response_types": none,
+			"grant_types": []string{"client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange"}, "redirect_uris": none, "response_types": none,
 		},
 		{
 			"client_id": IntrospectionClient, "client_secret": IntrospectionSecret,

@@ -10,6 +10,7 @@ import { pathToFileURL } from "node:url";
 
 // The provider is installed in the tests' cache, not beside this file.
 const require = createRequire(process.env.IDP_DIR + "/package.json");
+const jose = await import(pathToFileURL(require.resolve("jose")));
 const { default: Provider } = await import(pathToFileURL(require.resolve("oidc-provider")));
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -66,8 +67,43 @@ function configure(keys) {
       },
     },
   });
+  tokenExchange(provider, keys);
   provider.on("server_error", (ctx, err) => console.error(`server error: ${err.stack}`));
   return provider.callback();
+}
+
+// tokenExchange adds the grant of RFC 8693, which the package leaves to its users: a JWT of
+// this provider becomes one of the same subject for the audience.
+function tokenExchange(provider, keys) {
+  const grant = "urn:ietf:params:oauth:grant-type:token-exchange";
+  const parameters = ["audience", "scope", "subject_token", "subject_token_type", "requested_token_type"];
+  provider.registerGrantType(grant, async (ctx) => {
+    const refuse = (error, description) => {
+      ctx.status = 400;
+      ctx.body = { error, error_description: description };
+    };
+    const given = ctx.oidc.params;
+    if (given.subject_token_type !== "urn:ietf:params:oauth:token-type:access_token")
+      return refuse("invalid_request", "the subject token is not an access token");
+    let subject;
+    try {
+      const known = jose.createLocalJWKSet({ keys: keys.map(({ d, p, q, dp, dq, qi, ...key }) => key) });
+      subject = (await jose.jwtVerify(given.subject_token, known, { issuer: options.issuer })).payload;
+    } catch {
+      return refuse("invalid_grant", "the subject token is not valid");
+    }
+    if (given.audience === "refused") return refuse("invalid_target", "no such audience");
+    const key = await jose.importJWK(keys[0], options.alg);
+    const token = await new jose.SignJWT({ client_id: ctx.oidc.client.clientId, scope: given.scope, exchanged: true })
+      .setProtectedHeader({ alg: options.alg, typ: "at+jwt", kid: keys[0].kid })
+      .setIssuer(options.issuer).setSubject(subject.sub).setAudience(given.audience)
+      .setIssuedAt().setExpirationTime(Math.floor(Date.now() / 1000) + options.ttl).setJti(crypto.randomUUID())
+      .sign(key);
+    ctx.body = {
+      access_token: token, issued_token_type: "urn:ietf:params:oauth:token-type:access_token",
+      token_type: "Bearer", expires_in: options.ttl, scope: given.scope,
+    };
+  }, parameters, []);
 }
 
 let handler = (request, response) => response.writeHead(503).end();

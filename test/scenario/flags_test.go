@@ -36,9 +36,12 @@ var proofFiles = map[string]string{
 	"secrets":       "proof=hidden\n", // imported by the test
 }
 
-const otel = "--otel-endpoint http://127.0.0.1:1 "
-
-const oidc = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
+const (
+	otel        = "--otel-endpoint http://127.0.0.1:1 "
+	oidc        = "--oidc-issuer http://127.0.0.1:1 --oidc-audience a "
+	endpoints   = "--remote-auth-authorize-url http://127.0.0.1:1/a --remote-auth-token-url http://127.0.0.1:1/t --remote-auth-client-id c "
+	exchangeURL = oidc + "--token-exchange-url http://127.0.0.1:1/token "
+)
 
 // proofSecret is the value of flags that take a secret.
 const proofSecret = "s3cr3t-of-the-proof"
@@ -101,6 +104,31 @@ var flagProofs = map[string]flagProof{
 	"--otel-env-vars":                       {otel + "--otel-env-vars STAGE", true, "telemetry.txtar"},
 	"--otel-use-legacy-attributes":          {otel + "--otel-use-legacy-attributes=false", true, "telemetry.txtar"},
 	"--otel-enable-prometheus-metrics-path": {"--otel-enable-prometheus-metrics-path", true, "telemetry.txtar"},
+	"--remote-auth":                         {"", true, "remote-auth.txtar"}, // the server must offer a login
+	"--remote-auth-issuer":                  {"--remote-auth-issuer http://127.0.0.1:1", true, "remote-auth.txtar"},
+	"--remote-auth-authorize-url":           {endpoints, true, "remote-auth.txtar"},
+	"--remote-auth-token-url":               {endpoints, true, "remote-auth.txtar"},
+	"--remote-auth-client-id":               {"--remote-auth-client-id c", true, "remote-auth.txtar"},
+	"--remote-auth-client-secret":           {"--remote-auth-client-id c --remote-auth-client-secret s", true, "remote-auth.txtar"},
+	"--remote-auth-client-secret-file":      {"--remote-auth-client-id c --remote-auth-client-secret-file WORK/token", true, "remote-auth.txtar"},
+	"--remote-auth-scopes":                  {"--remote-auth-scopes a,b", true, "remote-auth.txtar"},
+	"--remote-auth-scope-param-name":        {"--remote-auth-scope-param-name user_scope", true, "remote-auth.txtar"},
+	"--remote-auth-resource":                {"--remote-auth-resource https://x.example", true, "remote-auth.txtar"},
+	"--remote-auth-callback-port":           {"--remote-auth-callback-port 8667", true, "remote-auth.txtar"},
+	"--remote-auth-skip-browser":            {"--remote-auth-skip-browser", true, "remote-auth.txtar"},
+	"--remote-auth-timeout":                 {"--remote-auth-timeout 1m", true, "remote-auth.txtar"},
+	"--remote-auth-bearer-token":            {"--remote-auth-bearer-token t", true, "remote-auth.txtar"},
+	"--remote-auth-bearer-token-file":       {"--remote-auth-bearer-token-file WORK/token", true, "remote-auth.txtar"},
+	"--remote-forward-headers":              {"--remote-forward-headers X-A=b", true, "internal/credential/static_test.go TestHeadersAndBearer"},
+	"--remote-forward-headers-secret":       {"--remote-forward-headers-secret X-A=proof", true, "remote-auth.txtar"},
+	"--token-exchange-url":                  {exchangeURL, true, "token-exchange.txtar"},
+	"--token-exchange-audience":             {exchangeURL + "--token-exchange-audience a", true, "token-exchange.txtar"},
+	"--token-exchange-client-id":            {exchangeURL + "--token-exchange-client-id c", true, "token-exchange.txtar"},
+	"--token-exchange-client-secret":        {exchangeURL + "--token-exchange-client-id c --token-exchange-client-secret s", true, "token-exchange.txtar"},
+	"--token-exchange-client-secret-file":   {exchangeURL + "--token-exchange-client-id c --token-exchange-client-secret-file WORK/token", true, "token-exchange.txtar"},
+	"--token-exchange-header-name":          {exchangeURL + "--token-exchange-header-name X-Token", true, "token-exchange.txtar"},
+	"--token-exchange-scopes":               {exchangeURL + "--token-exchange-scopes a,b", true, "token-exchange.txtar"},
+	"--token-exchange-subject-token-type":   {exchangeURL + "--token-exchange-subject-token-type id_token", true, "token-exchange.txtar"},
 }
 
 // Each flag of the specification's table is refused, or changes the configuration of a

@@ -4,8 +4,12 @@ package scenario
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"net/http"
 	"net/textproto"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -36,6 +40,47 @@ func accessToken(ts *testscript.TestScript, _ bool, args []string) {
 	here(ts).secrets.add(tokens.AccessToken)
 	if tokens.RefreshToken != "" {
 		here(ts).secrets.add(tokens.RefreshToken)
+	}
+}
+
+// signIn is the command signin USER browser|paste ARGS...: it runs thv, opens the address
+// that it shows, as a person's browser does, and logs in at the script's identity provider.
+// The redirect comes back to thv, or is pasted into it. The files signin.out and signin.err
+// have what it wrote.
+func signIn(ts *testscript.TestScript, neg bool, args []string) {
+	t := ts.Value(testKey{}).(testing.TB)
+	p := here(ts)
+	cmd := exec.Command("timeout", append([]string{"--kill-after=5", "120", thvPath()}, args[2:]...)...)
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = append(append(os.Environ(), p.vars()...), "PATH=/nowhere", "THV_CLIENT_METADATA_URL="+ts.Getenv("THV_CLIENT_METADATA_URL"))
+	var out, errOut bytes.Buffer
+	cmd.Stdout = &out
+	stdin, err := cmd.StdinPipe()
+	ts.Check(err)
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		errOut.WriteString(lines.Text() + "\n")
+		address, shown := strings.CutPrefix(lines.Text(), "  http")
+		if !shown {
+			continue
+		}
+		back := p.idp.SignIn(t, "http"+address, args[0])
+		if args[1] == "paste" {
+			_, err = io.WriteString(stdin, back+"\n")
+			ts.Check(err)
+			continue
+		}
+		resp, err := http.Get(back)
+		ts.Check(err)
+		resp.Body.Close()
+	}
+	err = cmd.Wait()
+	ts.Check(os.WriteFile(ts.MkAbs("signin.out"), out.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("signin.err"), errOut.Bytes(), 0o600))
+	if (err == nil) == neg {
+		ts.Fatalf("thv: %v\n%s", err, errOut.String())
 	}
 }
 

@@ -26,6 +26,7 @@ func serverCommands() map[string]command {
 		"python":   python,
 		"idp":      identityProvider,
 		"token":    accessToken,
+		"signin":   signIn,
 		"header":   responseHeader,
 		"secret":   secretValues,
 		"nowhere":  nowhere,

@@ -24,7 +24,14 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 	if err != nil {
 		return owner.Config{}, err
 	}
-	cfg := owner.Config{Name: name, Store: store, Engine: a.Engine, Secrets: func(ref string) (string, error) { return secrets.Resolve(context.Background(), ref) }}
+	signIns, err := a.SignIns()
+	if err != nil {
+		return owner.Config{}, err
+	}
+	cfg := owner.Config{
+		Name: name, Store: store, Engine: a.Engine, SignIns: signIns,
+		Secrets: func(ref string) (string, error) { return secrets.Resolve(context.Background(), ref) },
+	}
 	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error {
 		engine, err := a.Engine(ctx)
 		if err != nil {

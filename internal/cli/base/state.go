@@ -22,6 +22,8 @@ func Advice(st *workload.Status) string {
 		return "wait until `thv status " + st.Name + "` says that it is running"
 	case workload.Stopping:
 		return "when it has stopped, start it with `thv start " + st.Name + "`"
+	case workload.NeedsLogin:
+		return "log in with `thv login " + st.Name + "`"
 	case workload.Unresponsive:
 		return "restart it with `thv restart " + st.Name + "`"
 	}

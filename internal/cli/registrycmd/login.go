@@ -123,7 +123,7 @@ func runLogin(ctx context.Context, opt *loginOptions) error {
 		}
 	}
 	r.Target, r.Probe = target, page
-	howToSignIn(app, &r, opt.skipBrowser)
+	app.HowToSignIn(&r, opt.skipBrowser)
 	login, err := store.SignIn(ctx, r)
 	switch {
 	case errors.Is(err, oauthclient.ErrOpen):
@@ -163,24 +163,6 @@ func notNeeded(app *base.App, location string) error {
 	}
 	fmt.Fprintf(app.Err, "registry %s: no sign-in is needed\n", location)
 	return nil
-}
-
-// howToSignIn sets how the address to sign in at is shown, and opens a browser.
-func howToSignIn(app *base.App, r *oauthclient.Request, skipBrowser bool) {
-	if skipBrowser {
-		r.Paste = app.In
-		r.Complain = func(text string) { fmt.Fprintln(app.Err, plaintext.Line(text)) }
-		r.Show = func(address string) {
-			fmt.Fprintf(app.Err, "Open this address in a browser, on any machine:\n\n  %s\n\nThen paste the address that the browser ended at, even if it shows no page:\n", plaintext.Line(address))
-		}
-		return
-	}
-	r.Show = func(address string) {
-		fmt.Fprintf(app.Err, "Sign in in the browser, at this address:\n\n  %s\n\n", plaintext.Line(address))
-		if err := oauthclient.OpenBrowser(address); err != nil {
-			fmt.Fprintf(app.Err, "%s; open the address yourself, or use --skip-browser on a machine without one\n", plaintext.Line(err.Error()))
-		}
-	}
 }
 
 func newLogout(app *base.App) *cobra.Command {

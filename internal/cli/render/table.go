@@ -83,7 +83,7 @@ func PaintState(w io.Writer, env func(string) string, s string) string {
 	switch workload.State(s) {
 	case workload.Running:
 		colour = "32"
-	case workload.Starting, workload.Degraded, workload.Stopping:
+	case workload.Starting, workload.Degraded, workload.NeedsLogin, workload.Stopping:
 		colour = "33"
 	case workload.Failed, workload.Unresponsive:
 		colour = "31"

@@ -1,7 +1,6 @@
 package runcmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,14 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/toolhaven/toolhaven/internal/cli/base"
-	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
-
-// envClientSecret is the environment variable with the value of --oidc-client-secret: the
-// arguments of a process are visible to others.
-const envClientSecret = "THV_OIDC_CLIENT_SECRET"
 
 // authOptions are the flags of client authentication.
 type authOptions struct {
@@ -62,42 +55,6 @@ func (o *authOptions) parse(given func(string) bool) (*workload.Auth, error) {
 		errs = append(errs, err)
 	}
 	return &a, errors.Join(errs...)
-}
-
-// secret is the client secret of the flag, or of the environment.
-func (o *authOptions) secret(env func(string) string) string {
-	return cmp.Or(o.clientSecret, env(envClientSecret))
-}
-
-// keepClientSecret stores the client secret apart, if the Spec has a client.
-func (d *draft) keepClientSecret(value string) {
-	if a := d.spec.Auth; a != nil && a.ClientID != "" && value != "" {
-		a.ClientSecret = secret.Ref(d.spec.Name, workload.ClientSecretKey)
-		d.secrets[workload.ClientSecretKey] = value
-	}
-}
-
-// recoverClientSecret finds the client secret that an imported configuration refers to:
-// given is that of the command line; stored returns that of a key in the very same workload
-// here.
-func (d *draft) recoverClientSecret(given string, stored func(key, ref string) (string, error)) error {
-	a := d.spec.Auth
-	if a == nil || a.ClientSecret == "" {
-		d.keepClientSecret(given)
-		return nil
-	}
-	value := cmp.Or(given, d.secrets[workload.ClientSecretKey])
-	if value == "" {
-		var err error
-		if value, err = stored(workload.ClientSecretKey, a.ClientSecret); err != nil {
-			return err
-		}
-	}
-	if value == "" {
-		return base.Usage("the configuration needs the client secret for token introspection; give it with --oidc-client-secret or in %s", envClientSecret)
-	}
-	d.keepClientSecret(value)
-	return nil
 }
 
 // readable returns the absolute path of a file that a flag names, which must exist.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -80,17 +81,25 @@ func TestClientSecret_IsKeptApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &draft{spec: &workload.Spec{Name: "a", Auth: a}, secrets: map[string]string{}}
-		d.keepClientSecret(o.secret(env))
+		all := &options{app: &base.App{Env: env}, auth: *o, server: noServerFlags()}
+		d.keepSecrets(all.secretValue)
 		if d.secrets[workload.ClientSecretKey] != c.want || a.ClientSecret != secret.Ref("a", workload.ClientSecretKey) {
 			t.Errorf("%q: %v, %+v", c.flag, d.secrets, a)
 		}
 	}
 	// Without a client the environment's variable is not for this workload.
 	d := &draft{spec: &workload.Spec{Name: "a", Auth: &workload.Auth{IssuerURL: "https://i"}}, secrets: map[string]string{}}
-	d.keepClientSecret("x")
+	d.keepSecrets(func(string) string { return "x" })
 	if len(d.secrets) > 0 || d.spec.Auth.ClientSecret != "" {
 		t.Errorf("%v, %+v", d.secrets, d.spec.Auth)
 	}
+}
+
+// noServerFlags are the options of a command line without flags for the server's credentials.
+func noServerFlags() serverOptions {
+	var o serverOptions
+	addServerFlags(pflag.NewFlagSet("run", pflag.ContinueOnError), &o)
+	return o
 }
 
 func TestRecoverClientSecret(t *testing.T) {
@@ -110,7 +119,7 @@ func TestRecoverClientSecret(t *testing.T) {
 	} {
 		d := &draft{spec: &workload.Spec{Name: "b", Auth: &workload.Auth{ClientID: "x", ClientSecret: c.inFile}}, secrets: map[string]string{}}
 		d.hideSecrets()
-		err := d.recoverClientSecret(c.given, c.stored)
+		err := d.recoverSecretFields(func(string) string { return c.given }, c.stored)
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %v", c.name, err)
 		}

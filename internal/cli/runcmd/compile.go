@@ -53,15 +53,26 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 	if o.profile != "" {
 		d.origin = "the permission profile"
 	}
-	d.keepClientSecret(o.auth.secret(o.app.Env))
 	d.keepTelemetryHeaders(o.telemetryHeaders)
+	for _, in := range found.Inputs {
+		if value, given := o.remote.Headers[in.Name]; in.Header && given {
+			env[variable(in)] = value // --remote-forward-headers
+		}
+	}
 	isTarget := func(name string) bool { return o.targets[name] != "" }
 	maps.DeleteFunc(env, func(name, _ string) bool { return isTarget(name) })
-	inputs := slices.DeleteFunc(slices.Clone(found.Inputs), func(in source.Input) bool { return isTarget(variable(in)) })
+	inputs := slices.DeleteFunc(slices.Clone(found.Inputs), func(in source.Input) bool {
+		_, isHeader := o.remote.SecretHeaders[in.Name]
+		return isTarget(variable(in)) || in.Header && isHeader
+	})
 	if err := d.applyEnv(ctx, o.app, env, inputs); err != nil {
 		return nil, err
 	}
 	d.applySecrets(o.targets)
+	d.keepSecrets(o.secretValue)
+	if err := check(*s); err != nil { // some rules are about the secrets that a Spec refers to
+		return nil, base.AsUsage(err)
+	}
 	return d, checkSecrets(ctx, o.app, s)
 }
 
@@ -161,6 +172,8 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		o.telemetryHeaders, err = o.telemetry.parseHeaders(o.app.Env)
 		note(err)
 	}
+	o.remote, err = o.server.parse(s, o.given)
+	note(err)
 	note(check(*s))
 	return s, env, errors.Join(errs...)
 }
@@ -189,6 +202,7 @@ func (o *options) environment() (map[string]string, error) {
 // default.
 func (o *options) complete(s, found *workload.Spec) {
 	s.Source, s.Image, s.Package, s.Remote = found.Source, found.Image, found.Package, found.Remote
+	o.server.complete(s.Remote, o.remote)
 	s.Args, s.Env = found.Args, found.Env
 	s.Transport = cmp.Or(s.Transport, found.Transport)
 	if s.Transport != workload.Stdio {
@@ -235,6 +249,8 @@ func (o *options) misplaced(s *workload.Spec) error {
 			errs = append(errs, errRemoteSecret)
 		}
 		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")
+	} else {
+		refuse("is for a remote server, not for one that runs here", remoteFlags()...)
 	}
 	return errors.Join(errs...)
 }

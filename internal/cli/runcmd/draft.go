@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/manager"
+	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -20,6 +21,31 @@ type draft struct {
 	secrets map[string]string // by key of the workload's secrets
 	notices []string
 	origin  string // of the permissions: "the registry" or "the permission profile"
+}
+
+// secretOf returns a function for the values of the secrets of a draft, which is not stored
+// yet, and of those that the user named.
+func (o *options) secretOf(ctx context.Context, d *draft) func(ref string) (string, error) {
+	return func(ref string) (string, error) {
+		if _, shared := secret.SharedName(ref); !shared {
+			return d.secret(ref)
+		}
+		secrets, err := o.app.AllSecrets()
+		if err != nil {
+			return "", err
+		}
+		return secrets.Resolve(ctx, ref)
+	}
+}
+
+// secret returns the value of a secret of the draft.
+func (d *draft) secret(ref string) (string, error) {
+	for key, value := range d.secrets {
+		if ref == secret.Ref(d.spec.Name, key) {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s", secret.ErrNotFound, ref)
 }
 
 // prepare makes the Spec that the command line or the exported file describes, checks
@@ -40,7 +66,7 @@ func prepare(ctx context.Context, o *options) (*draft, error) {
 	}
 	d.notices = append(d.notices, d.spec.Cautions(d.origin)...)
 	if d.spec.Remote != nil {
-		err = o.settleRemote(ctx, d.spec)
+		err = o.settleRemote(ctx, d)
 	} else {
 		err = o.settleImage(ctx, d.spec)
 	}

@@ -17,10 +17,13 @@ import (
 // of a remote server.
 func variable(in source.Input) string {
 	if in.Header {
-		return strings.ToUpper(strings.ReplaceAll(in.Name, "-", "_"))
+		return headerKey(in.Name)
 	}
 	return in.Name
 }
+
+// headerKey returns the key of a header's value among a workload's secrets.
+func headerKey(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 // applyEnv sets the server's variables and headers: the registry's defaults, then own.
 // Values that the registry marks as secret, or that look so, go to the secrets store.

@@ -50,6 +50,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.caBundle, "thv-ca-bundle", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery); also for a remote server")
 	addAuthFlags(f, &o.auth)
 	addTelemetryFlags(f, &o.telemetry)
+	addServerFlags(f, &o.server)
 }
 
 // conflicts reports flags that do not go with --from-config.
@@ -61,7 +62,8 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "from-config", "foreground", "debug", "name", "output",
-			"env", "env-file", "secret", "oidc-client-secret", "otel-headers": // the values of the secrets that the file refers to
+			// the values of the secrets that the file refers to
+			"env", "env-file", "secret", "remote-forward-headers-secret", "oidc-client-secret", "remote-auth-client-secret", "remote-auth-bearer-token", "remote-auth-skip-browser", "remote-auth-timeout", "token-exchange-client-secret", "otel-headers":
 		default:
 			with = append(with, "--"+f.Name)
 		}

@@ -108,7 +108,11 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 	}
 	stored, err := store.Get(from)
 	known := err == nil && sameProgram(stored, d.spec)
-	if err := acceptShared(d.spec, known, given, o.targets); err != nil {
+	headers, err := o.server.parseSecretHeaders()
+	if err != nil {
+		return base.AsUsage(err)
+	}
+	if err := acceptShared(d.spec, known, given, o.targets, headers); err != nil {
 		return err
 	}
 	values := map[string]string{}
@@ -146,7 +150,7 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 		taken = append(taken, key)
 		return v, err
 	}
-	if err := d.recoverClientSecret(o.auth.secret(app.Env), kept); err != nil {
+	if err := d.recoverSecretFields(o.secretValue, kept); err != nil {
 		return err
 	}
 	if err := d.recoverTelemetryHeaders(o.telemetryHeaders, kept); err != nil {
@@ -205,8 +209,10 @@ func (d *draft) hideSecrets() {
 			delete(s.Env, name)
 		}
 	}
-	if a := s.Auth; a != nil && a.ClientSecret != "" && !strings.HasPrefix(a.ClientSecret, "workload/") {
-		d.keepClientSecret(a.ClientSecret)
+	for _, f := range s.SecretFields() {
+		if *f.Ref != "" && !strings.HasPrefix(*f.Ref, "workload/") {
+			d.keepSecret(f, *f.Ref)
+		}
 	}
 	d.hideTelemetryHeaders()
 }

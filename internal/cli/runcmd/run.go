@@ -17,6 +17,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // options are the values of the command line, and what the command works with.
@@ -63,6 +64,8 @@ type options struct {
 	auth                   authOptions
 	telemetry              telemetryOptions
 	telemetryHeaders       map[string]string // values, by name
+	server                 serverOptions
+	remote                 *workload.Remote // what the flags set for a remote server
 }
 
 // New returns the command `run`.

@@ -67,7 +67,7 @@ func checkSecrets(ctx context.Context, app *base.App, s *workload.Spec) error {
 // if the configuration is that of the very same workload here, or the command line gives the
 // secret too: a file from elsewhere must not send it to its own server.
 // given are the variables that the command line sets to a value instead.
-func acceptShared(s *workload.Spec, known bool, given, targets map[string]string) error {
+func acceptShared(s *workload.Spec, known bool, given, targets, headers map[string]string) error {
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if _, ok := s.SecretEnv[target]; !ok {
@@ -76,6 +76,12 @@ func acceptShared(s *workload.Spec, known bool, given, targets map[string]string
 	}
 	if len(errs) > 0 {
 		return base.AsUsage(errors.Join(errs...))
+	}
+	for _, header := range slices.Sorted(maps.Keys(headers)) {
+		if s.Remote == nil || s.Remote.SecretHeaders[header] == "" {
+			return base.Usage("--remote-forward-headers-secret: the configuration has no secret header %s", header)
+		}
+		s.Remote.SecretHeaders[header] = headers[header]
 	}
 	var missing []string
 	for _, target := range slices.Sorted(maps.Keys(s.SecretEnv)) {
@@ -87,7 +93,7 @@ func acceptShared(s *workload.Spec, known bool, given, targets map[string]string
 	}
 	if s.Remote != nil {
 		for _, header := range slices.Sorted(maps.Keys(s.Remote.SecretHeaders)) {
-			if name, shared := secret.SharedName(s.Remote.SecretHeaders[header]); shared && !known {
+			if name, shared := secret.SharedName(s.Remote.SecretHeaders[header]); shared && !known && headers[header] == "" {
 				missing = append(missing, fmt.Sprintf("\n  --remote-forward-headers-secret %s=%s", header, name))
 			}
 		}

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/container"
-	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
-	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -24,26 +21,6 @@ const (
 // defaultTargetPort is where an HTTP server listens (MCP_PORT) unless a flag, the
 // registry or the image gives another port.
 const defaultTargetPort = 8080
-
-// settleRemote determines the transport of a remote server. It sends no request that
-// would need the server's secret headers.
-func (o *options) settleRemote(ctx context.Context, s *workload.Spec) error {
-	if s.Transport != "" || len(s.Remote.SecretHeaders) > 0 {
-		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
-		return nil
-	}
-	o.progress.Event(manager.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
-	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: s.CAFiles()})
-	if err != nil {
-		return err
-	}
-	found, err := backend.Detect(ctx, s.Remote.URL, rt)
-	if err != nil {
-		return fmt.Errorf("%s does not answer as an MCP server: %w", s.Remote.URL, err)
-	}
-	s.Transport = workload.Transport(found)
-	return nil
-}
 
 // settleImage makes the image present and completes the Spec from it. For the transport
 // and the port: flag, registry, label, exposed port, in this order.

@@ -6,8 +6,8 @@
 // server, at the root and at the path-inserted location, and each 401 refers to it.
 //
 // The stage puts the [exchange.Caller] into the request's context. Whatever the gateway
-// keeps for a client belongs to the caller's principal. The token itself is not passed on:
-// no server receives it.
+// keeps for a client belongs to the caller's principal. No server receives the token itself.
+// The caller has it only where it is exchanged for another one ([Config].KeepToken).
 package authn
 
 import (
@@ -34,6 +34,8 @@ type Config struct {
 	// Endpoint and TrustProxyHeaders are those of the gateway.
 	Endpoint          endpoint.Config
 	TrustProxyHeaders bool
+	// KeepToken puts the token into the Caller, for a token exchange.
+	KeepToken bool
 	// Log receives why tokens were refused.
 	Log *slog.Logger
 	// Refused receives each refused request, if it is set.
@@ -116,6 +118,10 @@ func (s *Stage) identify(next http.Handler) http.Handler {
 			s.refuse(w, r, "invalid_token", "the access token identifies no caller")
 			return
 		}
+		if s.cfg.KeepToken {
+			caller.Token = exchange.NewToken(auth.BearerToken(r.Header))
+			w = &challenger{ResponseWriter: w, request: r, stage: s}
+		}
 		next.ServeHTTP(w, r.WithContext(exchange.WithCaller(r.Context(), caller)))
 	})
 }
@@ -169,3 +175,22 @@ func (s *Stage) resourceAt(base string) (*auth.Resource, error) {
 	c.URL = cmp.Or(c.URL, base+s.cfg.Endpoint.Path())
 	return auth.NewResource(c)
 }
+
+// challenger adds the challenge to a response 401 of what is behind the stage (RFC 9110
+// section 11.6.1): the caller's token was valid here, and not where it is exchanged.
+type challenger struct {
+	http.ResponseWriter
+	request *http.Request
+	stage   *Stage
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (c *challenger) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		c.Header().Set("WWW-Authenticate", c.stage.resource(c.request).Challenge()+`, error="invalid_token"`)
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (c *challenger) Unwrap() http.ResponseWriter { return c.ResponseWriter }

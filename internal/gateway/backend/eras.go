@@ -77,7 +77,7 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 		info, err := b.probe.rediscover(ctx)
 		switch {
 		case err == nil && !wire.ListsSessions(info):
-			return b.withoutSessions(info, client, session)
+			return b.withoutSessions(ctx, info, client, session)
 		case err != nil && (ctx.Err() != nil || b.probe.mayBeStateless(err)):
 			return nil, err
 		}
@@ -106,13 +106,13 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 	if conn != nil {
 		_ = conn.Close()
 	}
-	return b.withoutSessions(info, client, session)
+	return b.withoutSessions(ctx, info, client, session)
 }
 
 // withoutSessions begins a session that exists in the gateway only: the server is of the
 // stateless era. info is its DiscoverResult.
-func (b *bridge) withoutSessions(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
-	conn, err := b.down.Open(info, client, session)
+func (b *bridge) withoutSessions(ctx context.Context, info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+	conn, err := b.down.Open(ctx, info, client, session)
 	if err != nil {
 		b.probe.forget() // the next DiscoverResult may be valid
 	}

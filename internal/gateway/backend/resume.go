@@ -20,7 +20,7 @@ func (b *bridge) Resume(ctx context.Context, client *exchange.Client, handle []b
 	info, err := b.probe.discover(ctx, discoverTime)
 	switch {
 	case err == nil:
-		return b.withoutSessions(info, client, session)
+		return b.withoutSessions(ctx, info, client, session)
 	case wire.IsRefusal(err):
 		return nil, exchange.ErrNotResumable // the session was begun at a server of the stateless era
 	default:

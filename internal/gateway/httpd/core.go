@@ -130,6 +130,8 @@ func (c *Core) OpenStatus(err error) int {
 		return http.StatusOK
 	case errors.Is(err, ErrStopping):
 		return http.StatusServiceUnavailable
+	case errors.As(err, &rpc) && rpc.Status != 0:
+		return rpc.Status
 	case errors.As(err, &rpc) && rpc.Code != mcp.CodeServerGone:
 		return http.StatusOK
 	case !c.Running():

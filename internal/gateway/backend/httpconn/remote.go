@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 )
@@ -22,6 +23,8 @@ const maxErrorBody = 64 << 10
 type remote struct {
 	url    *url.URL
 	client *http.Client
+	// callers is nil where several principals share the remote.
+	callers *exchange.LastCaller
 }
 
 // newRemote validates the URL. A nil transport means [http.DefaultTransport].
@@ -71,6 +74,7 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 	if body != nil {
 		reader = bytes.NewReader(body)
 	}
+	ctx = r.callers.Attach(ctx)
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a request to %s: %w", r, withoutURL(err))
@@ -80,6 +84,9 @@ func (r *remote) do(ctx context.Context, method string, to *url.URL, header http
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if refused, ok := errors.AsType[*mcp.Error](err); ok {
+			return nil, refused // there is no credential for the request: package credential
 		}
 		gone := wire.ServerGone("the server at %s cannot be reached: %v", r, withoutURL(err))
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

@@ -14,7 +14,7 @@ import (
 
 // Resume continues the session of a handle that [streamableConn.Handle] returned. It
 // rejects a handle of another server.
-func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
+func (b *Streamable) Resume(ctx context.Context, _ *exchange.Client, handle []byte, session exchange.Peer) (exchange.Conn, error) {
 	server, rest, _ := bytes.Cut(handle, []byte(" "))
 	version, id, ok := bytes.Cut(rest, []byte(" "))
 	if !ok || !bytes.Equal(server, b.mark()) || !mcp.Version(version).IsSession() || !isVisibleASCII(string(id)) {
@@ -25,6 +25,7 @@ func (b *Streamable) Resume(_ context.Context, _ *exchange.Client, handle []byte
 		return nil, err
 	}
 	c := b.newConn(r, session)
+	c.callers.Attach(ctx)
 	c.id, c.version, c.stream.resumed = string(id), mcp.Version(version), true
 	// Ids of the earlier gateway process must not be reused: the server may still work on
 	// its requests (MCP, Base Protocol, Requests).

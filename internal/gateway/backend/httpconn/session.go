@@ -43,6 +43,7 @@ type serverSession struct {
 
 // newServerSession returns a session before its handshake. The caller sets push.
 func newServerSession(r *remote, session exchange.Peer, log *slog.Logger) *serverSession {
+	r.callers = &exchange.LastCaller{}
 	s := &serverSession{
 		remote: r, log: log.With("server", r.String()), peer: wire.OrNoPeer(session),
 		pending: correlate.NewRequestTable(false), done: make(chan struct{}),

@@ -182,6 +182,7 @@ func dialSSE(ctx context.Context, r *remote, session exchange.Peer, log *slog.Lo
 	c.push = c.post
 	wait, cancel := context.WithTimeout(ctx, endpointTime)
 	defer cancel()
+	c.callers.Attach(ctx)
 	stream, err := openEvents(c.ctx, wait, r)
 	if err != nil {
 		c.stop()
@@ -204,14 +205,17 @@ func (c *sseConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, e
 	if err != nil {
 		return nil, err
 	}
-	posting, cancel := context.WithCancel(c.ctx)
+	posting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(c.ctx, cancel)
 	started := c.work.Go(func() {
 		defer cancel()
+		defer unwatch()
 		if err := c.sendRequest(posting, out, f); err != nil && posting.Err() == nil {
 			c.pending.Settle(f, err)
 		}
 	})
 	if !started {
+		unwatch()
 		cancel()
 		c.pending.Remove(f)
 		return nil, wire.ErrClosed(c.remote.String())

@@ -110,7 +110,7 @@ var errSessionClosed = &mcp.Error{Code: mcp.CodeServerGone, Message: "the sessio
 
 // Open begins a session for a client of the session era. info is the server's
 // DiscoverResult.
-func (s *Down) Open(info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
+func (s *Down) Open(ctx context.Context, info json.RawMessage, client *exchange.Client, session exchange.Peer) (exchange.Conn, error) {
 	c := &downConn{clients: s, client: client, session: wire.OrNoPeer(session)}
 	var err error
 	if c.info, c.declared, err = initializeResult(info, client.Version); err != nil {
@@ -125,6 +125,7 @@ func (s *Down) Open(info json.RawMessage, client *exchange.Client, session excha
 	if c.principal, err = s.enter(client.Principal); err != nil {
 		return nil, err
 	}
+	c.principal.callers.Attach(ctx)
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -218,7 +219,7 @@ func (c *downConn) Leave() error { return c.Close() }
 // Do returns the response to a request of the session era. It handles the requests about
 // the session itself and sends all others to the server.
 func (c *downConn) Do(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(c.principal.callers.Attach(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
 	if c.ctx.Err() != nil { // AfterFunc runs asynchronously: the response could come first

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/paramheader"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/subscribe"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
@@ -25,6 +26,7 @@ type principalSession struct {
 	principal string
 	users     int                // guarded by clients.mu
 	tools     *paramheader.Cache // nil when the transport has no headers
+	callers   exchange.LastCaller
 
 	ctx  context.Context // ends with close
 	stop context.CancelFunc

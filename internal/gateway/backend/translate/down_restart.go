@@ -26,7 +26,7 @@ func (s *Down) send(ctx context.Context, x *exchange.Exchange) (*mcp.Message, er
 // endIfRefused ends the sessions if the server no longer supports the stateless era, and
 // reports whether that is so.
 func (r *principalSession) endIfRefused() bool {
-	if !r.clients.refused(r.ctx) {
+	if !r.clients.refused(r.callers.Attach(r.ctx)) {
 		return false
 	}
 	for _, s := range r.fanout.All() {

@@ -39,7 +39,7 @@ func (r *principalSession) begin(requested subscribe.Filter) (*subscription, err
 		Params: fmt.Appendf(nil, `{"_meta":{%s},"notifications":%s}`, wire.NewClientMeta(client), requested.JSON()),
 	}}
 	var ctx context.Context
-	ctx, s.stop = context.WithCancel(r.ctx)
+	ctx, s.stop = context.WithCancel(r.callers.Attach(r.ctx))
 	if !r.work.Go(func() {
 		defer close(s.done)
 		defer s.stop()

@@ -69,7 +69,7 @@ func sessionAt(t *testing.T, m wire.Stateless, info string, client *exchange.Cli
 
 func enterSession(t *testing.T, clients *Down, info string, client *exchange.Client, session exchange.Peer) *downConn {
 	t.Helper()
-	conn, err := clients.Open(json.RawMessage(info), client, session)
+	conn, err := clients.Open(context.Background(), json.RawMessage(info), client, session)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/oauthclient"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// loginOptions are the options of login.
+type loginOptions struct {
+	app         *base.App
+	name        string
+	skipBrowser bool
+	timeout     time.Duration
+}
+
+func newLogin(app *base.App) *cobra.Command {
+	o := &loginOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "login NAME",
+		Short: "Log in to the remote server of a workload",
+		Long: `Login logs in to the remote server of a workload, in a browser: when its login has
+ended (thv list shows "needs login"), when the server requires more scopes, or as another
+user. The workload keeps its name, URL and clients, and uses the login without a restart.`,
+		Example: `  thv login github
+  thv login github --skip-browser`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			if cmd.Flags().Changed("timeout") && o.timeout <= 0 {
+				return base.Usage("--timeout %s is not a time to log in", o.timeout)
+			}
+			return runLogin(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.skipBrowser, "skip-browser", false, "open no browser; read the address that one ended at from standard input")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", oauthclient.DefaultPatience, "how long to wait for you to log in")
+	base.OutputFlag(cmd, app)
+	return cmd
+}
+
+// remoteSpec returns the Spec of a workload with a remote server, and the store of sign-ins
+// for it.
+func remoteSpec(ctx context.Context, app *base.App, name string) (*workload.Spec, *oauthclient.Store, error) {
+	store, err := app.Store()
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, err := store.Get(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec.Remote == nil {
+		return nil, nil, base.Usage("%s runs on this machine; only remote servers have a login", name)
+	}
+	signIns, err := app.SignIns()
+	if err != nil {
+		return nil, nil, err
+	}
+	secrets, err := app.AllSecrets()
+	if err != nil {
+		return nil, nil, err
+	}
+	return spec, signIns.WithSecrets(func(ref string) (string, error) { return secrets.Resolve(ctx, ref) }).WithCAFiles(spec.CAFiles()), nil
+}
+
+func runLogin(ctx context.Context, o *loginOptions) error {
+	spec, signIns, err := remoteSpec(ctx, o.app, o.name)
+	if err != nil {
+		return err
+	}
+	if r := spec.Remote; r.Auth == nil && (r.BearerToken != "" || r.BearerTokenFile != "") {
+		return base.Usage("%s sends a bearer token, and has no login", o.name)
+	}
+	r := o.app.LoginRequest(spec)
+	r.Fresh, r.Force, r.Patience = true, true, o.timeout
+	if o.skipBrowser {
+		o.app.HowToSignIn(&r, true)
+	}
+	had := spec.Remote.Auth != nil // the workload's gateway looks for a login then
+	if had && spec.Remote.Auth.Login != "" {
+		if source, err := signIns.Keyed(spec.Remote.Auth.Login, spec.Remote.URL); err == nil {
+			if wanted := source.Wanted(); len(wanted) > 0 {
+				r.Scopes = append(wanted, r.Scopes...)
+			}
+		}
+	} else if !had {
+		spec.Remote.Auth = &workload.RemoteAuth{}
+	}
+	login, err := signIns.SignIn(ctx, r)
+	if err != nil {
+		return err
+	}
+	if login.Key != spec.Remote.Auth.Login {
+		store, err := o.app.Store()
+		if err != nil {
+			return err
+		}
+		spec.Remote.Auth.Login = login.Key
+		if err := store.Put(spec); err != nil {
+			return err
+		}
+	}
+	if o.app.JSON {
+		return render.JSON(o.app.Out, struct {
+			Name string `json:"name"`
+			*oauthclient.Login
+		}{o.name, login})
+	}
+	o.app.PrintLogin(login)
+	if !had {
+		fmt.Fprintf(o.app.Err, "Note: the workload uses the login after `thv restart %s`\n", o.name)
+	}
+	return nil
+}
+
+func newLogout(app *base.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "logout NAME",
+		Short: "End the login to the remote server of a workload",
+		Long: `Logout ends the login to the remote server of a workload: at the authorization server,
+if that offers it, and on this machine in any case. Workloads with the same URL and client
+share the login. The workload keeps running, and its clients receive an error until thv
+login NAME.`,
+		Example: "  thv logout github",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runLogout(cmd.Context(), app, args[0]) },
+	}
+	base.OutputFlag(cmd, app)
+	return cmd
+}
+
+func runLogout(ctx context.Context, app *base.App, name string) error {
+	spec, signIns, err := remoteSpec(ctx, app, name)
+	if err != nil {
+		return err
+	}
+	out := &oauthclient.Logout{}
+	if spec.Remote.Auth != nil {
+		source, err := signIns.Keyed(spec.Remote.Auth.Login, spec.Remote.URL)
+		if err != nil {
+			return err
+		}
+		if out, err = source.SignOut(ctx); err != nil {
+			return err
+		}
+	}
+	if out.Problem != nil {
+		fmt.Fprintf(app.Err, "Note: the authorization server could not revoke the tokens, which may be valid until they expire: %s\n", plaintext.Line(out.Problem.Error()))
+	}
+	if app.JSON {
+		return render.JSON(app.Out, struct {
+			Name      string `json:"name"`
+			LoggedOut bool   `json:"loggedOut"`
+			Revoked   bool   `json:"revoked"`
+		}{name, out.Login != nil, out.Revoked})
+	}
+	if out.Login == nil {
+		fmt.Fprintf(app.Err, "%s has no login\n", name)
+		return nil
+	}
+	fmt.Fprintf(app.Err, "logged out of %s\n", plaintext.Line(out.Login.Resource))
+	return nil
+}

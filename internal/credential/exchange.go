@@ -1,0 +1,307 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauth"
+)
+
+// The types of a subject token (RFC 8693 section 3), as they are written on the command
+// line.
+const (
+	AccessToken = "access_token"
+	IDToken     = "id_token"
+)
+
+// tokenType begins the identifiers of token types (RFC 8693 section 3).
+const tokenType = "urn:ietf:params:oauth:token-type:"
+
+// ExchangeConfig configures an [Exchange].
+type ExchangeConfig struct {
+	// URL is the token endpoint: HTTPS, or HTTP on this machine.
+	URL string
+	// Audience and Scopes are requested for the new token; they may be empty.
+	Audience string
+	Scopes   []string
+	// ClientID and ClientSecret authenticate the gateway at the endpoint; ClientID may be
+	// "" and ClientSecret nil. ClientSecret is called for each exchange.
+	ClientID     string
+	ClientSecret func() (string, error)
+	// Header carries the new token; "" is Authorization. The value is "Bearer TOKEN" in
+	// any header.
+	Header string
+	// SubjectType is AccessToken or IDToken; "" is AccessToken.
+	SubjectType string
+	// CAFiles are trusted beside the system's authorities.
+	CAFiles []string
+	Log     *slog.Logger
+}
+
+// Bounds of an exchange.
+const (
+	// exchangeTime bounds one token request.
+	exchangeTime = 10 * time.Second
+	// maxExchanged bounds the tokens that are kept; beyond it, one is dropped for each new
+	// one.
+	maxExchanged = 4096
+	// unknownLifetime is how long a token without expires_in is used (RFC 8693 section
+	// 2.2.1 recommends expires_in but does not require it).
+	unknownLifetime = time.Minute
+	// maxMargin is how long before its expiry a token is used no more; for short-lived
+	// tokens it is a fifth of the lifetime.
+	maxMargin = 30 * time.Second
+	// refusedTime and failedTime are how long a refusal, and the failure of the endpoint,
+	// are the outcome of further requests with the same token.
+	refusedTime = 5 * time.Second
+	failedTime  = time.Second
+)
+
+// Exchange exchanges the token of each caller for one that the server accepts (RFC 8693).
+// The caller's own token is sent to the token endpoint only. Concurrent requests of one
+// caller wait for one exchange, and its result is used until shortly before it expires.
+type Exchange struct {
+	cfg  ExchangeConfig
+	send oauth.Sender
+	now  func() time.Time
+
+	mu sync.Mutex
+	// outcomes are by the SHA-256 of the subject token: what a caller may do follows from
+	// the token, not from the subject in it. Audience and scopes are those of cfg.
+	outcomes map[[sha256.Size]byte]*outcome
+}
+
+// outcome is an exchange that is under way or has ended.
+type outcome struct {
+	done chan struct{} // closed at the end; the fields below are constant then
+	// token is the new token; "" with err.
+	token string
+	err   error
+	until time.Time // when the outcome is used no more
+	made  time.Time
+}
+
+// NewExchange returns the Exchange of a valid configuration.
+func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
+	client, err := netguard.Client(netguard.Options{CAFiles: cfg.CAFiles, AllowPrivate: true, AllowLoopback: true, Timeout: exchangeTime})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Header == "" {
+		cfg.Header = "Authorization"
+	}
+	if cfg.SubjectType == "" {
+		cfg.SubjectType = AccessToken
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Exchange{cfg: cfg, send: oauth.NewSender(client), now: time.Now, outcomes: map[[sha256.Size]byte]*outcome{}}, nil
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (cfg *ExchangeConfig) Validate() error {
+	var errs []error
+	if err := netguard.CheckEndpoint(cfg.URL); err != nil {
+		errs = append(errs, fmt.Errorf("URL: %w", err))
+	}
+	if cfg.Header != "" {
+		if err := CheckHeader(cfg.Header, ""); err != nil {
+			errs = append(errs, err)
+		} else if strings.EqualFold(cfg.Header, "Cookie") {
+			errs = append(errs, errors.New("a token cannot be sent as Cookie"))
+		}
+	}
+	if cfg.SubjectType != "" && cfg.SubjectType != AccessToken && cfg.SubjectType != IDToken {
+		errs = append(errs, fmt.Errorf("the type of the subject token is %s or %s, not %q", AccessToken, IDToken, cfg.SubjectType))
+	}
+	if cfg.ClientSecret != nil && cfg.ClientID == "" {
+		errs = append(errs, errors.New("a client secret needs a client id"))
+	}
+	return errors.Join(errs...)
+}
+
+// Apply implements [Credential]. It fails for a request without a caller's token, except
+// for requests of the gateway's own ([Anonymous]), to which it adds nothing.
+func (e *Exchange) Apply(ctx context.Context, h http.Header) error {
+	caller := exchange.CallerOf(ctx)
+	if caller == nil || caller.Token.Reveal() == "" {
+		if caller == nil && isAnonymous(ctx) {
+			return nil
+		}
+		return unauthorized("there is no access token of the caller to exchange")
+	}
+	token, err := e.tokenFor(ctx, caller.Token.Reveal())
+	if err != nil {
+		return err
+	}
+	h.Set(e.cfg.Header, "Bearer "+token)
+	return nil
+}
+
+// Renew implements [Renewer]: a token that the server rejects with 401 is exchanged anew,
+// once.
+func (e *Exchange) Renew(ctx context.Context, h http.Header, rejected *http.Response) (bool, error) {
+	caller := exchange.CallerOf(ctx)
+	if rejected.StatusCode != http.StatusUnauthorized || caller == nil {
+		return false, nil
+	}
+	subject := caller.Token.Reveal()
+	used := strings.TrimPrefix(h.Get(e.cfg.Header), "Bearer ")
+	if !e.drop(subject, used) {
+		return false, nil
+	}
+	token, err := e.tokenFor(ctx, subject)
+	if err != nil || token == used {
+		return false, err
+	}
+	h.Set(e.cfg.Header, "Bearer "+token)
+	return true, nil
+}
+
+// drop forgets the token for a subject, if it is the one that was used. It reports whether
+// a request should be sent again: with a token that was exchanged just now, it should not.
+func (e *Exchange) drop(subject, used string) bool {
+	key := sha256.Sum256([]byte(subject))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o := e.outcomes[key]
+	if o == nil || !o.ended() || o.token != used {
+		return true
+	}
+	if e.now().Before(o.made.Add(refusedTime)) {
+		return false
+	}
+	delete(e.outcomes, key)
+	return true
+}
+
+func (o *outcome) ended() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// tokenFor returns the token for a subject token, exchanging it if needed.
+func (e *Exchange) tokenFor(ctx context.Context, subject string) (string, error) {
+	key := sha256.Sum256([]byte(subject))
+	e.mu.Lock()
+	o := e.outcomes[key]
+	if o == nil || o.ended() && !e.now().Before(o.until) {
+		if !e.makeRoom() {
+			e.mu.Unlock()
+			return "", unavailable("too many token exchanges are under way; try again")
+		}
+		o = &outcome{done: make(chan struct{})}
+		e.outcomes[key] = o
+		// Others wait for the outcome, so it does not end with this caller.
+		go e.run(context.WithoutCancel(ctx), o, subject)
+	}
+	e.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// makeRoom keeps the number of outcomes within maxExchanged. It returns false when all of
+// them are exchanges under way. The caller holds mu.
+func (e *Exchange) makeRoom() bool {
+	if len(e.outcomes) < maxExchanged {
+		return true
+	}
+	var some [sha256.Size]byte
+	found := false
+	for key, o := range e.outcomes {
+		if !o.ended() {
+			continue
+		}
+		if !e.now().Before(o.until) {
+			delete(e.outcomes, key)
+			continue
+		}
+		some, found = key, true
+	}
+	if len(e.outcomes) >= maxExchanged && found {
+		delete(e.outcomes, some) // any one: its caller's next request exchanges again
+	}
+	return len(e.outcomes) < maxExchanged
+}
+
+// run exchanges a token and ends o.
+func (e *Exchange) run(ctx context.Context, o *outcome, subject string) {
+	defer close(o.done)
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	defer cancel()
+	began := e.now()
+	o.made = began
+	token, err := e.request(ctx, subject)
+	var refusal *oauth.Refusal
+	switch {
+	case err == nil:
+		lifetime := token.Lifetime
+		if lifetime == 0 {
+			lifetime = unknownLifetime
+		}
+		o.token, o.until = token.Access, began.Add(lifetime-min(maxMargin, lifetime/5))
+	case errors.As(err, &refusal) && refusal.AboutSubject():
+		e.cfg.Log.Warn("token exchange refused", "endpoint", e.cfg.URL, "error", refusal)
+		o.err, o.until = unauthorized("the access token cannot be exchanged for one of the server: "+refusal.Error()), e.now().Add(refusedTime)
+	default:
+		// A fault of the endpoint, or of the gateway's own configuration there: the
+		// caller has no part in it.
+		e.cfg.Log.Error("token exchange failed", "endpoint", e.cfg.URL, "error", err)
+		o.err, o.until = unavailable("the access token cannot be exchanged for one of the server at present"), e.now().Add(failedTime)
+	}
+}
+
+// request sends the token request (RFC 8693 section 2.1).
+func (e *Exchange) request(ctx context.Context, subject string) (*oauth.Token, error) {
+	client := oauth.Client{ID: e.cfg.ClientID, Method: oauth.MethodNone}
+	if e.cfg.ClientSecret != nil {
+		secret, err := e.cfg.ClientSecret()
+		if err != nil {
+			return nil, fmt.Errorf("client secret: %w", err)
+		}
+		client.Secret, client.Method = secret, oauth.MethodBasic
+	}
+	form := url.Values{
+		"grant_type":           {"urn:ietf:params:oauth:grant-type:token-exchange"},
+		"subject_token":        {subject},
+		"subject_token_type":   {tokenType + e.cfg.SubjectType},
+		"requested_token_type": {tokenType + AccessToken},
+	}
+	if e.cfg.Audience != "" {
+		form.Set("audience", e.cfg.Audience)
+	}
+	if len(e.cfg.Scopes) > 0 {
+		form.Set("scope", strings.Join(e.cfg.Scopes, " "))
+	}
+	token, err := client.Token(ctx, e.send, e.cfg.URL, form)
+	if err != nil {
+		return nil, err
+	}
+	if token.Access == subject {
+		return nil, errors.New("the endpoint returned the caller's own token, which is not passed on")
+	}
+	switch token.Issued {
+	case "", tokenType + AccessToken, tokenType + "jwt":
+		return token, nil
+	}
+	return nil, fmt.Errorf("the endpoint issued a token of the type %q instead of an access token", oauth.Hide(token.Issued))
+}

@@ -1,0 +1,62 @@
+package credential
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Headers are fixed headers, set on every request, also on those of the gateway's own.
+type Headers http.Header
+
+// Apply implements [Credential].
+func (c Headers) Apply(_ context.Context, h http.Header) error {
+	for name, values := range c {
+		h[textproto.CanonicalMIMEHeaderKey(name)] = values
+	}
+	return nil
+}
+
+// Bearer sends a token (RFC 6750 section 2.1), also with requests of the gateway's own. It
+// is called for each request, so that a file may be replaced while the gateway runs.
+type Bearer func() (token string, err error)
+
+// Apply implements [Credential].
+func (c Bearer) Apply(_ context.Context, h http.Header) error {
+	token, err := c()
+	if err != nil {
+		return unavailable("the bearer token for the server cannot be read: " + err.Error())
+	}
+	if !httpguts.ValidHeaderFieldValue(token) || token == "" {
+		return unavailable("the bearer token for the server is empty or not one line of text")
+	}
+	h.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// reserved are headers that a configuration must not set: of the connection (RFC 9110
+// section 7.6.1), of the message, and those by which proxies identify a sender.
+var reserved = []string{
+	"Host", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Content-Length",
+	"Content-Type", "Accept", "Last-Event-Id", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
+}
+
+// CheckHeader is an error when a configuration must not set a header of this name to the
+// value.
+func CheckHeader(name, value string) error {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return fmt.Errorf("header %q: this is not a name of a header", name)
+	case slices.Contains(reserved, canonical) || strings.HasPrefix(canonical, "Proxy-") || strings.HasPrefix(canonical, "Mcp-"):
+		return fmt.Errorf("header %q: the gateway sets it itself", name)
+	case !httpguts.ValidHeaderFieldValue(value):
+		return fmt.Errorf("header %q: its value has control characters", name)
+	}
+	return nil
+}
