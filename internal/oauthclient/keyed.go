@@ -88,7 +88,7 @@ func (k *KeyedSource) Require(ctx context.Context, scopes []string) (missing []s
 // Wanted returns the scopes of the sign-in and those that the resource required since, if
 // it required any.
 func (k *KeyedSource) Wanted() []string {
-	_, kept, err := k.source.current()
+	kept, err := k.source.current()
 	if err != nil || kept == nil || len(kept.Wanted) == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s *Store) reuse(ctx context.Context, key string, probe *url.URL, scopes []
 	if _, err := source.Token(ctx); err != nil {
 		return nil
 	}
-	_, kept, err := source.source.current()
+	kept, err := source.source.current()
 	if err != nil || kept == nil || len(kept.Wanted) > 0 || len(r.Scopes) > 0 && !covered(strings.Fields(kept.Scope), scopes) {
 		return nil
 	}

@@ -55,39 +55,40 @@ func (c *Source) file(kept *signIn) (string, error) {
 	return c.store.files.signIn(key(resource)), nil
 }
 
-// current returns the sign-in and its file; nil when there is none. A keyed sign-in is
+// current returns the sign-in; nil when there is none. A keyed sign-in is
 // read again only when its file was replaced.
-func (c *Source) current() (string, *signIn, error) {
+func (c *Source) current() (*signIn, error) {
 	if c.keyed == "" {
-		return c.store.files.find(c.target)
+		_, kept, err := c.store.files.find(c.target)
+		return kept, err
 	}
 	info, err := os.Stat(c.keyed)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.keyed, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("read a sign-in: %w", err)
+		return nil, fmt.Errorf("read a sign-in: %w", err)
 	}
 	c.cached.Lock()
 	defer c.cached.Unlock()
 	if c.kept != nil && os.SameFile(c.read, info) && c.read.ModTime().Equal(info.ModTime()) && c.read.Size() == info.Size() {
-		return c.keyed, c.kept, nil
+		return c.kept, nil
 	}
 	kept, err := load(c.keyed)
 	if err != nil || kept == nil {
-		return c.keyed, nil, err
+		return nil, err
 	}
 	if kept.Target != c.target.String() {
-		return "", nil, fmt.Errorf("%w: the stored one is for another server", ErrSignIn)
+		return nil, fmt.Errorf("%w: the stored one is for another server", ErrSignIn)
 	}
 	c.read, c.kept = info, kept
-	return c.keyed, kept, nil
+	return kept, nil
 }
 
 // Token returns an unexpired access token, or "" when there is no sign-in. The error
 // is ErrSignIn when the sign-in can no longer be renewed.
 func (c *Source) Token(ctx context.Context) (string, error) {
-	_, kept, err := c.current()
+	kept, err := c.current()
 	if err != nil || kept == nil {
 		return "", err
 	}
@@ -100,7 +101,7 @@ func (c *Source) Token(ctx context.Context) (string, error) {
 // Renew returns another token than the one that the resource rejected. The error is
 // ErrSignIn when there is none.
 func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
-	_, kept, err := c.current()
+	kept, err := c.current()
 	if err != nil {
 		return "", err
 	}

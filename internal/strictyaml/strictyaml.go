@@ -277,7 +277,7 @@ func readsItself(t reflect.Type) bool {
 
 // wrongKind is what a value must be, if it is something else.
 func wrongKind(n *yaml.Node, t reflect.Type) string {
-	ok := false
+	var ok bool
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
 		ok = n.Kind == yaml.MappingNode
