@@ -2,9 +2,7 @@ package runcmd
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -39,23 +37,6 @@ func addLaterFlags(flags *pflag.FlagSet) {
 			flags.Bool(f.name, f.def == "true", meaning)
 		case "string":
 			flags.String(f.name, f.def, meaning)
-		case "string[]": // a value may hold commas
-			flags.StringArray(f.name, nil, meaning)
-		case "strings": // comma-separated or repeated
-			var def []string
-			if f.def != "" {
-				def = strings.Split(f.def, ",")
-			}
-			flags.StringSlice(f.name, def, meaning)
-		case "int":
-			n, _ := strconv.Atoi(f.def) // our own table
-			flags.Int(f.name, n, meaning)
-		case "float":
-			n, _ := strconv.ParseFloat(f.def, 64) // our own table
-			flags.Float64(f.name, n, meaning)
-		case "duration":
-			d, _ := time.ParseDuration(f.def) // our own table
-			flags.Duration(f.name, d, meaning)
 		}
 		flags.Lookup(f.name).Hidden = true
 	}
