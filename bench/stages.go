@@ -32,6 +32,7 @@ func (b *bench) optionalStages(issuer string) ([]stage, error) {
 		{"tool filter", []string{"--tools", "echo,env"}, false},
 		{"Cedar policies", []string{"--authz-config", policies}, false},
 		{"audit to a file", []string{"--enable-audit"}, false},
+		{"metrics", []string{"--otel-enable-prometheus-metrics-path"}, false},
 	}, nil
 }
 

@@ -153,9 +153,7 @@ func runLogout(ctx context.Context, app *base.App, name string) error {
 			return err
 		}
 	}
-	if out.Problem != nil {
-		fmt.Fprintf(app.Err, "Note: the authorization server could not revoke the tokens, which may be valid until they expire: %s\n", plaintext.Line(out.Problem.Error()))
-	}
+	base.NoteUnrevoked(app.Err, out)
 	if app.JSON {
 		return render.JSON(app.Out, struct {
 			Name      string `json:"name"`

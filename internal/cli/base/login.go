@@ -3,6 +3,7 @@ package base
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/mcp"
@@ -77,5 +78,12 @@ func (a *App) PrintLogin(login *oauthclient.Login) {
 	fmt.Fprintf(a.Err, "logged in to %s at %s\n", plaintext.Line(login.Resource), plaintext.Line(login.Issuer))
 	if !login.Renews && !login.Expires.IsZero() {
 		fmt.Fprintf(a.Err, "Note: the login ends at %s; the authorization server does not let it be renewed\n", login.Expires.Local().Format(time.DateTime))
+	}
+}
+
+// NoteUnrevoked reports tokens that a sign-out could not revoke.
+func NoteUnrevoked(w io.Writer, out *oauthclient.Logout) {
+	if out.Problem != nil {
+		fmt.Fprintf(w, "Note: the authorization server could not revoke the tokens, which may be valid until they expire: %s\n", plaintext.Line(out.Problem.Error()))
 	}
 }

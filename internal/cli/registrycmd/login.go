@@ -194,9 +194,7 @@ func runLogout(ctx context.Context, app *base.App) error {
 			return fmt.Errorf("registry %s: %w", location, err)
 		}
 	}
-	if out.Problem != nil {
-		fmt.Fprintf(app.Err, "note: the authorization server could not revoke the tokens, which may be valid until they expire: %s\n", plaintext.Line(out.Problem.Error()))
-	}
+	base.NoteUnrevoked(app.Err, out)
 	if app.JSON {
 		return render.JSON(app.Out, struct {
 			Registry  string `json:"registry"`
