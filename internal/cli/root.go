@@ -67,6 +67,7 @@ func endSignals() []os.Signal {
 
 // Root returns the command `thv` with all its subcommands.
 func Root(app *base.App) *cobra.Command {
+	showVersion := false
 	root := &cobra.Command{
 		Use:   "thv",
 		Short: "Run MCP tool servers safely",
@@ -78,13 +79,20 @@ go://), an exported configuration, or the URL of a remote server.`,
   thv list
   thv mcp tools files
   thv stop --all`,
-		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				_, err := fmt.Fprintln(app.Out, "thv", versionLine())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetVersionTemplate("thv {{.Version}}\n")
+	// Not cobra's Version: its template keeps methods of every type in the program, which
+	// makes it a fifth larger.
+	root.Flags().BoolVarP(&showVersion, "version", "v", false, "Print the version")
 	root.SetOut(app.Out)
 	root.SetErr(app.Err)
 	root.PersistentFlags().BoolVar(&app.Debug, "debug", false, "Enable debug mode: log more")

@@ -22,7 +22,9 @@ func FitProcess() (release func()) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	}
-	// Counted by the collector, and never touched: it takes addresses, not memory.
+	// Counted by the collector, and never touched: it takes addresses, not memory. Now and
+	// then the runtime writes zeros into a new slice; untouched drops these pages again.
 	floor := make([]byte, heapFloor)
+	untouched(floor)
 	return func() { runtime.KeepAlive(floor) }
 }
