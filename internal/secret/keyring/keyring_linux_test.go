@@ -49,7 +49,7 @@ var testKey = bytes.Repeat([]byte{7}, 32)
 // TestStoreKey is the first part of TestKeyring_Locked.
 func TestStoreKey(t *testing.T) {
 	if os.Getenv(inSession) == "" {
-		t.Skip("a part of TestKeyring_Locked")
+		return
 	}
 	if err := New(os.Getenv).Set(t.Context(), "id", testKey); err != nil {
 		t.Fatal(err)
