@@ -434,7 +434,10 @@ func TestAuthentication_TaskOfAnotherPrincipal(t *testing.T) {
 	b := newFakeBackend()
 	b.do = func(_ context.Context, _ *fakeConn, x *exchange.Exchange) (*mcp.Message, error) {
 		result := `{"status":"working"}`
-		if x.Request.Method == mcp.MethodToolsCall {
+		switch x.Request.Method {
+		case "tasks/list":
+			result = `{"tasks":[{"taskId":"t-1"},{"taskId":"t-0"}],"nextCursor":"n"}`
+		case mcp.MethodToolsCall:
 			result = `{"task":{"taskId":"t-1","status":"working"}}`
 			if x.Client.Version.IsStateless() {
 				result = `{"resultType":"task","taskId":"t-2","status":"working"}`
@@ -466,6 +469,11 @@ func TestAuthentication_TaskOfAnotherPrincipal(t *testing.T) {
 			if (a.message(t).Error != nil) != refused || refused && a.code(t) != mcp.CodeInvalidParams {
 				t.Errorf("%s by %s: %d %s", method, subject, a.status, a.body)
 			}
+		}
+	}
+	for wire, want := range map[*wire]string{jo: `{"tasks":[{"taskId":"t-1"},{"taskId":"t-0"}],"nextCursor":"n"}`, eve: `{"tasks":[{"taskId":"t-0"}],"nextCursor":"n"}`} {
+		if a := wire.post(req("3", "tasks/list", `{}`)); a.status != 200 || string(a.message(t).Result) != want {
+			t.Errorf("tasks/list: %d %s, want %s", a.status, a.body, want)
 		}
 	}
 	// One that the gateway has not seen is left to the server.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -24,30 +25,75 @@ func newTasks() (exchange.Stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the owners of tasks: %w", err)
 	}
+	o := taskOwners{owners}
 	return func(next exchange.Handler) exchange.Handler {
 		return func(ctx context.Context, x *exchange.Exchange) (*mcp.Message, error) {
-			if x.Caller == nil {
+			switch {
+			case x.Caller == nil:
 				return next(ctx, x)
+			case x.Request.Method == "tasks/list":
+				return o.list(ctx, x, next)
+			case strings.HasPrefix(x.Request.Method, "tasks/"):
+				return o.one(ctx, x, next)
+			case x.Request.Method == mcp.MethodToolsCall:
+				return o.call(ctx, x, next)
 			}
-			if strings.HasPrefix(x.Request.Method, "tasks/") {
-				id, found, err := mcp.LookupString(x.Request.Params, "taskId")
-				if err != nil {
-					return nil, err
-				}
-				if owner, known := owners.GetIfPresent(sha256.Sum256([]byte(id))); found && known && owner != x.Caller.Principal {
-					return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "unknown task"}
-				}
-				return next(ctx, x)
-			}
-			m, err := next(ctx, x)
-			if err == nil && m.Error == nil && x.Request.Method == mcp.MethodToolsCall {
-				if id := taskOf(m.Result); id != "" {
-					owners.SetIfAbsent(sha256.Sum256([]byte(id)), x.Caller.Principal)
-				}
-			}
-			return m, err
+			return next(ctx, x)
 		}
 	}, nil
+}
+
+// taskOwners are the principals of tasks, by the SHA-256 of a task's id.
+type taskOwners struct {
+	*otter.Cache[[sha256.Size]byte, string]
+}
+
+// ofAnother reports whether a task was created by another principal.
+func (o taskOwners) ofAnother(id, principal string) bool {
+	owner, known := o.GetIfPresent(sha256.Sum256([]byte(id)))
+	return known && owner != principal
+}
+
+// call notes the principal of the task that a call creates.
+func (o taskOwners) call(ctx context.Context, x *exchange.Exchange, next exchange.Handler) (*mcp.Message, error) {
+	m, err := next(ctx, x)
+	if err == nil && m.Error == nil {
+		if id := taskOf(m.Result); id != "" {
+			o.SetIfAbsent(sha256.Sum256([]byte(id)), x.Caller.Principal)
+		}
+	}
+	return m, err
+}
+
+// one serves a request about one task.
+func (o taskOwners) one(ctx context.Context, x *exchange.Exchange, next exchange.Handler) (*mcp.Message, error) {
+	id, found, err := mcp.LookupString(x.Request.Params, "taskId")
+	if err != nil {
+		return nil, err
+	}
+	if found && o.ofAnother(id, x.Caller.Principal) {
+		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "unknown task"}
+	}
+	return next(ctx, x)
+}
+
+// list serves tasks/list without the tasks of other principals.
+func (o taskOwners) list(ctx context.Context, x *exchange.Exchange, next exchange.Handler) (*mcp.Message, error) {
+	m, err := next(ctx, x)
+	if err != nil || m.Error != nil {
+		return m, err
+	}
+	list, err := mcp.ReadList(m.Result, "tasks", "taskId")
+	if err != nil {
+		return nil, &mcp.Error{Code: mcp.CodeServerGone, Message: fmt.Sprintf("the server's list of tasks cannot be read: %v", err)}
+	}
+	own := make([]json.RawMessage, 0, len(list.Items))
+	for _, item := range list.Items {
+		if !o.ofAnother(item.Name, x.Caller.Principal) {
+			own = append(own, item.Raw)
+		}
+	}
+	return mcp.NewResult(m.ID, list.With(own)), nil
 }
 
 // taskOf is the id of the task in the result of a call that created one, "" for none: the
