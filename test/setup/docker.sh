@@ -35,12 +35,8 @@ if ! command -v dockerd >/dev/null || ! command -v iptables >/dev/null; then
 	install_packages docker.io iptables
 fi
 
-by_hand=
-if [ -d /run/systemd/system ]; then
-	as_root systemctl start docker
-elif ! ours "$state" dockerd >/dev/null; then # one that is still starting is waited for
-	by_hand=yes
-	echo "starting dockerd by hand; its log is $log"
+# start_by_hand starts dockerd in the background.
+start_by_hand() {
 	# Pid files of an engine that was killed. Where orphans are not reaped its
 	# processes stay as zombies, which dockerd treats as alive.
 	for note in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
@@ -49,16 +45,32 @@ elif ! ours "$state" dockerd >/dev/null; then # one that is still starting is wa
 		"" | Z) as_root rm -f "$note" ;;
 		esac
 	done
-	as_root sh -c "setsid dockerd >'$log' 2>&1 </dev/null & echo \$! >'$state'"
+	as_root sh -c "setsid dockerd >>'$log' 2>&1 </dev/null & echo \$! >'$state'"
+}
+
+starts=
+if [ -d /run/systemd/system ]; then
+	as_root systemctl start docker
+elif ! ours "$state" dockerd >/dev/null; then # one that is still starting is waited for
+	echo "starting dockerd by hand; its log is $log"
+	as_root sh -c ": >'$log'"
+	start_by_hand
+	starts=1
 fi
-deadline=$((SECONDS + 60))
+deadline=$((SECONDS + 120))
 while [ $SECONDS -lt $deadline ]; do
 	if answers "$socket"; then
 		exit 0
 	fi
-	if [ -n "$by_hand" ] && [ -s "$state" ] && [ ! -d "/proc/$(as_root cat "$state")" ]; then
-		echo "dockerd ended at once" >&2
-		break
+	# dockerd waits 15 s for its containerd, which takes longer where it is read
+	# from a cold disk.
+	if [ -n "$starts" ] && [ -s "$state" ] && [ ! -d "/proc/$(as_root cat "$state")" ]; then
+		if [ "$starts" -ge 4 ]; then
+			echo "dockerd ended at each of $starts starts" >&2
+			break
+		fi
+		starts=$((starts + 1))
+		start_by_hand
 	fi
 	sleep 0.2
 done

@@ -59,11 +59,12 @@ end() {
 }
 
 # npm_install PINS CACHE installs into CACHE what PINS/package-lock.json names. The
-# machine's own Node.js only installs: an older one is good enough for that.
+# machine's own Node.js only installs: an older one is good enough for that. With
+# --prefix, npm would not read the machine's own settings, such as a cafile.
 npm_install() {
 	mkdir -p "$2"
 	cp "$1/package.json" "$1/package-lock.json" "$2/"
-	npm ci --prefix "$2" --no-audit --no-fund --ignore-scripts --loglevel=error
+	(cd "$2" && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error)
 }
 
 # link_node CACHE makes the Node.js that is among the packages CACHE/node.
