@@ -88,7 +88,7 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 	had := spec.Remote.Auth != nil // the workload's gateway looks for a login then
 	if had && spec.Remote.Auth.Login != "" {
 		if source, err := signIns.Keyed(spec.Remote.Auth.Login, spec.Remote.URL); err == nil {
-			if wanted := source.Wanted(); len(wanted) > 0 {
+			if wanted := source.Wanted(ctx); len(wanted) > 0 {
 				r.Scopes = append(wanted, r.Scopes...)
 			}
 		}

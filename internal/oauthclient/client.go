@@ -87,7 +87,7 @@ func (s *Store) client(i identity) (oauth.Client, error) {
 // it was registered for the same, since servers may compare exactly, or a new one.
 func (s *Store) registered(ctx context.Context, w *web, at *server, redirect string, scopes []string) (*registration, error) {
 	scope := strings.Join(scopes, " ")
-	if known, err := s.registration(at.Issuer); err != nil {
+	if known, err := s.registration(ctx, at.Issuer); err != nil {
 		return nil, err
 	} else if known != nil && known.RedirectURI == redirect && known.Scope == scope {
 		return known, nil
@@ -105,18 +105,21 @@ func (s *Store) registered(ctx context.Context, w *web, at *server, redirect str
 		return nil, fmt.Errorf("register as a client of %s: %w", at.Issuer, err)
 	}
 	fresh.Scope = scope
-	return fresh, write(s.files.registration(at.Issuer), fresh)
+	return fresh, s.records.write(ctx, s.records.registration(at.Issuer), fresh)
 }
 
 // registration returns the remembered client of an issuer; nil when there is none.
-func (s *Store) registration(issuer string) (*registration, error) {
+func (s *Store) registration(ctx context.Context, issuer string) (*registration, error) {
 	known := &registration{}
-	found, err := read(s.files.registration(issuer), known, &known.Version)
+	if err := s.records.adopt(ctx, s.records.registration(issuer)); err != nil {
+		return nil, err
+	}
+	found, err := s.records.read(ctx, s.records.registration(issuer), known)
 	if err != nil {
 		return nil, err
 	}
 	soon := s.now().Add(time.Hour)
-	if !found || known.Issuer != issuer || known.Client.ID == "" || !known.Expires.IsZero() && known.Expires.Before(soon) {
+	if !found || known.Version != storeVersion || known.Issuer != issuer || known.Client.ID == "" || !known.Expires.IsZero() && known.Expires.Before(soon) {
 		return nil, nil
 	}
 	return known, nil

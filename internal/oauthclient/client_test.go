@@ -38,7 +38,7 @@ func TestSignIn_RegisteredClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
 			f.secrets = append(f.secrets, secret)
-			s := Open(t.TempDir(), env)
+			s := openIn(t.TempDir(), env)
 			if c.methods != nil {
 				f.metadata["token_endpoint_auth_methods_supported"] = c.methods
 			}
@@ -73,7 +73,7 @@ func TestSignIn_RegisteredClient(t *testing.T) {
 			}
 			// The renewal finds the secret again.
 			source, _ := s.Source(f.url)
-			_, kept, _ := s.files.find(mustURL(f.url))
+			_, kept, _ := s.records.find(t.Context(), mustURL(f.url))
 			if _, err := source.Renew(t.Context(), string(kept.AccessToken)); err != nil || f.auth[1] != f.auth[0] {
 				t.Errorf("renewal: %v, %q", err, f.auth[1])
 			}
@@ -117,7 +117,7 @@ func TestRegistration_Remembered(t *testing.T) {
 	if _, err := s.SignIn(t.Context(), forgetful); err == nil {
 		t.Fatal("signed in")
 	}
-	if known, err := s.registration(f.issuer); known != nil || err != nil {
+	if known, err := s.registration(t.Context(), f.issuer); known != nil || err != nil {
 		t.Errorf("%+v, %v", known, err)
 	}
 }

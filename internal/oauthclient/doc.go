@@ -7,8 +7,8 @@
 // whose metadata (RFC 8414) names its endpoints. The client is one that the user
 // names, or one that registers itself (RFC 7591). The user signs in with a browser.
 // The code returns to a port of this machine, or is pasted, and is exchanged for
-// tokens, which are bound to the resource (RFC 8707) and to this attempt (PKCE). One
-// file for each resource keeps the sign-in. A [Source] returns its access token and
+// tokens, which are bound to the resource (RFC 8707) and to this attempt (PKCE). The
+// sign-in is kept in the user's secrets store. A [Source] returns its access token and
 // renews it, once for all processes.
 //
 // # Which URLs are followed
@@ -28,5 +28,5 @@
 // and holds for renewals.
 //
 // Tokens, codes, verifiers and secrets are sent only to the server they belong to and
-// written only to the store's files. They are in no error, log line or argument.
+// written only to the secrets store. They are in no error, log line or argument.
 package oauthclient

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/toolhaven/toolhaven/internal/secret/local"
 )
 
 // fake is an authorization server and, on another port, a resource it protects.
@@ -215,7 +217,12 @@ func (f *fake) browse(address string) {
 
 func testStore(t *testing.T) *Store {
 	t.Helper()
-	return Open(filepath.Join(t.TempDir(), "oauth"), func(string) string { return "" })
+	return openIn(filepath.Join(t.TempDir(), "oauth"), func(string) string { return "" })
+}
+
+// openIn opens a store with its values in a secrets store in the same directory.
+func openIn(dir string, env func(string) string) *Store {
+	return Open(dir, local.Open(local.Config{Dir: filepath.Join(dir, "secrets")}), env)
 }
 
 // signIn signs in with a browser.
@@ -248,7 +255,7 @@ func (f *fake) mustKeepSecrets(texts ...string) {
 func keptFiles(t *testing.T, s *Store) []string {
 	t.Helper()
 	var files []string
-	filepath.WalkDir(string(s.files), func(path string, d os.DirEntry, err error) error {
+	filepath.WalkDir(s.records.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasSuffix(path, ".lock") {
 			files = append(files, path)
 		}

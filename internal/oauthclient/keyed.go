@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,11 +21,6 @@ func grantKey(issuer, resource, clientID, target string) string {
 
 var validKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// grant is the file of a keyed sign-in.
-func (d directory) grant(key string) string {
-	return filepath.Join(string(d), "grants", key+".json")
-}
-
 // Keyed returns the source of a keyed sign-in for a target. Its tokens are for the target
 // only: a key from elsewhere gives no token for another server. Without the sign-in, its
 // methods return ErrSignIn.
@@ -38,7 +32,7 @@ func (s *Store) Keyed(key, target string) (*KeyedSource, error) {
 	if !validKey.MatchString(key) {
 		key = strings.Repeat("0", 32) // there is no such sign-in
 	}
-	return &KeyedSource{&Source{store: s, target: u, keyed: s.files.grant(key)}}, nil
+	return &KeyedSource{&Source{store: s, target: u, keyed: s.records.grant(key)}}, nil
 }
 
 // KeyedSource is a [Source] of a keyed sign-in.
@@ -65,9 +59,9 @@ func (k *KeyedSource) Require(ctx context.Context, scopes []string) (missing []s
 	if err != nil {
 		return nil, err
 	}
-	file := k.source.keyed
+	file, records := k.source.keyed, k.source.store.records
 	err = locked(ctx, file, func() error {
-		kept, err := load(file)
+		kept, err := records.load(ctx, file)
 		if err != nil || kept == nil {
 			return errors.Join(err, ErrSignIn)
 		}
@@ -80,15 +74,15 @@ func (k *KeyedSource) Require(ctx context.Context, scopes []string) (missing []s
 			return nil
 		}
 		kept.Wanted = union(kept.Wanted, missing)
-		return write(file, kept)
+		return records.write(ctx, file, kept)
 	})
 	return missing, err
 }
 
 // Wanted returns the scopes of the sign-in and those that the resource required since, if
 // it required any.
-func (k *KeyedSource) Wanted() []string {
-	kept, err := k.source.current()
+func (k *KeyedSource) Wanted(ctx context.Context) []string {
+	kept, err := k.source.current(ctx)
 	if err != nil || kept == nil || len(kept.Wanted) == 0 {
 		return nil
 	}
@@ -111,7 +105,7 @@ func (s *Store) reuse(ctx context.Context, key string, probe *url.URL, scopes []
 	if _, err := source.Token(ctx); err != nil {
 		return nil
 	}
-	kept, err := source.source.current()
+	kept, err := source.source.current(ctx)
 	if err != nil || kept == nil || len(kept.Wanted) > 0 || len(r.Scopes) > 0 && !covered(strings.Fields(kept.Scope), scopes) {
 		return nil
 	}

@@ -273,7 +273,7 @@ func TestKeyed_StepUp(t *testing.T) {
 			t.Errorf("%v, %v", missing, err)
 		}
 	}
-	if wanted := source.Wanted(); !slices.Equal(wanted, []string{"read", "more"}) {
+	if wanted := source.Wanted(t.Context()); !slices.Equal(wanted, []string{"read", "more"}) {
 		t.Errorf("%v", wanted)
 	}
 }
@@ -299,7 +299,7 @@ func TestKeyed_OpenServer(t *testing.T) {
 // callers is the test program as a process of many callers: it writes a line when they
 // start, and one with the tokens that they got.
 func callers(dir string, key, target string, n int) error {
-	source, err := Open(dir, os.Getenv).Keyed(key, target)
+	source, err := openIn(dir, os.Getenv).Keyed(key, target)
 	if err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ type process struct {
 func startCallers(t *testing.T, s *Store, key, target string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], key, target, "70")
-	cmd.Env = append(os.Environ(), asProcess+"="+string(s.files))
+	cmd.Env = append(os.Environ(), asProcess+"="+s.records.dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -411,11 +411,11 @@ func TestKeyed_OneRenewalForThreeProcesses(t *testing.T) {
 }
 
 func BenchmarkKeyed_Token(b *testing.B) {
-	s := Open(b.TempDir(), os.Getenv)
+	s := openIn(b.TempDir(), os.Getenv)
 	key := strings.Repeat("a", 32)
 	kept := &signIn{Version: storeVersion, Resource: "https://a.example/mcp", TokenEndpoint: "https://a.example/token", Target: "https://a.example/mcp",
 		grant: grant{AccessToken: "x", Expires: time.Now().Add(time.Hour)}}
-	if err := write(s.files.grant(key), kept); err != nil {
+	if err := s.records.write(b.Context(), s.records.grant(key), kept); err != nil {
 		b.Fatal(err)
 	}
 	source, err := s.Keyed(key, kept.Target)

@@ -139,7 +139,7 @@ func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := s.files.grant(id)
+	file := s.records.grant(id)
 	if r.Keyed {
 		kept.Target = target.String()
 	} else {
@@ -147,9 +147,9 @@ func (s *Store) SignIn(ctx context.Context, r Request) (*Login, error) {
 		if err != nil {
 			return nil, err
 		}
-		file = s.files.signIn(key(resource))
+		file = s.records.signIn(key(resource))
 	}
-	if err := locked(ctx, file, func() error { return write(file, kept) }); err != nil {
+	if err := locked(ctx, file, func() error { return s.records.write(ctx, file, kept) }); err != nil {
 		return nil, err
 	}
 	login := kept.shown()
@@ -223,7 +223,7 @@ func (s *Store) authorizeOnce(ctx context.Context, w *web, at *server, p *protec
 	// Listen first: a client registers with the redirect URI of this attempt.
 	preferred := 0
 	if r.Client.ID == "" {
-		if known, err := s.registration(at.Issuer); err != nil {
+		if known, err := s.registration(ctx, at.Issuer); err != nil {
 			return nil, err
 		} else if known != nil {
 			preferred = portOf(known.RedirectURI)
@@ -256,12 +256,12 @@ func (s *Store) authorizeOnce(ctx context.Context, w *web, at *server, p *protec
 	address := a.URL(&at.Metadata, id.ID, indicator, scopes)
 	code, err := a.wait(ctx, l, address, r)
 	if err != nil {
-		s.files.dropRegistration(at.Issuer, id)
+		s.records.dropRegistration(ctx, at.Issuer, id)
 		return nil, err
 	}
 	g, err := s.request(ctx, w, at.Token, id, a.Grant(code, indicator))
 	if err != nil {
-		s.files.dropRegistration(at.Issuer, id)
+		s.records.dropRegistration(ctx, at.Issuer, id)
 		return nil, fmt.Errorf("request a token from %s: %w", at.Issuer, err)
 	}
 	if g.Scope == "" { // RFC 6749 section 5.1: as requested

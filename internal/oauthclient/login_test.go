@@ -63,7 +63,7 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	f.mustKeepSecrets(fmt.Sprintf("%v %+v %#v", login, login, login))
-	_, kept, _ := s.files.find(mustURL(f.url))
+	_, kept, _ := s.records.find(t.Context(), mustURL(f.url))
 	f.mustKeepSecrets(fmt.Sprintf("%v %+v %#v %s %q", kept, kept, *kept, kept.AccessToken, kept.RefreshToken))
 }
 

@@ -26,7 +26,7 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, kept, err := s.files.find(u)
+	file, kept, err := s.records.find(ctx, u)
 	if err != nil || kept == nil {
 		return &Logout{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 func (s *Store) signOut(ctx context.Context, file string) (*Logout, error) {
 	out := &Logout{}
 	err := locked(ctx, file, func() error {
-		kept, err := load(file) // it may have been renewed meanwhile
+		kept, err := s.records.load(ctx, file) // it may have been renewed meanwhile
 		if err != nil || kept == nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Store) signOut(ctx context.Context, file string) (*Logout, error) {
 			out.Problem = s.revoke(ctx, kept)
 			out.Revoked = out.Problem == nil
 		}
-		return forget(file)
+		return s.records.forget(ctx, file)
 	})
 	return out, err
 }
@@ -88,12 +88,12 @@ func (s *Store) revoke(ctx context.Context, kept *signIn) error {
 }
 
 // Current returns the sign-in for a target; nil when there is none.
-func (s *Store) Current(target string) (*Login, error) {
+func (s *Store) Current(ctx context.Context, target string) (*Login, error) {
 	u, err := parseTarget(target)
 	if err != nil {
 		return nil, err
 	}
-	_, kept, err := s.files.find(u)
+	_, kept, err := s.records.find(ctx, u)
 	if err != nil || kept == nil {
 		return nil, err
 	}

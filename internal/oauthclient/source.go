@@ -24,7 +24,7 @@ const leeway = 10 * time.Second
 type Source struct {
 	store  *Store
 	target *url.URL
-	// keyed is the file of a keyed sign-in; "" for one that is found by target.
+	// keyed is the file (records) of a keyed sign-in; "" for one that is found by target.
 	keyed string
 
 	mu sync.Mutex // held by the goroutine that waits for the file's lock
@@ -52,15 +52,22 @@ func (c *Source) file(kept *signIn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.store.files.signIn(key(resource)), nil
+	return c.store.records.signIn(key(resource)), nil
 }
 
 // current returns the sign-in; nil when there is none. A keyed sign-in is
 // read again only when its file was replaced.
-func (c *Source) current() (*signIn, error) {
+func (c *Source) current(ctx context.Context) (*signIn, error) {
+	records := c.store.records
 	if c.keyed == "" {
-		_, kept, err := c.store.files.find(c.target)
+		file, kept, err := records.find(ctx, c.target)
+		if err == nil && kept != nil {
+			err = records.adopt(ctx, file)
+		}
 		return kept, err
+	}
+	if err := c.adopt(ctx); err != nil {
+		return nil, err
 	}
 	info, err := os.Stat(c.keyed)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +81,7 @@ func (c *Source) current() (*signIn, error) {
 	if c.kept != nil && os.SameFile(c.read, info) && c.read.ModTime().Equal(info.ModTime()) && c.read.Size() == info.Size() {
 		return c.kept, nil
 	}
-	kept, err := load(c.keyed)
+	kept, err := records.load(ctx, c.keyed)
 	if err != nil || kept == nil {
 		return nil, err
 	}
@@ -85,10 +92,21 @@ func (c *Source) current() (*signIn, error) {
 	return kept, nil
 }
 
+// adopt moves a keyed sign-in of an earlier version into the secrets store, once.
+func (c *Source) adopt(ctx context.Context) error {
+	c.cached.Lock()
+	known := c.kept != nil
+	c.cached.Unlock()
+	if known {
+		return nil
+	}
+	return c.store.records.adopt(ctx, c.keyed)
+}
+
 // Token returns an unexpired access token, or "" when there is no sign-in. The error
 // is ErrSignIn when the sign-in can no longer be renewed.
 func (c *Source) Token(ctx context.Context) (string, error) {
-	kept, err := c.current()
+	kept, err := c.current(ctx)
 	if err != nil || kept == nil {
 		return "", err
 	}
@@ -101,7 +119,7 @@ func (c *Source) Token(ctx context.Context) (string, error) {
 // Renew returns another token than the one that the resource rejected. The error is
 // ErrSignIn when there is none.
 func (c *Source) Renew(ctx context.Context, refused string) (string, error) {
-	kept, err := c.current()
+	kept, err := c.current(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +140,7 @@ func (c *Source) renew(ctx context.Context, kept *signIn, enough func(*signIn) b
 	}
 	var token string
 	err = locked(ctx, file, func() error {
-		now, err := load(file)
+		now, err := c.store.records.load(ctx, file)
 		if err != nil {
 			return err
 		}
@@ -157,24 +175,25 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 	}
 	defer w.close()
 	// A server that rotates refresh tokens has invalidated the old one when it
-	// responds. So the request does not end with the caller's context, and the file
+	// responds. So the request does not end with the caller's context, and the record
 	// is written before, which shows that the response can be saved.
-	if err := write(file, kept); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if err := s.records.write(ctx, file, kept); err != nil {
 		return err
 	}
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {string(kept.RefreshToken)}}
 	if indicator := kept.indicator(); indicator != "" {
 		form.Set("resource", indicator)
 	}
-	g, err := s.request(context.WithoutCancel(ctx), w, kept.TokenEndpoint, kept.Client, form)
+	g, err := s.request(ctx, w, kept.TokenEndpoint, kept.Client, form)
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal) && final(refusal):
 		if kept.Client.Own && refusal.Code == "invalid_client" {
-			s.files.dropRegistration(kept.Issuer, kept.Client)
+			s.records.dropRegistration(ctx, kept.Issuer, kept.Client)
 		}
 		kept.RefreshToken = ""
-		if err := write(file, kept); err != nil {
+		if err := s.records.write(ctx, file, kept); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s does not renew the last one: %w", ErrSignIn, kept.Issuer, refusal)
@@ -188,7 +207,7 @@ func (s *Store) refresh(ctx context.Context, file string, kept *signIn) error {
 		g.Scope = kept.Scope
 	}
 	kept.grant = *g
-	return write(file, kept)
+	return s.records.write(ctx, file, kept)
 }
 
 // final reports whether a refusal is permanent, not an outage.

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	source, err := Open(dir, os.Getenv).Source(os.Args[1])
+	source, err := openIn(dir, os.Getenv).Source(os.Args[1])
 	if err == nil {
 		var token string
 		if token, err = source.Token(context.Background()); err == nil {
@@ -127,7 +127,7 @@ func TestToken_OneRenewalForAllProcesses(t *testing.T) {
 	for range 6 {
 		all.Go(func() {
 			cmd := exec.Command(os.Args[0], f.url)
-			cmd.Env = append(os.Environ(), asProcess+"="+string(s.files))
+			cmd.Env = append(os.Environ(), asProcess+"="+s.records.dir)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
@@ -234,7 +234,7 @@ func TestRenew_UnwritableStore(t *testing.T) {
 	}
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	file, kept, err := s.files.find(mustURL(f.url))
+	file, kept, err := s.records.find(t.Context(), mustURL(f.url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,21 +285,41 @@ func TestSource_Spellings(t *testing.T) {
 func TestSource_DamagedFile(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	file, _, _ := s.files.find(mustURL(f.url))
-	good, _ := os.ReadFile(file)
-	for name, content := range map[string][]byte{
-		"half": good[:len(good)/2], "empty": nil, "of another version": bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1),
-		"of another resource": bytes.Replace(good, []byte(f.url), []byte("https://bank.example"), 1),
-		"endless":             bytes.Repeat([]byte(" "), maxDocument+1),
-	} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	file, _, _ := s.records.find(t.Context(), mustURL(f.url))
+	index, _ := os.ReadFile(file)
+	key := s.records.key(file)
+	value, err := s.records.values.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := []byte(value)
+	check := func(name string) {
 		token, err := mustSource(t, s, f.url).Token(t.Context())
 		if err == nil || token != "" || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", name, err)
 		}
 		f.mustKeepSecrets(fmt.Sprint(err))
+	}
+	for name, content := range map[string][]byte{
+		"half": index[:len(index)/2], "empty": nil, "of another version": []byte(`{"version":3}`),
+		"endless": bytes.Repeat([]byte(" "), maxDocument+1),
+	} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check("a file that is " + name)
+	}
+	if err := os.WriteFile(file, index, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"half": good[:len(good)/2], "no JSON": []byte("x"), "of another version": bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1),
+		"of another resource": bytes.ReplaceAll(good, []byte(f.url), []byte("https://bank.example")),
+	} {
+		if err := s.records.values.Set(t.Context(), key, string(content)); err != nil {
+			t.Fatal(err)
+		}
+		check("a value that is " + name)
 	}
 }
 
@@ -307,7 +327,7 @@ func TestSource_DamagedFile(t *testing.T) {
 func TestSignOut(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	_, kept, _ := s.files.find(mustURL(f.url))
+	_, kept, _ := s.records.find(t.Context(), mustURL(f.url))
 	out, err := s.SignOut(t.Context(), f.url)
 	if err != nil || !out.Revoked || out.Problem != nil || out.Login == nil {
 		t.Fatalf("%+v, %v", out, err)
@@ -315,7 +335,7 @@ func TestSignOut(t *testing.T) {
 	if len(f.revoked) != 2 || f.revoked[0].Get("token") != string(kept.RefreshToken) || f.revoked[0].Get("token_type_hint") != "refresh_token" || f.revoked[0].Get("client_id") != "client-1" {
 		t.Errorf("%v", f.revoked)
 	}
-	if login, err := s.Current(f.url); login != nil || err != nil {
+	if login, err := s.Current(t.Context(), f.url); login != nil || err != nil {
 		t.Errorf("%+v, %v", login, err)
 	}
 	if out, err := s.SignOut(t.Context(), f.url); err != nil || out.Login != nil {
@@ -405,7 +425,7 @@ func TestReach_NotConnected(t *testing.T) {
 	}
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)
-	if _, kept, _ := s.files.find(mustURL(f.url)); kept.Reach != reachAny {
+	if _, kept, _ := s.records.find(t.Context(), mustURL(f.url)); kept.Reach != reachAny {
 		t.Errorf("the reach of a resource of this machine is %s", kept.Reach)
 	}
 }

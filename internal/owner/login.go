@@ -96,7 +96,7 @@ func (t *loginTokens) Require(ctx context.Context, scopes []string) ([]string, e
 // caution is what the user should know of the login; "" for nothing.
 func (t *loginTokens) caution(name string) string {
 	_, source := t.current()
-	if len(source.Wanted()) == 0 {
+	if len(source.Wanted(context.Background())) == 0 {
 		return ""
 	}
 	return "the server requires more than the login allows; agree to it with `thv login " + name + "`"

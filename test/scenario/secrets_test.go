@@ -52,10 +52,10 @@ func (s *secrets) in(text []byte) string {
 func secretValues(ts *testscript.TestScript, _ bool, args []string) { here(ts).secrets.add(args...) }
 
 // leaks returns each file and each command line of a process of this place that has a secret.
-// Files of the directories secrets and oauth hold secrets on purpose, and files that end in
-// .token are the script's own.
+// Files of the directory secrets hold secrets on purpose, and files that end in .token are
+// the script's own.
 func (p *place) leaks() []string {
-	found := p.secrets.files([]string{"secrets", "oauth"}, p.state, p.runtime, p.config, p.work)
+	found := p.secrets.files([]string{"secrets"}, p.state, p.runtime, p.config, p.work)
 	return append(found, p.secrets.commandLines(p.processes())...)
 }
 
@@ -153,7 +153,7 @@ func TestLeaks(t *testing.T) {
 		}
 	}
 	write(p.state, "thv/secrets/a.json", "opaque")
-	write(p.state, "thv/oauth/logins/a.json", "opaque")
+	write(p.state, "thv/oauth/logins/a.json", `{"version":2}`)
 	write(p.work, "a.token", "opaque")
 	write(p.state, "thv/workloads/a/proxy.log", "eyJhbGciOiJub25lIn0")
 	if got := p.leaks(); got != nil {

@@ -73,7 +73,11 @@ func (a *App) SignIns() (*oauthclient.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauthclient.Open(filepath.Join(dirs.State, "oauth"), a.Env), nil
+	secrets, err := a.Secrets()
+	if err != nil {
+		return nil, err
+	}
+	return oauthclient.Open(filepath.Join(dirs.State, "oauth"), secrets, a.Env), nil
 }
 
 // Engine connects to the container engine, once.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/secret/keyring"
 	"github.com/toolhaven/toolhaven/internal/secret/local"
@@ -85,7 +86,11 @@ func (a *App) handover(ctx context.Context, spec *workload.Spec) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	h, err := all.Handover(ctx, spec.SecretRefs())
+	refs := spec.SecretRefs()
+	if spec.Remote != nil && spec.Remote.Auth != nil && spec.Remote.Auth.Login != "" {
+		refs = append(refs, oauthclient.Reference(spec.Remote.Auth.Login)) // the owner renews it
+	}
+	h, err := all.Handover(ctx, refs)
 	if err != nil {
 		return nil, err
 	}
