@@ -141,3 +141,41 @@ func TestAuthorization_Code(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 }
+
+// A token response of a hostile server is a token that can be sent, or an error without
+// secrets (RFC 6749 section 5).
+func FuzzToken(f *testing.F) {
+	for _, body := range []string{
+		`{"access_token":"t","token_type":"Bearer","expires_in":3600,"refresh_token":"r","scope":"a b","issued_token_type":"urn:x"}`,
+		`{"access_token":"t","token_type":"bearer","expires_in":"60"}`, `{"access_token":"t\nx","token_type":"Bearer"}`, `{"access_token":"t","token_type":"mac"}`,
+		`{"error":"invalid_grant","error_description":"the-secret is wrong"}`, `{"access_token":1e999}`, `<html>`, ``, `[]`, `{"access_token":"t","token_type":"Bearer","expires_in":-1}`,
+		`{"access_token":"t","token_type":"Bearer","expires_in":1e300}`, `access_token=t&token_type=Bearer`,
+	} {
+		f.Add(200, body)
+		f.Add(400, body)
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			status = 200
+		}
+		send := func(*http.Request) (*Response, error) {
+			return &Response{Status: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}, nil
+		}
+		client := Client{ID: "c", Secret: "the-secret", Method: MethodPost}
+		got, err := client.Token(t.Context(), send, "https://as.example/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"the-old-token"}})
+		if err != nil {
+			for _, secret := range []string{"the-secret", "the-old-token"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error has a secret: %v", err)
+				}
+			}
+			if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+				t.Errorf("the error has a control character: %q", err)
+			}
+			return
+		}
+		if status >= 300 || !ValidToken(got.Access) || got.Lifetime < 0 || got.Lifetime > maxLifetime || len(got.Refresh) > maxToken {
+			t.Errorf("status %d: %+v", status, got)
+		}
+	})
+}

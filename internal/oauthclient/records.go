@@ -222,12 +222,9 @@ func (d records) adopt(ctx context.Context, file string) error {
 // unmoved returns the content of a file of an earlier version, and nil for any other.
 func (d records) unmoved(file string) ([]byte, error) {
 	content, err := readFile(file)
-	if err != nil {
-		return nil, err
-	}
 	var e entry
-	if content == nil || json.Unmarshal(content, &e) != nil || e.Version != storeVersion {
-		return nil, nil
+	if err != nil || content == nil || json.Unmarshal(content, &e) != nil || e.Version != storeVersion {
+		return nil, err
 	}
 	return content, nil
 }

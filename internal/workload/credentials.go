@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
 // TokenExchange is how the tokens of clients are exchanged for those of the server (RFC
@@ -63,12 +64,18 @@ func (s *Spec) SecretFields() []SecretField {
 	return fields
 }
 
-// validateSecretFields refuses references to other secrets than the workload's own: see
-// ownSecrets.
+// validateSecretFields accepts references to the workload's own secrets, and to those that
+// the user named: see checkSecretRefs.
 func (s *Spec) validateSecretFields() error {
 	var errs []error
 	for _, f := range s.SecretFields() {
-		if *f.Ref != "" && *f.Ref != "workload/"+s.Name+"/"+f.Key {
+		name, shared := secret.SharedName(*f.Ref)
+		switch {
+		case shared:
+			if err := secret.CheckName(name); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", f.Key, err))
+			}
+		case *f.Ref != "" && *f.Ref != secret.Ref(s.Name, f.Key):
 			errs = append(errs, fmt.Errorf("%s: %q is not the %s of workload %q", f.Key, *f.Ref, f.what, s.Name))
 		}
 	}

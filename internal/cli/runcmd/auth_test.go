@@ -119,7 +119,7 @@ func TestRecoverClientSecret(t *testing.T) {
 	} {
 		d := &draft{spec: &workload.Spec{Name: "b", Auth: &workload.Auth{ClientID: "x", ClientSecret: c.inFile}}, secrets: map[string]string{}}
 		d.hideSecrets()
-		err := d.recoverSecretFields(func(string) string { return c.given }, c.stored)
+		err := d.recoverSecretFields(nil, func(string) string { return c.given }, c.stored)
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -68,6 +68,9 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 	if err := d.applyEnv(ctx, o.app, env, inputs); err != nil {
 		return nil, err
 	}
+	if err := d.checkTargets(o.targets, o.secretValue); err != nil {
+		return nil, base.AsUsage(err)
+	}
 	d.applySecrets(o.targets)
 	d.keepSecrets(o.secretValue)
 	if err := check(*s); err != nil { // some rules are about the secrets that a Spec refers to
@@ -245,7 +248,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		refuse("is for servers given as npx://, uvx:// or go:// packages", "ca-cert", "runtime-image", "runtime-add-package")
 	}
 	if s.Remote != nil {
-		if o.given("secret") {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(o.targets)), func(target string) bool { return !isField(target) }) {
 			errs = append(errs, errRemoteSecret)
 		}
 		refuse("is for servers that run here, not for a remote URL", "volume", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")

@@ -271,11 +271,15 @@ func (d *draft) keepSecret(f workload.SecretField, value string) {
 	d.secrets[f.Key] = value
 }
 
-// recoverSecretFields finds the secrets that an imported configuration refers to: given is
-// the value of the command line; stored returns that of the very same workload here.
-func (d *draft) recoverSecretFields(given func(key string) string, stored func(key, ref string) (string, error)) error {
+// recoverSecretFields finds the secrets that an imported configuration refers to: targets
+// are those of --secret, which applySecrets sets; given is the value of the command line;
+// stored returns that of the very same workload here.
+func (d *draft) recoverSecretFields(targets map[string]string, given func(key string) string, stored func(key, ref string) (string, error)) error {
 	for _, f := range d.spec.SecretFields() {
 		value := cmp.Or(given(f.Key), d.secrets[f.Key])
+		if _, shared := secret.SharedName(*f.Ref); targets[f.Key] != "" || shared && value == "" {
+			continue
+		}
 		if *f.Ref != "" && value == "" {
 			var err error
 			if value, err = stored(f.Key, *f.Ref); err != nil {

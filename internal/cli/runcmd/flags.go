@@ -17,7 +17,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "Block until the container exits")
 	f.StringVar(&o.fromConfig, "from-config", "", "Load an exported configuration file")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "Environment variable, format KEY=VALUE; KEY alone takes your own")
-	f.StringArrayVar(&o.secrets, "secret", nil, "Secret from the secrets manager set as an environment variable, format NAME,target=TARGET; repeatable, see thv secret")
+	f.StringArrayVar(&o.secrets, "secret", nil, "Secret from the secrets manager set as an environment variable, format NAME,target=TARGET; repeatable, see thv secret. A TARGET such as oidc-client-secret is the value of that flag")
 	f.StringVar(&o.envFile, "env-file", "", "Load variables from one file")
 	f.StringVar(&o.envFileDir, "env-file-dir", "", "Load variables from all files in a directory")
 	f.StringArrayVarP(&o.labels, "label", "l", nil, "Container label, format key=value")

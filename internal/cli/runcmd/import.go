@@ -150,7 +150,10 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 		taken = append(taken, key)
 		return v, err
 	}
-	if err := d.recoverSecretFields(o.secretValue, kept); err != nil {
+	if err := d.checkTargets(o.targets, o.secretValue); err != nil {
+		return base.AsUsage(err)
+	}
+	if err := d.recoverSecretFields(o.targets, o.secretValue, kept); err != nil {
 		return err
 	}
 	if err := d.recoverTelemetryHeaders(o.telemetryHeaders, kept); err != nil {
@@ -210,7 +213,7 @@ func (d *draft) hideSecrets() {
 		}
 	}
 	for _, f := range s.SecretFields() {
-		if *f.Ref != "" && !strings.HasPrefix(*f.Ref, "workload/") {
+		if _, shared := secret.SharedName(*f.Ref); *f.Ref != "" && !shared && !strings.HasPrefix(*f.Ref, secret.WorkloadPrefix) {
 			d.keepSecret(f, *f.Ref)
 		}
 	}

@@ -63,6 +63,9 @@ type toolHiveHonoured struct {
 	CABundle          string                      `json:"thv_ca_bundle"`
 	JWKSTokenFile     string                      `json:"jwks_auth_token_file"`
 	Telemetry         *toolHiveTelemetry          `json:"telemetry_config"`
+	RemoteAuth        *toolHiveRemoteAuth         `json:"remote_auth_config"`
+	TokenExchange     *toolHiveExchange           `json:"token_exchange_config"`
+	HeaderForward     *toolHiveHeaders            `json:"header_forward"`
 }
 
 // toolHiveTelemetry is the configuration of telemetry. Its ports have no effect here:
@@ -164,9 +167,7 @@ type toolHiveNeutral struct {
 // toolHiveBeyond are keys of features that this version does not have. A file that sets
 // one is refused: a server must not run with less protection than its file states.
 type toolHiveBeyond struct {
-	RemoteAuth           json.RawMessage `json:"remote_auth_config"`
 	AllowedOrigins       json.RawMessage `json:"allowed_origins"`
-	TokenExchange        json.RawMessage `json:"token_exchange_config"`
 	UpstreamSwap         json.RawMessage `json:"upstream_swap_config"`
 	AWSSTS               json.RawMessage `json:"aws_sts_config"`
 	AuthServer           json.RawMessage `json:"embedded_auth_server_config"`
@@ -180,7 +181,6 @@ type toolHiveBeyond struct {
 	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
 	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
-	HeaderForward        json.RawMessage `json:"header_forward"`
 }
 
 // set lists the keys that have a value.
@@ -276,8 +276,13 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 	if s.Proxy.Mode != "sse" || t.Transport != "stdio" {
 		s.Proxy.Mode = "streamable-http"
 	}
+	if s.TokenExchange, err = t.tokenExchange(); err != nil {
+		return nil, err
+	}
 	if t.RemoteURL != "" {
-		s.Remote = &workload.Remote{URL: t.RemoteURL}
+		if s.Remote, err = t.remote(); err != nil {
+			return nil, err
+		}
 		s.Args = nil
 		if len(t.Secrets) > 0 {
 			return nil, errors.New("secrets: variables are for servers that run here, not for a remote URL")

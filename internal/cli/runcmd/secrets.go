@@ -13,7 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// parseSecrets returns the values of --secret: names of secrets by the variable they go to.
+// parseSecrets returns the values of --secret: names of secrets by the target they go to, which
+// is a variable or the key of a workload.SecretField.
 func (o *options) parseSecrets() (map[string]string, error) {
 	targets := map[string]string{}
 	var errs []error
@@ -23,11 +24,11 @@ func (o *options) parseSecrets() (map[string]string, error) {
 		switch {
 		case !ok:
 			err = fmt.Errorf("%q is not NAME,target=TARGET", value)
-		case err == nil:
+		case err == nil && !isField(target):
 			err = workload.ValidEnvName(target)
 		}
 		if other, twice := targets[target]; err == nil && twice && other != name {
-			err = fmt.Errorf("the variable %s is the target of %q and of %q", target, other, name)
+			err = fmt.Errorf("%s is the target of %q and of %q", target, other, name)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--secret: %w", err))
@@ -38,16 +39,54 @@ func (o *options) parseSecrets() (map[string]string, error) {
 	return targets, errors.Join(errs...)
 }
 
+// isField reports whether a target of --secret is a field of the Spec. No variable has such a
+// name.
+func isField(target string) bool {
+	_, ok := givenSecrets[target]
+	return ok
+}
+
 // errRemoteSecret: variables are for servers that run here.
 var errRemoteSecret = errors.New("--secret sets an environment variable, and a remote URL has none; --remote-forward-headers-secret HEADER=NAME sends a secret in a header")
 
-// applySecrets sets the variables of --secret, over those of -e and of the registry.
+// applySecrets sets the variables and fields of --secret, over those of -e and of the
+// registry.
 func (d *draft) applySecrets(targets map[string]string) {
 	for target, name := range targets {
+		if isField(target) {
+			continue
+		}
 		delete(d.spec.Env, target)
 		delete(d.secrets, target)
 		d.spec.SecretEnv = put(d.spec.SecretEnv, target, secret.SharedRef(name))
 	}
+	for _, f := range d.spec.SecretFields() {
+		if name, ok := targets[f.Key]; ok {
+			delete(d.secrets, f.Key)
+			*f.Ref = secret.SharedRef(name)
+		}
+	}
+}
+
+// checkTargets returns an error for each target of --secret that is no field of this Spec, or
+// whose value another flag gives too.
+func (d *draft) checkTargets(targets map[string]string, value func(key string) string) error {
+	fields := map[string]bool{}
+	for _, f := range d.spec.SecretFields() {
+		fields[f.Key] = true
+	}
+	var errs []error
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		in := givenSecrets[target]
+		switch {
+		case !isField(target):
+		case !fields[target]:
+			errs = append(errs, fmt.Errorf("--secret: %s is for a %s, and none is configured", target, in.what))
+		case value(target) != "":
+			errs = append(errs, fmt.Errorf("--secret: --%s gives %s too; give one of them", in.flag, target))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkSecrets is an error when a secret that the user named is not there.
@@ -70,7 +109,7 @@ func checkSecrets(ctx context.Context, app *base.App, s *workload.Spec) error {
 func acceptShared(s *workload.Spec, known bool, given, targets, headers map[string]string) error {
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if _, ok := s.SecretEnv[target]; !ok {
+		if _, ok := s.SecretEnv[target]; !ok && !isField(target) {
 			errs = append(errs, fmt.Errorf("--secret: the configuration has no secret variable %s", target))
 		}
 	}
@@ -96,6 +135,11 @@ func acceptShared(s *workload.Spec, known bool, given, targets, headers map[stri
 			if name, shared := secret.SharedName(s.Remote.SecretHeaders[header]); shared && !known && headers[header] == "" {
 				missing = append(missing, fmt.Sprintf("\n  --remote-forward-headers-secret %s=%s", header, name))
 			}
+		}
+	}
+	for _, f := range s.SecretFields() {
+		if name, shared := secret.SharedName(*f.Ref); shared && !known && targets[f.Key] == "" {
+			missing = append(missing, fmt.Sprintf("\n  --secret %s,target=%s", name, f.Key))
 		}
 	}
 	if len(missing) > 0 {
