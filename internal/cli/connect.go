@@ -13,17 +13,22 @@ import (
 	"github.com/toolhaven/toolhaven/internal/bridge"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/netguard"
+	"github.com/toolhaven/toolhaven/internal/oauthclient"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 type connectOptions struct {
-	app   *base.App
-	name  string
-	start bool
+	app         *base.App
+	name        string
+	start       bool
+	tokenFile   string
+	login       bool // and nothing else
+	skipBrowser bool
 }
 
 func newConnect(app *base.App) *cobra.Command {
@@ -37,10 +42,15 @@ it into their configuration. It speaks both eras of the protocol, as the workloa
 does. Nothing but messages is written to standard output.
 
 The workload has to run; --start starts it if it is stopped. When it is restarted, the
-session goes on. Connect ends at the end of its input. A workload that requires access
-tokens of its clients cannot be reached in this way.`,
+session goes on. Connect ends at the end of its input.
+
+A workload that requires access tokens of its clients (--oidc-issuer) gets those of
+--token-file, which is read for each request, or of a sign-in with the browser, which is
+kept in the secrets store and renewed. --login signs in beforehand.`,
 		Example: `  thv connect time
   thv connect time --start
+  thv connect guarded --login
+  thv connect guarded --token-file ~/token
 
   # in the configuration of a client
   {"mcpServers": {"time": {"command": "thv", "args": ["connect", "time"]}}}`,
@@ -50,13 +60,21 @@ tokens of its clients cannot be reached in this way.`,
 			return runConnect(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.start, "start", false, "Start the workload if it is stopped")
+	f := cmd.Flags()
+	f.BoolVar(&o.start, "start", false, "Start the workload if it is stopped")
+	f.StringVar(&o.tokenFile, "token-file", "", "File with the access token to send, for a workload that requires one")
+	f.BoolVar(&o.login, "login", false, "Sign in at the workload's authorization server, and end")
+	f.BoolVar(&o.skipBrowser, "skip-browser", false, "With --login: do not open a browser, and paste the address that one ended at")
+	cmd.MarkFlagsMutuallyExclusive("token-file", "login")
 	return cmd
 }
 
 func runConnect(ctx context.Context, o *connectOptions) error {
 	if err := workload.ValidName(o.name); err != nil {
 		return base.AsUsage(err)
+	}
+	if o.skipBrowser && !o.login {
+		return base.Usage("--skip-browser needs --login: standard input is the client's")
 	}
 	m, err := o.app.Manager()
 	if err != nil {
@@ -69,8 +87,12 @@ func runConnect(ctx context.Context, o *connectOptions) error {
 	if !base.Serves(st) {
 		return fmt.Errorf("workload %q is %s; %s", o.name, st.State, base.Advice(st))
 	}
-	if st.Issuer != "" {
-		return fmt.Errorf("workload %q requires access tokens of %s, which a program on standard input and output does not have; connect to its URL: %s", o.name, st.Issuer, st.URL)
+	if o.login && st.Issuer == "" {
+		return fmt.Errorf("workload %q requires no access tokens of its clients", o.name)
+	}
+	if o.login {
+		_, err := o.signIn(ctx, st)
+		return err
 	}
 	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true})
 	if err != nil {
@@ -81,6 +103,11 @@ func runConnect(ctx context.Context, o *connectOptions) error {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(o.app.Err, &slog.HandlerOptions{Level: level}))
+	tokens, err := o.tokens(ctx, st, log)
+	if err != nil {
+		return err
+	}
+	rt = credential.Transport(rt, tokens...)
 	var to exchange.Backend
 	if st.ProxyMode == string(workload.SSE) {
 		to = backend.NewSSE(backend.SSEConfig{URL: st.URL, Transport: rt, Log: log})
@@ -105,4 +132,50 @@ func (o *connectOptions) running(ctx context.Context, m *manager.Manager) (*work
 		return m.Status(ctx, o.name)
 	}
 	return st, err
+}
+
+// tokens returns the credential for the workload's gateway; none if that requires no tokens.
+func (o *connectOptions) tokens(ctx context.Context, st *workload.Status, log *slog.Logger) ([]credential.Credential, error) {
+	switch {
+	case o.tokenFile != "":
+		if _, err := netguard.ReadSecret(o.tokenFile); err != nil {
+			return nil, base.Usage("--token-file: %w", err)
+		}
+		return []credential.Credential{credential.Bearer(func() (string, error) { return netguard.ReadSecret(o.tokenFile) })}, nil
+	case st.Issuer == "":
+		return nil, nil
+	}
+	login, err := o.signIn(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	signIns, err := o.app.SignIns()
+	if err != nil {
+		return nil, err
+	}
+	source, err := signIns.Keyed(login.Key, st.URL)
+	if err != nil {
+		return nil, err
+	}
+	return []credential.Credential{credential.NewLogin(source, "thv connect "+o.name+" --login", func() {}, log)}, nil
+}
+
+// signIn signs in at the authorization server of the workload's gateway, unless a sign-in is
+// kept that the gateway accepts.
+func (o *connectOptions) signIn(ctx context.Context, st *workload.Status) (*oauthclient.Login, error) {
+	signIns, err := o.app.SignIns()
+	if err != nil {
+		return nil, err
+	}
+	r := o.app.LoginRequest(&workload.Spec{Remote: &workload.Remote{URL: st.URL}})
+	r.Patience = oauthclient.DefaultPatience
+	o.app.HowToSignIn(&r, "thv connect "+o.name+" --login --skip-browser", o.skipBrowser)
+	login, err := signIns.SignIn(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("sign in to %s: %w", st.URL, err)
+	}
+	if o.login || !login.Reused {
+		o.app.PrintLogin(login)
+	}
+	return login, nil
 }

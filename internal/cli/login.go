@@ -83,7 +83,7 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 	r := o.app.LoginRequest(spec)
 	r.Fresh, r.Force, r.Patience = true, true, o.timeout
 	if o.skipBrowser {
-		o.app.HowToSignIn(&r, true)
+		o.app.HowToSignIn(&r, "", true)
 	}
 	had := spec.Remote.Auth != nil // the workload's gateway looks for a login then
 	if had && spec.Remote.Auth.Login != "" {

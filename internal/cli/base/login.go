@@ -39,12 +39,13 @@ func (a *App) LoginRequest(s *workload.Spec) oauthclient.Request {
 			ID: auth.ClientID, SecretRef: auth.ClientSecret, SecretFile: auth.ClientSecretFile, MetadataURL: a.Env(EnvClientMetadata),
 		},
 	}
-	a.HowToSignIn(&r, auth.SkipBrowser)
+	a.HowToSignIn(&r, "--remote-auth-skip-browser", auth.SkipBrowser)
 	return r
 }
 
-// HowToSignIn sets how the address to sign in at is shown, and opens a browser.
-func (a *App) HowToSignIn(r *oauthclient.Request, skipBrowser bool) {
+// HowToSignIn sets how the address to sign in at is shown, and opens a browser. without is
+// the flag or command for a machine that has none.
+func (a *App) HowToSignIn(r *oauthclient.Request, without string, skipBrowser bool) {
 	if skipBrowser {
 		r.Paste = a.In
 		r.Complain = func(text string) { fmt.Fprintln(a.Err, plaintext.Line(text)) }
@@ -56,17 +57,9 @@ func (a *App) HowToSignIn(r *oauthclient.Request, skipBrowser bool) {
 	r.Show = func(address string) {
 		fmt.Fprintf(a.Err, "Sign in in the browser, at this address:\n\n  %s\n\n", plaintext.Line(address))
 		if err := oauthclient.OpenBrowser(address); err != nil {
-			fmt.Fprintf(a.Err, "%s; open the address yourself, or use --%s on a machine without one\n", plaintext.Line(err.Error()), skipBrowserFlag(r))
+			fmt.Fprintf(a.Err, "%s; open the address yourself, or use %s on a machine without one\n", plaintext.Line(err.Error()), without)
 		}
 	}
-}
-
-// skipBrowserFlag is the flag of the command that signs in.
-func skipBrowserFlag(r *oauthclient.Request) string {
-	if r.Keyed {
-		return "remote-auth-skip-browser"
-	}
-	return "skip-browser"
 }
 
 // PrintLogin reports a sign-in.
