@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ import (
 const (
 	AccessToken = "access_token"
 	IDToken     = "id_token"
+	JWT         = "jwt"
 )
 
 // tokenType begins the identifiers of token types (RFC 8693 section 3).
@@ -41,7 +43,7 @@ type ExchangeConfig struct {
 	// Header carries the new token; "" is Authorization. The value is "Bearer TOKEN" in
 	// any header.
 	Header string
-	// SubjectType is AccessToken or IDToken; "" is AccessToken.
+	// SubjectType is AccessToken, IDToken or JWT; "" is AccessToken.
 	SubjectType string
 	// CAFiles are trusted beside the system's authorities.
 	CAFiles []string
@@ -122,8 +124,8 @@ func (cfg *ExchangeConfig) Validate() error {
 			errs = append(errs, errors.New("a token cannot be sent as Cookie"))
 		}
 	}
-	if cfg.SubjectType != "" && cfg.SubjectType != AccessToken && cfg.SubjectType != IDToken {
-		errs = append(errs, fmt.Errorf("the type of the subject token is %s or %s, not %q", AccessToken, IDToken, cfg.SubjectType))
+	if cfg.SubjectType != "" && !slices.Contains([]string{AccessToken, IDToken, JWT}, cfg.SubjectType) {
+		errs = append(errs, fmt.Errorf("the type of the subject token is %s, %s or %s, not %q", AccessToken, IDToken, JWT, cfg.SubjectType))
 	}
 	if cfg.ClientSecret != nil && cfg.ClientID == "" {
 		errs = append(errs, errors.New("a client secret needs a client id"))

@@ -22,6 +22,27 @@ func (c Headers) Apply(_ context.Context, h http.Header) error {
 	return nil
 }
 
+// Header returns a Credential that sets one header. value is called for each request.
+func Header(name string, value func() (string, error)) Credential { return header{name, value} }
+
+type header struct {
+	name  string
+	value func() (string, error)
+}
+
+// Apply implements [Credential].
+func (c header) Apply(_ context.Context, h http.Header) error {
+	value, err := c.value()
+	if err != nil {
+		return unavailable("the value of the header " + c.name + " for the server cannot be read: " + err.Error())
+	}
+	if !httpguts.ValidHeaderFieldValue(value) || value == "" {
+		return unavailable("the value of the header " + c.name + " for the server is empty or not one line of text")
+	}
+	h.Set(c.name, value)
+	return nil
+}
+
 // Bearer sends a token (RFC 6750 section 2.1), also with requests of the gateway's own. It
 // is called for each request, so that a file may be replaced while the gateway runs.
 type Bearer func() (token string, err error)

@@ -43,6 +43,23 @@ type SecretRef struct {
 	Key  string `json:"key"`
 }
 
+// String is NAME/KEY.
+func (r SecretRef) String() string { return r.Name + "/" + r.Key }
+
+// OutgoingSecret returns the one secret that the credential of an outgoing s is made with, and
+// the field that refers to it; nil for none.
+func (s *Spec) OutgoingSecret() (ref *SecretRef, field string) {
+	switch {
+	case s.HeaderInjection != nil:
+		return s.HeaderInjection.ValueSecretRef, "spec.headerInjection.valueSecretRef"
+	case s.BearerToken != nil:
+		return s.BearerToken.TokenSecretRef, "spec.bearerToken.tokenSecretRef"
+	case s.TokenExchange != nil:
+		return s.TokenExchange.ClientSecretRef, "spec.tokenExchange.clientSecretRef"
+	}
+	return nil, ""
+}
+
 // TokenExchange exchanges the caller's token for one of the server (RFC 8693).
 type TokenExchange struct {
 	TokenURL        string     `json:"tokenUrl"`

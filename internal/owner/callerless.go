@@ -9,6 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // deniedFlag is the context key of the flag that reach sets when the server refuses a
@@ -28,7 +29,7 @@ func (w *watch) connect(ctx context.Context) (exchange.Conn, error) {
 	var denied atomic.Bool
 	ctx = context.WithValue(credential.Anonymous(ctx), deniedFlag{}, &denied)
 	conn, err := w.backend.Open(ctx, self(), toolPeer{tools: w.owner.tools})
-	if err != nil && denied.Load() && w.owner.spec.TokenExchange != nil {
+	if err != nil && denied.Load() && workload.ExchangesTokens(w.owner.spec) {
 		return &callerless{watch: w, done: make(chan struct{})}, nil
 	}
 	return conn, err

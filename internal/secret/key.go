@@ -62,13 +62,15 @@ func CheckName(name string) error {
 	return nil
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(/[A-Za-z0-9_.-]{1,127})?$`)
 
 // CheckPlainName returns an error for a name that is not of letters, digits, dots, dashes
-// and underscores. It is the rule of the providers without a syntax of their own.
+// and underscores, with one slash at most: NAME/KEY is what a reference of an
+// MCPExternalAuthConfig refers to. It is the rule of the providers without a syntax of their
+// own.
 func CheckPlainName(name string) error {
 	if !plainName.MatchString(name) || strings.Contains(name, "..") {
-		return fmt.Errorf("%.80q is not the name of a secret: use 1 to 128 letters, digits, dots, dashes and underscores, beginning with a letter, digit or underscore", name)
+		return fmt.Errorf("%.80q is not the name of a secret: use 1 to 128 letters, digits, dots, dashes and underscores, beginning with a letter, digit or underscore; or NAME/KEY", name)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestCheckKey(t *testing.T) {
 
 func TestCheckName(t *testing.T) {
 	t.Parallel()
-	for name, plain := range map[string]bool{"github": true, "GITHUB_TOKEN": true, "a.b-c": true, "op://My vault/item/field": false, "team/github#token": false} {
+	for name, plain := range map[string]bool{"github": true, "GITHUB_TOKEN": true, "a.b-c": true, "github/client-secret": true, "a/b/c": false, "a/": false, "op://My vault/item/field": false, "team/github#token": false} {
 		if err := CheckName(name); err != nil {
 			t.Error(err)
 		}

@@ -123,6 +123,15 @@ func (s *Spec) Credentials(secrets func(ref string) (string, error), login crede
 	if login != nil {
 		all = append(all, login)
 	}
+	if s.ExternalAuth != nil {
+		external, err := externalCredential(s.ExternalAuth, secrets, s.CAFiles(), log)
+		if err != nil {
+			return nil, err
+		}
+		if external != nil {
+			all = append(all, external)
+		}
+	}
 	if x := s.TokenExchange; x != nil {
 		cfg := x.config(secrets)
 		cfg.CAFiles, cfg.Log = s.CAFiles(), log
@@ -179,6 +188,7 @@ func (s *Spec) validateCredentials() error {
 			errs = append(errs, r.Auth.validate())
 		}
 	}
+	errs = append(errs, s.validateExternalAuth(set))
 	x := s.TokenExchange
 	if x == nil {
 		return errors.Join(errs...)

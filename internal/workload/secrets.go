@@ -30,6 +30,11 @@ func (s *Spec) SecretRefs() []string {
 	for _, f := range s.SecretFields() {
 		add(*f.Ref)
 	}
+	if x := s.ExternalAuth; x != nil {
+		if ref, _ := x.OutgoingSecret(); ref != nil {
+			add(secret.SharedRef(ref.String()))
+		}
+	}
 	if s.Telemetry != nil {
 		for _, ref := range s.Telemetry.Headers {
 			add(ref)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
+	"github.com/toolhaven/toolhaven/internal/externalauth"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/toolset"
@@ -65,6 +66,9 @@ type Spec struct {
 	// TokenExchange exchanges the tokens of clients for those of the server; nil sends the
 	// server none.
 	TokenExchange *TokenExchange `json:"tokenExchange,omitempty"`
+	// ExternalAuth is the outgoing resource of --auth: how the gateway authenticates at the
+	// server. Its secrets are the user's, NAME/KEY. nil is none.
+	ExternalAuth *externalauth.Spec `json:"externalAuth,omitempty"`
 	// CABundle is a PEM file of authorities that the gateway trusts beside the system's,
 	// in every HTTP request of its own.
 	CABundle  string    `json:"caBundle,omitempty"`

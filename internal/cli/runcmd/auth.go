@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/toolhaven/toolhaven/internal/externalauth"
+	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -70,4 +72,33 @@ func readable(flag, path string) (string, error) {
 		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
 	return absolute, nil
+}
+
+// maxAuthFile bounds the file of --auth, in bytes.
+const maxAuthFile = 4 << 20
+
+// externalAuth reads the resource of --auth; nil without it.
+func (o *options) externalAuth() (*externalauth.Spec, error) {
+	if o.authFile == "" {
+		return nil, nil
+	}
+	content, err := runflag.ReadFile(o.authFile, maxAuthFile)
+	if err != nil {
+		return nil, fmt.Errorf("--auth: %w", err)
+	}
+	resources, err := externalauth.Parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("--auth %s: %w", o.authFile, err)
+	}
+	var outgoing *externalauth.Spec
+	for _, r := range resources {
+		switch {
+		case !r.Spec.Outgoing():
+			return nil, fmt.Errorf("--auth %s: this version of thv does not have the type %s", o.authFile, r.Spec.Type)
+		case outgoing != nil:
+			return nil, fmt.Errorf("--auth %s: it has several resources for requests to the server; one is used", o.authFile)
+		}
+		outgoing = &r.Spec
+	}
+	return outgoing, nil
 }

@@ -169,6 +169,8 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Auth, err = o.auth.parse(o.given)
 	note(err)
+	s.ExternalAuth, err = o.externalAuth()
+	note(err)
 	s.Telemetry, err = o.telemetry.parse(o.given, o.app.Env)
 	note(err)
 	if s.Telemetry != nil && s.Telemetry.Endpoint != "" {

@@ -48,6 +48,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.BoolVar(&o.pinTools, "pin-tools", false, "Hide tools that change after they were first seen, and new ones, until thv tools accept NAME")
 	f.BoolVar(&o.stateless, "stateless", false, "Declare the server stateless (POST-only, no SSE)")
 	f.StringVar(&o.caBundle, "thv-ca-bundle", "", "CA bundle for the tool's own HTTP operations (JWKS, OIDC discovery); also for a remote server")
+	f.StringVar(&o.authFile, "auth", "", "File with an MCPExternalAuthConfig resource: how the gateway authenticates at the server (YAML or JSON); its secrets are those of the secrets manager named NAME/KEY; see thv auth check")
 	addAuthFlags(f, &o.auth)
 	addTelemetryFlags(f, &o.telemetry)
 	addServerFlags(f, &o.server)
@@ -63,7 +64,7 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 		switch f.Name {
 		case "from-config", "foreground", "debug", "name", "output",
 			// the values of the secrets that the file refers to
-			"env", "env-file", "secret", "remote-forward-headers-secret", "oidc-client-secret", "remote-auth-client-secret", "remote-auth-bearer-token", "remote-auth-skip-browser", "remote-auth-timeout", "token-exchange-client-secret", "otel-headers":
+			"env", "env-file", "secret", "auth", "remote-forward-headers-secret", "oidc-client-secret", "remote-auth-client-secret", "remote-auth-bearer-token", "remote-auth-skip-browser", "remote-auth-timeout", "token-exchange-client-secret", "otel-headers":
 		default:
 			with = append(with, "--"+f.Name)
 		}

@@ -40,6 +40,11 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 	if o.given("name") {
 		spec.Name = o.name
 	}
+	if o.authFile != "" {
+		if spec.ExternalAuth, err = o.externalAuth(); err != nil {
+			return nil, base.AsUsage(err)
+		}
+	}
 	if spec.Name != from {
 		spec.Proxy.Port = 0 // another workload, with a port of its own
 	}
@@ -112,7 +117,7 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 	if err != nil {
 		return base.AsUsage(err)
 	}
-	if err := acceptShared(d.spec, known, given, o.targets, headers); err != nil {
+	if err := acceptShared(d.spec, known, o.authFile != "", given, o.targets, headers); err != nil {
 		return err
 	}
 	values := map[string]string{}

@@ -36,6 +36,7 @@ type options struct {
 	fromConfig             string
 	env                    []string
 	secrets                []string
+	authFile               string
 	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
 	labels, volumes, ports []string

@@ -105,8 +105,9 @@ func checkSecrets(ctx context.Context, app *base.App, s *workload.Spec) error {
 // acceptShared keeps a reference of an imported configuration to a secret of the user's only
 // if the configuration is that of the very same workload here, or the command line gives the
 // secret too: a file from elsewhere must not send it to its own server.
-// given are the variables that the command line sets to a value instead.
-func acceptShared(s *workload.Spec, known bool, given, targets, headers map[string]string) error {
+// given are the variables that the command line sets to a value instead; auth is whether
+// --auth is given.
+func acceptShared(s *workload.Spec, known, auth bool, given, targets, headers map[string]string) error {
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if _, ok := s.SecretEnv[target]; !ok && !isField(target) {
@@ -140,6 +141,11 @@ func acceptShared(s *workload.Spec, known bool, given, targets, headers map[stri
 	for _, f := range s.SecretFields() {
 		if name, shared := secret.SharedName(*f.Ref); shared && !known && targets[f.Key] == "" {
 			missing = append(missing, fmt.Sprintf("\n  --secret %s,target=%s", name, f.Key))
+		}
+	}
+	if s.ExternalAuth != nil && !known && !auth {
+		if ref, _ := s.ExternalAuth.OutgoingSecret(); ref != nil {
+			missing = append(missing, fmt.Sprintf("\n  --auth FILE (its externalAuth, of the secret %s)", ref))
 		}
 	}
 	if len(missing) > 0 {

@@ -34,7 +34,7 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 			}
 		}
 	}
-	if s.Transport != "" || s.TokenExchange != nil {
+	if s.Transport != "" || workload.ExchangesTokens(s) {
 		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
 		if o.mayLogIn(s) && signIns.Protected(ctx, o.app.LoginRequest(s)) {
 			return o.login(ctx, d, signIns, false)
@@ -91,7 +91,7 @@ func (o *options) mayLogIn(s *workload.Spec) bool {
 		}
 	}
 	refused := o.given("remote-auth") && !o.server.remoteAuth
-	return !refused && (r.Auth == nil || r.Auth.Login == "") && r.BearerToken == "" && r.BearerTokenFile == "" && s.TokenExchange == nil
+	return !refused && (r.Auth == nil || r.Auth.Login == "") && r.BearerToken == "" && r.BearerTokenFile == "" && s.TokenExchange == nil && s.ExternalAuth == nil
 }
 
 // login logs in at the remote server; also at one that requires no login, if force is set.

@@ -11,8 +11,11 @@ import (
 	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
-// Prefix begins the variables. The rest of a variable is the name, byte for byte.
+// Prefix begins the variables. The rest of a variable is the name, byte for byte, but for the
+// slash of NAME/KEY, which is two underscores there.
 const Prefix = "THV_SECRET_"
+
+func variable(name string) string { return Prefix + strings.ReplaceAll(name, "/", "__") }
 
 // Provider is a secret.Provider.
 type Provider struct{ environ func() []string }
@@ -45,9 +48,9 @@ func (p *Provider) Get(_ context.Context, name string) (string, error) {
 	if err := secret.CheckPlainName(name); err != nil {
 		return "", err
 	}
-	value, ok := p.values()[name]
+	value, ok := p.values()[strings.TrimPrefix(variable(name), Prefix)]
 	if !ok {
-		return "", fmt.Errorf("%w: %q; set the environment variable %s", secret.ErrNotFound, name, Prefix+name)
+		return "", fmt.Errorf("%w: %q; set the environment variable %s", secret.ErrNotFound, name, variable(name))
 	}
 	return secret.Checked(value)
 }

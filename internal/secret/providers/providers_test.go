@@ -122,10 +122,10 @@ func TestToMove(t *testing.T) {
 	if _, _, err := s.toMove(t.Context(), shared{"b": "other"}); err == nil || !strings.Contains(err.Error(), "different values of b; nothing was changed") {
 		t.Error(err)
 	}
-	// From Vault: its paths with slashes, and those without a value, stay.
-	s.provider = shared{"a": "9", "team/db": "x"}
+	// From Vault: its longer paths, and those without a value, stay.
+	s.provider = shared{"a": "9", "team/app/db": "x"}
 	values, kept, err = s.toMove(t.Context(), shared{})
-	if diff := cmp.Diff(map[string]string{"a": "9"}, values); diff != "" || !slices.Equal(kept, []string{"team/db"}) || err != nil {
+	if diff := cmp.Diff(map[string]string{"a": "9"}, values); diff != "" || !slices.Equal(kept, []string{"team/app/db"}) || err != nil {
 		t.Errorf("%v %v %s", err, kept, diff)
 	}
 }
