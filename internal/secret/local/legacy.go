@@ -15,8 +15,8 @@ import (
 
 // Before there was one store, each workload had a file NAME.json of its own.
 
-func (s *Store) legacyFiles() ([]string, error) {
-	entries, err := os.ReadDir(s.cfg.Dir)
+func legacyFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -26,7 +26,7 @@ func (s *Store) legacyFiles() ([]string, error) {
 	var files []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") && e.Type().IsRegular() {
-			files = append(files, filepath.Join(s.cfg.Dir, e.Name()))
+			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}
 	return files, nil
@@ -60,7 +60,7 @@ func readLegacy(file string) (map[string]string, error) {
 // values are on disk. One that cannot be read stays, and is an error only to those who
 // need it (damagedLegacy).
 func (s *Store) migrate(ctx context.Context) error {
-	files, err := s.legacyFiles()
+	files, err := legacyFiles(s.cfg.Dir)
 	if err != nil || len(files) == 0 {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	before, err := s.read(ctx) // unlocked before the lock is taken
 	if err == nil && !before.exists {
-		before.header, before.key, err = s.newHeader(ctx, s.cfg.Kind)
+		before.header, before.key, err = s.unlocker.newHeader(ctx, s.cfg.Kind)
 	}
 	if err != nil {
 		return err
@@ -96,12 +96,12 @@ func (s *Store) migrate(ctx context.Context) error {
 			}
 			moved = append(moved, file)
 		}
-		if err := s.write(c); err != nil {
+		if err := s.disk.write(c); err != nil {
 			return err
 		}
 		for _, file := range moved {
 			if err := os.Remove(file); err != nil {
-				return fmt.Errorf("move secrets into %s: %w", s.path, err)
+				return fmt.Errorf("move secrets into %s: %w", s.disk, err)
 			}
 		}
 		return nil
@@ -110,13 +110,13 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // damagedLegacy returns the file of a workload's own that could not be migrated, if the key
 // may be in it.
-func (s *Store) damagedLegacy(key string) string {
+func damagedLegacy(dir, key string) string {
 	rest, ok := strings.CutPrefix(key, secret.WorkloadPrefix)
 	if !ok {
 		return ""
 	}
 	workload, _, _ := strings.Cut(rest, "/")
-	file := filepath.Join(s.cfg.Dir, workload+".json")
+	file := filepath.Join(dir, workload+".json")
 	if _, err := os.Stat(file); err != nil {
 		return ""
 	}

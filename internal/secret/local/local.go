@@ -13,20 +13,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/toolhaven/toolhaven/internal/secret"
-	"github.com/toolhaven/toolhaven/internal/settings"
 )
 
 // Kind is how the file is protected.
@@ -75,29 +71,21 @@ type Keys interface {
 
 // Store is a [secret.Store].
 type Store struct {
-	cfg  Config
-	path string
-	kdf  kdf
-
-	mu   sync.Mutex
-	keys map[string][]byte // by header.Check
+	cfg      Config
+	disk     disk
+	unlocker *unlocker
 }
 
 // Open returns the store of a directory. Nothing is read yet.
 func Open(cfg Config) *Store {
-	return &Store{cfg: cfg, path: filepath.Join(cfg.Dir, "store"), kdf: defaultKDF(), keys: map[string][]byte{}}
+	path := filepath.Join(cfg.Dir, "store")
+	s := &Store{cfg: cfg, disk: disk(path)}
+	s.unlocker = &unlocker{cfg: &s.cfg, path: path, kdf: defaultKDF(), keys: map[string][]byte{}}
+	return s
 }
 
 // Path is the store's file.
-func (s *Store) Path() string { return s.path }
-
-// content is what a file holds.
-type content struct {
-	header *header // nil for a plain file
-	key    []byte
-	values map[string]string
-	exists bool
-}
+func (s *Store) Path() string { return string(s.disk) }
 
 // Get implements secret.Store.
 func (s *Store) Get(ctx context.Context, key string) (string, error) {
@@ -113,7 +101,7 @@ func (s *Store) Get(ctx context.Context, key string) (string, error) {
 	}
 	value, ok := c.values[key]
 	if !ok {
-		if file := s.damagedLegacy(key); file != "" {
+		if file := damagedLegacy(s.cfg.Dir, key); file != "" {
 			return "", fmt.Errorf("read secrets: %s is damaged", file)
 		}
 		return "", fmt.Errorf("%w: %s", secret.ErrNotFound, key)
@@ -176,7 +164,7 @@ func (s *Store) Change(ctx context.Context, change func(values map[string]string
 		if err := change(values); err != nil || len(values) == 0 {
 			return err
 		}
-		if before.header, before.key, err = s.newHeader(ctx, s.cfg.Kind); err != nil {
+		if before.header, before.key, err = s.unlocker.newHeader(ctx, s.cfg.Kind); err != nil {
 			return err
 		}
 	}
@@ -198,7 +186,7 @@ func (s *Store) Change(ctx context.Context, change func(values map[string]string
 			}
 		}
 		c.values = values
-		return s.write(c)
+		return s.disk.write(c)
 	})
 }
 
@@ -218,7 +206,7 @@ func (s *Store) PutAll(ctx context.Context, workload string, values map[string]s
 
 // Forget deletes all secrets of a workload.
 func (s *Store) Forget(ctx context.Context, workload string) error {
-	if file := s.damagedLegacy(secret.Ref(workload, "x")); file != "" {
+	if file := damagedLegacy(s.cfg.Dir, secret.Ref(workload, "x")); file != "" {
 		if err := os.Remove(file); err != nil {
 			return fmt.Errorf("delete secrets: %w", err)
 		}
@@ -235,7 +223,7 @@ func dropWorkload(values map[string]string, workload string) {
 
 // Kind returns how the file is protected, without opening it.
 func (s *Store) Kind() (Kind, error) {
-	_, h, exists, err := s.load()
+	_, h, exists, err := s.disk.load()
 	switch {
 	case err != nil:
 		return "", err
@@ -259,7 +247,7 @@ func (s *Store) Protect(ctx context.Context, kind Kind) error {
 	if err != nil {
 		return err
 	}
-	h, key, err := s.newHeader(ctx, kind)
+	h, key, err := s.unlocker.newHeader(ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -269,7 +257,7 @@ func (s *Store) Protect(ctx context.Context, kind Kind) error {
 			return err
 		}
 		before = c
-		return s.write(content{header: h, key: key, values: c.values})
+		return s.disk.write(content{header: h, key: key, values: c.values})
 	})
 	unused := before.header // the keyring's key of the old file
 	if err != nil {
@@ -322,50 +310,22 @@ func acquire(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { _ = lock.Unlock() }, nil // closing releases it in any case
 }
 
-// load reads and parses the file.
-func (s *Store) load() (f *file, h *header, exists bool, err error) {
-	in, err := os.Open(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, false, nil
-	}
-	if err != nil {
-		return nil, nil, false, fmt.Errorf("read secrets: %w", err)
-	}
-	defer in.Close()
-	b, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return nil, nil, false, fmt.Errorf("read secrets: %w", err)
-	}
-	if len(b) > maxFile {
-		return nil, nil, false, s.broken(fmt.Errorf("it is larger than %d bytes", maxFile))
-	}
-	if f, h, err = parse(b); err != nil {
-		return nil, nil, false, s.broken(err)
-	}
-	return f, h, true, nil
-}
-
-// broken is the error for a file that cannot be used.
-func (s *Store) broken(err error) error {
-	return fmt.Errorf("the secrets file %s cannot be used: %w; put a backup in its place, or delete it to start without its secrets", s.path, err)
-}
-
 // read returns the file's content; a file that does not exist is empty.
 func (s *Store) read(ctx context.Context) (content, error) {
-	f, h, exists, err := s.load()
+	f, h, exists, err := s.disk.load()
 	if err != nil || !exists {
 		return content{values: map[string]string{}}, err
 	}
 	if h == nil {
 		return content{values: orEmpty(f.Values), exists: true}, nil
 	}
-	key, err := s.unlock(ctx, h)
+	key, err := s.unlocker.unlock(ctx, h)
 	if err != nil {
 		return content{}, err
 	}
 	values, err := f.open(key)
 	if err != nil {
-		return content{}, s.broken(err)
+		return content{}, s.disk.broken(err)
 	}
 	return content{header: h, key: key, values: orEmpty(values), exists: true}, nil
 }
@@ -384,15 +344,4 @@ func orEmpty(values map[string]string) map[string]string {
 		return map[string]string{}
 	}
 	return values
-}
-
-func (s *Store) write(c content) error {
-	b, err := encode(c.values, c.header, c.key)
-	if err != nil {
-		return fmt.Errorf("store secrets: %w", err)
-	}
-	if err := settings.WriteAtomic(s.path, b, 0o600); err != nil {
-		return fmt.Errorf("store secrets: %w", err)
-	}
-	return nil
 }

@@ -33,7 +33,7 @@ func openTest(dir, password string) *Store {
 		}
 	}
 	s := Open(cfg)
-	s.kdf.Time, s.kdf.MemoryKiB = 1, 1<<10
+	s.unlocker.kdf.Time, s.unlocker.kdf.MemoryKiB = 1, 1<<10
 	return s
 }
 

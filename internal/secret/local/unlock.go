@@ -4,36 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
-// unlock returns the key of a sealed file. It is remembered for this process.
-func (s *Store) unlock(ctx context.Context, h *header) ([]byte, error) {
-	if h.opens(s.cfg.Key) {
-		return s.cfg.Key, nil
+// unlocker finds the keys of a store's file, and remembers them for this process.
+type unlocker struct {
+	cfg  *Config
+	path string // the store's file, for messages
+	kdf  kdf    // of new files
+
+	mu   sync.Mutex
+	keys map[string][]byte // by header.Check
+}
+
+// unlock returns the key of a sealed file.
+func (u *unlocker) unlock(ctx context.Context, h *header) ([]byte, error) {
+	if h.opens(u.cfg.Key) {
+		return u.cfg.Key, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock() // concurrent callers request the password once
-	if key := s.keys[string(h.Check)]; key != nil {
+	u.mu.Lock()
+	defer u.mu.Unlock() // concurrent callers request the password once
+	if key := u.keys[string(h.Check)]; key != nil {
 		return key, nil
 	}
-	key, err := s.find(ctx, h)
+	key, err := u.find(ctx, h)
 	if err == nil {
-		s.keys[string(h.Check)] = key
+		u.keys[string(h.Check)] = key
 	}
 	return key, err
 }
 
-func (s *Store) find(ctx context.Context, h *header) ([]byte, error) {
+func (u *unlocker) find(ctx context.Context, h *header) ([]byte, error) {
 	if h.Keyring != "" {
-		return s.fromKeyring(ctx, h)
+		return u.fromKeyring(ctx, h)
 	}
-	if s.cfg.Password == nil {
-		return nil, fmt.Errorf("%w: %s is encrypted with a password", secret.ErrLocked, s.path)
+	if u.cfg.Password == nil {
+		return nil, fmt.Errorf("%w: %s is encrypted with a password", secret.ErrLocked, u.path)
 	}
 	for wrong := 0; ; wrong++ {
-		password, err := s.cfg.Password(ctx, Question{File: s.path, Wrong: wrong})
+		password, err := u.cfg.Password(ctx, Question{File: u.path, Wrong: wrong})
 		if err != nil {
 			return nil, locked(ctx, err)
 		}
@@ -43,18 +54,18 @@ func (s *Store) find(ctx context.Context, h *header) ([]byte, error) {
 	}
 }
 
-func (s *Store) fromKeyring(ctx context.Context, h *header) ([]byte, error) {
-	if s.cfg.Keys == nil {
-		return nil, fmt.Errorf("%w: the key of %s is in the keyring, which is not available here", secret.ErrLocked, s.path)
+func (u *unlocker) fromKeyring(ctx context.Context, h *header) ([]byte, error) {
+	if u.cfg.Keys == nil {
+		return nil, fmt.Errorf("%w: the key of %s is in the keyring, which is not available here", secret.ErrLocked, u.path)
 	}
-	key, err := s.cfg.Keys.Get(ctx, h.Keyring)
+	key, err := u.cfg.Keys.Get(ctx, h.Keyring)
 	switch {
 	case errors.Is(err, secret.ErrNotFound):
-		return nil, fmt.Errorf("%w: the keyring does not have the key of %s; restore the keyring, or delete the file to start without its secrets", secret.ErrLocked, s.path)
+		return nil, fmt.Errorf("%w: the keyring does not have the key of %s; restore the keyring, or delete the file to start without its secrets", secret.ErrLocked, u.path)
 	case err != nil:
-		return nil, locked(ctx, fmt.Errorf("the keyring has the key of %s: %w", s.path, err))
+		return nil, locked(ctx, fmt.Errorf("the keyring has the key of %s: %w", u.path, err))
 	case !h.opens(key):
-		return nil, fmt.Errorf("%w: the keyring has another key than that of %s", secret.ErrLocked, s.path)
+		return nil, fmt.Errorf("%w: the keyring has another key than that of %s", secret.ErrLocked, u.path)
 	}
 	return key, nil
 }
@@ -68,41 +79,41 @@ func locked(ctx context.Context, err error) error {
 }
 
 // newHeader makes the header and the key of a new file; both are nil for a plain one.
-func (s *Store) newHeader(ctx context.Context, kind Kind) (*header, []byte, error) {
+func (u *unlocker) newHeader(ctx context.Context, kind Kind) (*header, []byte, error) {
 	switch kind {
 	case "", Plain:
 		return nil, nil, nil
 	case Encrypted:
-		if s.cfg.Password == nil {
-			return nil, nil, fmt.Errorf("%w: a password for %s is needed", secret.ErrLocked, s.path)
+		if u.cfg.Password == nil {
+			return nil, nil, fmt.Errorf("%w: a password for %s is needed", secret.ErrLocked, u.path)
 		}
-		password, err := s.cfg.Password(ctx, Question{File: s.path, New: true})
+		password, err := u.cfg.Password(ctx, Question{File: u.path, New: true})
 		if err != nil {
 			return nil, nil, locked(ctx, err)
 		}
-		h, key := passwordHeader(s.kdf, password)
-		s.remember(h, key)
+		h, key := passwordHeader(u.kdf, password)
+		u.remember(h, key)
 		return h, key, nil
 	case Keyring:
-		if s.cfg.Keys == nil {
+		if u.cfg.Keys == nil {
 			return nil, nil, fmt.Errorf("%w: there is no keyring here", secret.ErrLocked)
 		}
 		h, key := keyringHeader()
-		if err := s.cfg.Keys.Set(ctx, h.Keyring, key); err != nil {
+		if err := u.cfg.Keys.Set(ctx, h.Keyring, key); err != nil {
 			return nil, nil, locked(ctx, err)
 		}
 		// A keyring that forgets at once must not cost the secrets.
-		if stored, err := s.cfg.Keys.Get(ctx, h.Keyring); err != nil || !h.opens(stored) {
+		if stored, err := u.cfg.Keys.Get(ctx, h.Keyring); err != nil || !h.opens(stored) {
 			return nil, nil, fmt.Errorf("%w: the keyring did not keep the key", secret.ErrLocked)
 		}
-		s.remember(h, key)
+		u.remember(h, key)
 		return h, key, nil
 	}
 	return nil, nil, fmt.Errorf("there is no kind of store %q", kind)
 }
 
-func (s *Store) remember(h *header, key []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys[string(h.Check)] = key
+func (u *unlocker) remember(h *header, key []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keys[string(h.Check)] = key
 }

@@ -12,7 +12,7 @@ type User struct{ *Store }
 
 // About implements secret.Provider.
 func (u User) About() secret.About {
-	about := secret.About{Place: u.path, Writes: true, Lists: true}
+	about := secret.About{Place: u.Path(), Writes: true, Lists: true}
 	kind, err := u.Kind()
 	if err != nil {
 		kind = u.cfg.Kind // the file is damaged
