@@ -205,3 +205,39 @@ func (a *attempt) judgePasted(line string) (outcome, error) {
 	}
 	return outcome{code: line}, nil
 }
+
+// wait shows the address and waits for the code: from the browser, or pasted.
+func (a *attempt) wait(ctx context.Context, l net.Listener, address string, r Request) (string, error) {
+	patience := r.Patience
+	if patience == 0 {
+		patience = DefaultPatience
+	}
+	outcomes := make(chan outcome, 1)
+	stop := a.serve(l, outcomes)
+	defer stop()
+	if r.Show != nil {
+		r.Show(address)
+	}
+	if r.Paste != nil {
+		complain := r.Complain
+		if complain == nil {
+			complain = func(string) {}
+		}
+		// It may continue to read after the browser's response; the program exits
+		// then.
+		go a.paste(r.Paste, outcomes, complain)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case o := <-outcomes:
+		if o.err != nil {
+			return "", fmt.Errorf("sign in at %s: %w", a.name(), o.err)
+		}
+		return o.code, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-timer.C:
+		return "", fmt.Errorf("no sign-in at %s within %s", a.name(), patience)
+	}
+}

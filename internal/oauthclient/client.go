@@ -85,9 +85,10 @@ func (s *Store) client(i identity) (oauth.Client, error) {
 
 // registered returns the client for a redirect URI and scopes: the remembered one if
 // it was registered for the same, since servers may compare exactly, or a new one.
-func (s *Store) registered(ctx context.Context, w *web, at *server, redirect string, scopes []string) (*registration, error) {
+func (f *flow) registered(ctx context.Context, redirect string, scopes []string) (*registration, error) {
+	at := f.at
 	scope := strings.Join(scopes, " ")
-	if known, err := s.registration(ctx, at.Issuer); err != nil {
+	if known, err := f.registration(ctx); err != nil {
 		return nil, err
 	} else if known != nil && known.RedirectURI == redirect && known.Scope == scope {
 		return known, nil
@@ -95,30 +96,31 @@ func (s *Store) registered(ctx context.Context, w *web, at *server, redirect str
 	if at.Registration == "" {
 		return nil, fmt.Errorf("%s does not let clients register themselves: get a client id of a native application with the redirect URI %s from its administrator, and name it", at.Issuer, redirect)
 	}
-	fresh, err := w.register(ctx, at, redirect, scope)
+	fresh, err := f.web.register(ctx, at, redirect, scope)
 	var refused *Refusal
 	if errors.As(err, &refused) && refused.Code == "invalid_client_metadata" && scope != "" {
 		// Servers refuse to register clients for some scopes that resources name.
-		fresh, err = w.register(ctx, at, redirect, "")
+		fresh, err = f.web.register(ctx, at, redirect, "")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("register as a client of %s: %w", at.Issuer, err)
 	}
 	fresh.Scope = scope
-	return fresh, s.records.write(ctx, s.records.registration(at.Issuer), fresh)
+	return fresh, f.store.records.write(ctx, f.store.records.registration(at.Issuer), fresh)
 }
 
 // registration returns the remembered client of an issuer; nil when there is none.
-func (s *Store) registration(ctx context.Context, issuer string) (*registration, error) {
+func (f *flow) registration(ctx context.Context) (*registration, error) {
+	records, issuer := f.store.records, f.at.Issuer
 	known := &registration{}
-	if err := s.records.adopt(ctx, s.records.registration(issuer)); err != nil {
+	if err := records.adopt(ctx, records.registration(issuer)); err != nil {
 		return nil, err
 	}
-	found, err := s.records.read(ctx, s.records.registration(issuer), known)
+	found, err := records.read(ctx, records.registration(issuer), known)
 	if err != nil {
 		return nil, err
 	}
-	soon := s.now().Add(time.Hour)
+	soon := f.store.now().Add(time.Hour)
 	if !found || known.Version != storeVersion || known.Issuer != issuer || known.Client.ID == "" || !known.Expires.IsZero() && known.Expires.Before(soon) {
 		return nil, nil
 	}

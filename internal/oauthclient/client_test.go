@@ -117,7 +117,9 @@ func TestRegistration_Remembered(t *testing.T) {
 	if _, err := s.SignIn(t.Context(), forgetful); err == nil {
 		t.Fatal("signed in")
 	}
-	if known, err := s.registration(t.Context(), f.issuer); known != nil || err != nil {
+	at := &server{}
+	at.Issuer = f.issuer
+	if known, err := (&flow{store: s, at: at}).registration(t.Context()); known != nil || err != nil {
 		t.Errorf("%+v, %v", known, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -97,8 +96,8 @@ func (k *KeyedSource) SignOut(ctx context.Context) (*Logout, error) {
 
 // reuse returns a kept sign-in that has the scopes and that the resource accepts; nil for
 // none.
-func (s *Store) reuse(ctx context.Context, key string, probe *url.URL, scopes []string, r Request) *Login {
-	source, err := s.Keyed(key, r.Target)
+func (f *flow) reuse(ctx context.Context, key string) *Login {
+	source, err := f.store.Keyed(key, f.request.Target)
 	if err != nil {
 		return nil
 	}
@@ -106,10 +105,10 @@ func (s *Store) reuse(ctx context.Context, key string, probe *url.URL, scopes []
 		return nil
 	}
 	kept, err := source.source.current(ctx)
-	if err != nil || kept == nil || len(kept.Wanted) > 0 || len(r.Scopes) > 0 && !covered(strings.Fields(kept.Scope), scopes) {
+	if err != nil || kept == nil || len(kept.Wanted) > 0 || len(f.request.Scopes) > 0 && !covered(strings.Fields(kept.Scope), f.resource.scopes) {
 		return nil
 	}
-	if more, err := s.accepted(ctx, probe, kept, r); err != nil || len(more) > 0 {
+	if more, err := f.accepted(ctx, kept); err != nil || len(more) > 0 {
 		return nil
 	}
 	login := kept.shown()
