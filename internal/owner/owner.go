@@ -16,13 +16,10 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -33,7 +30,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
-	"github.com/toolhaven/toolhaven/internal/process"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -172,7 +168,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler: manager.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.listTools, AcceptTools: o.acceptTools, Stop: func() {
+		Handler: manager.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.tools.response, AcceptTools: o.tools.accept, Stop: func() {
 			o.set(workload.Stopping, "")
 			stop(errStopped)
 		}}.Handler(),
@@ -254,7 +250,7 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 
 // serve listens, starts the server and keeps it until ctx ends.
 func (o *owner) serve(ctx context.Context, ready func()) error {
-	listener, err := o.listen(ctx)
+	listener, err := (&proxyPort{store: o.cfg.Store, spec: o.spec, again: o.again, log: o.log}).listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -342,65 +338,6 @@ func (o *owner) explain(err error) error {
 		return fmt.Errorf("%w; its last output:%s", err, output)
 	}
 	return err
-}
-
-// listen opens the gateway's port. An owner of the same workload that lost its state,
-// and so its hold, is ended when it is in the way.
-func (o *owner) listen(ctx context.Context) (net.Listener, error) {
-	address := net.JoinHostPort(o.spec.Proxy.Host, strconv.Itoa(o.spec.Proxy.Port))
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		ended, strayErr := o.cfg.Store.EndStrayOwners(ctx, o.spec.Name)
-		switch {
-		case strayErr != nil:
-			return nil, strayErr
-		case ended > 0:
-			o.log.Warn("ended a gateway of this workload that had lost its state")
-			l, err = lc.Listen(ctx, "tcp", address)
-		}
-	}
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, o.portTaken()
-	case err != nil:
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return l, nil
-}
-
-// portTaken is the error of a port that another program has.
-func (o *owner) portTaken() error {
-	holder, end := "another program", "end that program"
-	if w := o.workloadAt(o.spec.Proxy.Port); w != "" {
-		holder, end = fmt.Sprintf("workload %q", w), "stop that with `thv stop "+w+"`"
-	} else if pid, name := process.Listener(o.spec.Proxy.Port); pid != 0 {
-		holder, end = fmt.Sprintf("process %d (%s)", pid, name), "end that process"
-	}
-	if o.again {
-		return fmt.Errorf("port %d is in use by %s; %s, and then `thv start %s`", o.spec.Proxy.Port, holder, end, o.spec.Name)
-	}
-	return fmt.Errorf("port %d is in use by %s; %s, or choose another --proxy-port", o.spec.Proxy.Port, holder, end)
-}
-
-// workloadAt names another workload of this store that has the port, if one
-// runs there.
-func (o *owner) workloadAt(port int) string {
-	names, err := o.cfg.Store.Names()
-	if err != nil {
-		return ""
-	}
-	for _, name := range names {
-		if name == o.spec.Name {
-			continue
-		}
-		if spec, err := o.cfg.Store.Get(name); err == nil && spec.Proxy.Port == port {
-			if holder, err := o.cfg.Store.Owner(name); err == nil && holder != nil {
-				return name
-			}
-		}
-	}
-	return ""
 }
 
 // set notes what the workload is doing. One that is stopping does nothing else any

@@ -285,9 +285,8 @@ func (t *toolWatch) request(ctx context.Context) (_ context.Context, conn exchan
 	return ctx, conn, func() { t.comparing.Unlock(); cancel() }, nil
 }
 
-// listTools is the response of the control socket with all tools.
-func (o *owner) listTools(ctx context.Context) (*toolset.List, error) {
-	t := o.tools
+// response is the response of the control socket with all tools.
+func (t *toolWatch) response(ctx context.Context) (*toolset.List, error) {
 	ctx, conn, end, err := t.request(ctx)
 	if err != nil {
 		return nil, err
@@ -297,7 +296,7 @@ func (o *owner) listTools(ctx context.Context) (*toolset.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &toolset.List{Workload: o.spec.Name, Tools: []toolset.Listed{}}
+	list := &toolset.List{Workload: t.owner.spec.Name, Tools: []toolset.Listed{}}
 	for _, tool := range tools {
 		v, err := t.set.View(tool)
 		if err != nil {
@@ -324,9 +323,9 @@ func count(total *toolset.Total, v toolset.View) {
 	total.Tokens += v.Tokens()
 }
 
-// acceptTools remembers the tools as they are now, and returns what had changed.
-func (o *owner) acceptTools(ctx context.Context) ([]toolset.Change, error) {
-	t := o.tools
+// accept remembers the tools as they are now, and returns what had changed.
+func (t *toolWatch) accept(ctx context.Context) ([]toolset.Change, error) {
+	o := t.owner
 	ctx, conn, end, err := t.request(ctx)
 	if err != nil {
 		return nil, err

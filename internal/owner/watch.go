@@ -93,7 +93,7 @@ func (w *watch) tryFirst(ctx context.Context) error {
 			return err
 		}
 	}
-	late := fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.owner.transportHint())
+	late := fmt.Errorf("the server did not answer within %s%s", w.owner.cfg.StartTimeout, w.transportHint())
 	ctx, cancel := context.WithTimeoutCause(ctx, w.owner.cfg.StartTimeout, late)
 	defer cancel()
 	if s := w.owner.instance; s != nil {
@@ -120,7 +120,7 @@ func (w *watch) tryFirst(ctx context.Context) error {
 			return fmt.Errorf("%w; if it serves HTTP, run it with --transport streamable-http or sse; if it is slow to start, set THV_START_TIMEOUT higher than %s",
 				err, w.owner.cfg.StartTimeout)
 		}
-		if !w.owner.mayBeStarting() && ctx.Err() == nil {
+		if !w.mayBeStarting() && ctx.Err() == nil {
 			return fmt.Errorf("the server did not answer: %w", err)
 		}
 		select {
@@ -140,7 +140,8 @@ func (w *watch) tryFirst(ctx context.Context) error {
 }
 
 // transportHint is what may be wrong with a server that runs and does not respond.
-func (o *owner) transportHint() string {
+func (w *watch) transportHint() string {
+	o := w.owner
 	switch {
 	case o.instance == nil:
 		return ""
@@ -153,8 +154,8 @@ func (o *owner) transportHint() string {
 // mayBeStarting: only a server that listens on a port can refuse a connection because it
 // is still starting. A stdio process is there or has failed, and a remote server is up or
 // is not.
-func (o *owner) mayBeStarting() bool {
-	return o.instance != nil && o.spec.Transport != workload.Stdio
+func (w *watch) mayBeStarting() bool {
+	return w.owner.instance != nil && w.owner.spec.Transport != workload.Stdio
 }
 
 // open performs the handshake and notes that the server has responded.
@@ -437,7 +438,7 @@ func (w *watch) again(ctx context.Context) error {
 	ended := s.ended()
 	for {
 		err := w.open(ctx)
-		if err == nil || !w.owner.mayBeStarting() {
+		if err == nil || !w.mayBeStarting() {
 			return err
 		}
 		select {
