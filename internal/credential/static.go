@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"slices"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/toolhaven/toolhaven/internal/headername"
 )
 
 // Headers are fixed headers, set on every request, also on those of the gateway's own.
@@ -60,21 +60,13 @@ func (c Bearer) Apply(_ context.Context, h http.Header) error {
 	return nil
 }
 
-// reserved are headers that a configuration must not set: of the connection (RFC 9110
-// section 7.6.1), of the message, and those by which proxies identify a sender.
-var reserved = []string{
-	"Host", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings", "Content-Length",
-	"Content-Type", "Accept", "Last-Event-Id", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip",
-}
-
 // CheckHeader is an error when a configuration must not set a header of this name to the
 // value.
 func CheckHeader(name, value string) error {
-	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		return fmt.Errorf("header %q: this is not a name of a header", name)
-	case slices.Contains(reserved, canonical) || strings.HasPrefix(canonical, "Proxy-") || strings.HasPrefix(canonical, "Mcp-"):
+	case headername.OfGateway(name):
 		return fmt.Errorf("header %q: the gateway sets it itself", name)
 	case !httpguts.ValidHeaderFieldValue(value):
 		return fmt.Errorf("header %q: its value has control characters", name)

@@ -1,15 +1,18 @@
 package externalauth
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/textproto"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/toolhaven/toolhaven/internal/headername"
 )
 
 // parseURL returns a URL with a host and without user information.
@@ -71,33 +74,39 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-func (c *checker) hostPort(field, text string) {
+// hostPort is an error for text that is no host with a port.
+func hostPort(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	n, bad := strconv.Atoi(port)
 	if err != nil || host == "" || bad != nil || n < 1 || n > 65535 {
-		c.add(field, "%.200q is not host:port", text)
+		return fmt.Errorf("%.200q is not host:port", text)
 	}
+	return nil
 }
 
-// reservedHeaders belong to the connection (RFC 9110 section 7.6.1) or to the message.
-var reservedHeaders = []string{
-	"Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Upgrade", "Http2-Settings", "Cookie",
-}
+// serverHeader is an error for a name of a header that cannot be set on requests to a
+// server.
+func serverHeader(name string) error { return header(name, headername.OfGateway) }
 
-// header checks the name of a header that the gateway sets.
-func (c *checker) header(field, name string) {
+// requestHeader is the same for a request of another kind, which may choose what it accepts.
+func requestHeader(name string) error { return header(name, headername.OfConnection) }
+
+func header(name string, reserved func(string) bool) error {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	switch {
-	case !c.required(field, name):
+	case name == "":
+		return errRequired
 	case !httpguts.ValidHeaderFieldName(name):
-		c.add(field, "%.100q is not a name of a header", name)
-	case slices.Contains(reservedHeaders, canonical) || strings.HasPrefix(canonical, "Proxy-") || strings.HasPrefix(canonical, "Mcp-"):
-		c.add(field, "%s is set by the gateway, and cannot be given", canonical)
+		return fmt.Errorf("%.100q is not a name of a header", name)
+	case reserved(name) || canonical == "Cookie":
+		return fmt.Errorf("%s is set by the gateway, and cannot be given", canonical)
 	}
+	return nil
 }
 
-func (c *checker) headerValue(field, value string) {
+func headerValue(value string) error {
 	if !httpguts.ValidHeaderFieldValue(value) {
-		c.add(field, "its value has control characters")
+		return errors.New("its value has control characters")
 	}
+	return nil
 }

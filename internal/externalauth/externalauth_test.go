@@ -133,6 +133,7 @@ func TestParse_Rules(t *testing.T) {
 		{exchange("subjectTokenType: saml2"), `spec.tokenExchange.subjectTokenType: "saml2" is not`},
 		{exchange("clientSecretRef: " + ref), "spec.tokenExchange.clientId: is required with clientSecretRef"},
 		{exchange("externalTokenHeaderName: Host"), "Host is set by the gateway"},
+		{exchange("externalTokenHeaderName: x-forwarded-for"), "X-Forwarded-For is set by the gateway"},
 		{exchange("scopes: ['a b']"), `spec.tokenExchange.scopes[0]: "a b" is not a scope`},
 		{document("{type: tokenExchange, tokenExchange: {tokenUrl: 'http://i.example/t', audience: b}}"), "http:// is for loopback only"},
 		{document("{type: tokenExchange, tokenExchange: {tokenUrl: 'http://127.0.0.1:1/t', audience: b}}"), ""},
@@ -212,6 +213,7 @@ func TestParse_Rules(t *testing.T) {
 		{oauth2("clientId: c, identityFromToken: {subjectPath: a..b}"), `"a..b" is not a path`},
 		{oauth2("clientId: c, tokenResponseMapping: {scopePath: a}"), "tokenResponseMapping.accessTokenPath: is required"},
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', httpMethod: PUT}"), `httpMethod: "PUT" is not one of GET, POST`},
+		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {Accept: application/json}}"), ""},
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {authorization: x}}"), "has the token, and cannot be set"},
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {X-A: \"a\\r\\nb\"}}"), "its value has control characters"},
 

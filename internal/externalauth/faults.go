@@ -1,6 +1,7 @@
 package externalauth
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -31,10 +32,19 @@ func (c *checker) add(field, format string, args ...any) {
 	c.faults = append(c.faults, Fault{field, fmt.Sprintf(format, args...)})
 }
 
+// check adds err, if there is one, as the fault of a field.
+func (c *checker) check(field string, err error) {
+	if err != nil {
+		c.add(field, "%s", err)
+	}
+}
+
+var errRequired = errors.New("is required")
+
 // required reports whether there is a value.
 func (c *checker) required(field, value string) bool {
 	if value == "" {
-		c.add(field, "is required")
+		c.check(field, errRequired)
 	}
 	return value != ""
 }
@@ -42,7 +52,7 @@ func (c *checker) required(field, value string) bool {
 // secret checks a reference; nil is missing.
 func (c *checker) secret(field string, ref *SecretRef) {
 	if ref == nil {
-		c.add(field, "is required")
+		c.check(field, errRequired)
 		return
 	}
 	c.required(field+".name", ref.Name)

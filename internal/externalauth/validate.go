@@ -27,7 +27,7 @@ func (s *Spec) Validate() error {
 		x.validate(c, "spec.tokenExchange")
 	}
 	if x := s.HeaderInjection; x != nil {
-		c.header("spec.headerInjection.headerName", x.HeaderName)
+		c.check("spec.headerInjection.headerName", serverHeader(x.HeaderName))
 		c.secret("spec.headerInjection.valueSecretRef", x.ValueSecretRef)
 	}
 	if x := s.BearerToken; x != nil {
@@ -94,7 +94,7 @@ func (x *TokenExchange) validate(c *checker, field string) {
 		c.add(field+".clientId", "is required with clientSecretRef")
 	}
 	if x.ExternalTokenHeaderName != "" {
-		c.header(field+".externalTokenHeaderName", x.ExternalTokenHeaderName)
+		c.check(field+".externalTokenHeaderName", serverHeader(x.ExternalTokenHeaderName))
 	}
 	c.scopes(field+".scopes", x.Scopes)
 	if x.SubjectProviderName != "" {
@@ -119,12 +119,12 @@ func (x *AWSSTS) validate(c *checker, field string) {
 		c.add(field, "at least one of fallbackRoleArn and roleMappings is required")
 	}
 	if x.FallbackRoleARN != "" {
-		c.arn(field+".fallbackRoleArn", x.FallbackRoleARN)
+		c.check(field+".fallbackRoleArn", arn(x.FallbackRoleARN))
 	}
 	for i, m := range x.RoleMappings {
 		at := fmt.Sprintf("%s.roleMappings[%d]", field, i)
 		if c.required(at+".roleArn", m.RoleARN) {
-			c.arn(at+".roleArn", m.RoleARN)
+			c.check(at+".roleArn", arn(m.RoleARN))
 		}
 		c.exactlyOne(at, "claim", m.Claim != "", "matcher", m.Matcher != "")
 		if m.Priority != nil && *m.Priority < 0 {
@@ -139,10 +139,11 @@ func (x *AWSSTS) validate(c *checker, field string) {
 	}
 }
 
-func (c *checker) arn(field, arn string) {
-	if !arnPattern.MatchString(arn) {
-		c.add(field, "%q is not the ARN of a role, such as arn:aws:iam::123456789012:role/name", arn)
+func arn(text string) error {
+	if !arnPattern.MatchString(text) {
+		return fmt.Errorf("%q is not the ARN of a role, such as arn:aws:iam::123456789012:role/name", text)
 	}
+	return nil
 }
 
 const maxProviderName = 63

@@ -111,7 +111,7 @@ func (x *Storage) validate(c *checker, field string) {
 func (x *Redis) validate(c *checker, field string) {
 	c.exactlyOne(field, "addr", x.Addr != "", "sentinelConfig", x.SentinelConfig != nil)
 	if x.Addr != "" {
-		c.hostPort(field+".addr", x.Addr)
+		c.check(field+".addr", hostPort(x.Addr))
 	}
 	if x.ClusterMode && x.Addr == "" {
 		c.add(field+".clusterMode", "needs addr")
@@ -147,7 +147,7 @@ func (x *Sentinel) validate(c *checker, field string) {
 	}
 	c.exactlyOne(field, "sentinelAddrs", len(x.Addrs) > 0, "sentinelService", x.Service != nil)
 	for i, a := range x.Addrs {
-		c.hostPort(fmt.Sprintf("%s.sentinelAddrs[%d]", field, i), a)
+		c.check(fmt.Sprintf("%s.sentinelAddrs[%d]", field, i), hostPort(a))
 	}
 	if s := x.Service; s != nil {
 		c.required(field+".sentinelService.name", s.Name)
@@ -222,30 +222,28 @@ func (x *OAuth2) validate(c *checker, field string) {
 	if i := x.IdentityFromToken; i != nil {
 		at := field + ".identityFromToken"
 		if c.required(at+".subjectPath", i.SubjectPath) {
-			c.path(at+".subjectPath", i.SubjectPath)
+			c.check(at+".subjectPath", path(i.SubjectPath))
 		}
-		c.path(at+".namePath", i.NamePath)
-		c.path(at+".emailPath", i.EmailPath)
+		c.check(at+".namePath", path(i.NamePath))
+		c.check(at+".emailPath", path(i.EmailPath))
 	}
 	if m := x.TokenResponseMapping; m != nil {
 		at := field + ".tokenResponseMapping"
 		if c.required(at+".accessTokenPath", m.AccessTokenPath) {
-			c.path(at+".accessTokenPath", m.AccessTokenPath)
+			c.check(at+".accessTokenPath", path(m.AccessTokenPath))
 		}
-		c.path(at+".refreshTokenPath", m.RefreshTokenPath)
-		c.path(at+".expiresInPath", m.ExpiresInPath)
-		c.path(at+".scopePath", m.ScopePath)
+		c.check(at+".refreshTokenPath", path(m.RefreshTokenPath))
+		c.check(at+".expiresInPath", path(m.ExpiresInPath))
+		c.check(at+".scopePath", path(m.ScopePath))
 	}
 }
 
-// path checks a dot path; "" is a default.
-func (c *checker) path(field, path string) {
-	if path == "" {
-		return
+// path is an error for text that is no dot path; "" is a default.
+func path(text string) error {
+	if text != "" && (len(text) > maxPath || slices.Contains(strings.Split(text, "."), "")) {
+		return fmt.Errorf("%.300q is not a path such as authed_user.id or accounts.0.name", text)
 	}
-	if len(path) > maxPath || slices.Contains(strings.Split(path, "."), "") {
-		c.add(field, "%.300q is not a path such as authed_user.id or accounts.0.name", path)
-	}
+	return nil
 }
 
 func (x *DCR) validate(c *checker, field string) {
@@ -279,8 +277,8 @@ func (x *UserInfo) validate(c *checker, field string) {
 			c.add(at, "has the token, and cannot be set")
 			continue
 		}
-		c.header(at, name)
-		c.headerValue(at, x.AdditionalHeaders[name])
+		c.check(at, requestHeader(name))
+		c.check(at, headerValue(x.AdditionalHeaders[name]))
 	}
 }
 
