@@ -93,7 +93,7 @@ func (a *Auth) host() string {
 	return u.Host
 }
 
-func (s *Spec) validateAuth() error {
+func validateAuth(s *Spec) error {
 	a := s.Auth
 	if a == nil {
 		return nil

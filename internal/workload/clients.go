@@ -10,7 +10,7 @@ const NoClients = "none"
 
 // validateClients checks the form of the names: a configuration may come from a version of
 // thv that knows more clients.
-func (s *Spec) validateClients() error {
+func validateClients(s *Spec) error {
 	for _, name := range s.Clients {
 		if err := ValidName(name); err != nil {
 			return fmt.Errorf("clients: %w", err)

@@ -66,7 +66,7 @@ func (s *Spec) SecretFields() []SecretField {
 
 // validateSecretFields accepts references to the workload's own secrets, and to those that
 // the user named: see checkSecretRefs.
-func (s *Spec) validateSecretFields() error {
+func validateSecretFields(s *Spec) error {
 	var errs []error
 	for _, f := range s.SecretFields() {
 		name, shared := secret.SharedName(*f.Ref)
@@ -152,8 +152,8 @@ func (x *TokenExchange) config(secrets func(ref string) (string, error)) credent
 }
 
 // validateCredentials reports what is wrong with the credentials for the server.
-func (s *Spec) validateCredentials() error {
-	errs := []error{s.validateSecretFields()}
+func validateCredentials(s *Spec) error {
+	errs := []error{validateSecretFields(s)}
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	// header is which setting sets a header: two of them would contradict each other.
 	header := map[string]string{}

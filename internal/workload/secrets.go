@@ -52,7 +52,7 @@ func (s *Spec) SecretRefs() []string {
 // checkSecretRefs accepts the workload's own secrets, and those that the user named. A
 // reference to another workload's is refused: an imported configuration must not send
 // those to its own server.
-func (s *Spec) checkSecretRefs(refs map[string]string) error {
+func checkSecretRefs(s *Spec, refs map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		ref := refs[name]

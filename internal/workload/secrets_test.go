@@ -32,11 +32,11 @@ func TestSecretRefs(t *testing.T) {
 func TestCheckSecretRefs(t *testing.T) {
 	t.Parallel()
 	s := &Spec{Name: "w"}
-	if err := s.checkSecretRefs(map[string]string{"A": "workload/w/A", "B": "secret/github", "C": "secret/team/x#y"}); err != nil {
+	if err := checkSecretRefs(s, map[string]string{"A": "workload/w/A", "B": "secret/github", "C": "secret/team/x#y"}); err != nil {
 		t.Error(err)
 	}
 	for _, ref := range []string{"", "github", "workload/w2/A", "oauth/0a", "user/github", "secret/", "secret/a,b", "secret/../user/a"} {
-		if s.checkSecretRefs(map[string]string{"A": ref}) == nil {
+		if checkSecretRefs(s, map[string]string{"A": ref}) == nil {
 			t.Errorf("%q is accepted", ref)
 		}
 	}

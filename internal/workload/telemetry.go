@@ -12,7 +12,7 @@ import (
 // sent to the collector of telemetry. No environment variable has such a name.
 func TelemetryHeaderKey(header string) string { return "otel-header-" + strings.ToLower(header) }
 
-func (s *Spec) validateTelemetry() error {
+func validateTelemetry(s *Spec) error {
 	t := s.Telemetry
 	if t == nil {
 		return nil

@@ -17,7 +17,7 @@ func TestValidate_Telemetry(t *testing.T) {
 		`variable "1A"`:         {Endpoint: "c:1", EnvVars: []string{"1A"}},
 	} {
 		s := &Spec{Name: "a", Telemetry: &c}
-		err := s.validateTelemetry()
+		err := validateTelemetry(s)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret")) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}

@@ -52,11 +52,11 @@ func Validate(s *Spec) error {
 		add("transport %q: choose stdio, sse or streamable-http", s.Transport)
 	}
 	if s.Remote != nil {
-		errs = append(errs, s.validateRemote())
+		errs = append(errs, validateRemote(s))
 	} else {
-		errs = append(errs, s.validateContainer())
+		errs = append(errs, validateContainer(s))
 	}
-	errs = append(errs, s.validateClients(), s.Proxy.validate(), s.Endpoint().Validate(), s.validateAuth(), s.validateCredentials(), s.validateTelemetry(), s.Tools.Config().Validate())
+	errs = append(errs, validateClients(s), s.Proxy.validate(), s.Endpoint().Validate(), validateAuth(s), validateCredentials(s), validateTelemetry(s), s.Tools.Config().Validate())
 	if s.Policy != nil {
 		if err := s.Policy.Validate(); err != nil {
 			add("authorization: %w", err)
@@ -71,7 +71,7 @@ func Validate(s *Spec) error {
 	return errors.Join(errs...)
 }
 
-func (s *Spec) validateRemote() error {
+func validateRemote(s *Spec) error {
 	var errs []error
 	u, err := url.Parse(s.Remote.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -89,14 +89,14 @@ func (s *Spec) validateRemote() error {
 	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" {
 		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
 	}
-	errs = append(errs, s.checkSecretRefs(s.Remote.SecretHeaders))
+	errs = append(errs, checkSecretRefs(s, s.Remote.SecretHeaders))
 	return errors.Join(errs...)
 }
 
 // maxProcesses bounds Container.MaxProcesses.
 const maxProcesses = 1024
 
-func (s *Spec) validateContainer() error {
+func validateContainer(s *Spec) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.Transport == Stdio {
@@ -138,7 +138,7 @@ func (s *Spec) validateContainer() error {
 			add("environment variable %s is given as a value and as a secret", name)
 		}
 	}
-	errs = append(errs, s.checkSecretRefs(s.SecretEnv))
+	errs = append(errs, checkSecretRefs(s, s.SecretEnv))
 	targets := map[string]bool{}
 	for _, m := range s.Container.Mounts {
 		if !filepath.IsAbs(m.Host) || strings.ContainsRune(m.Host, 0) {
