@@ -77,26 +77,26 @@ func readable(flag, path string) (string, error) {
 // maxAuthFile bounds the file of --auth, in bytes.
 const maxAuthFile = 4 << 20
 
-// externalAuth reads the resource of --auth; nil without it.
-func (o *options) externalAuth() (*externalauth.Spec, error) {
-	if o.authFile == "" {
+// readExternalAuth reads the resource of --auth; nil without it.
+func readExternalAuth(file string) (*externalauth.Spec, error) {
+	if file == "" {
 		return nil, nil
 	}
-	content, err := runflag.ReadFile(o.authFile, maxAuthFile)
+	content, err := runflag.ReadFile(file, maxAuthFile)
 	if err != nil {
 		return nil, fmt.Errorf("--auth: %w", err)
 	}
 	resources, err := externalauth.Parse(content)
 	if err != nil {
-		return nil, fmt.Errorf("--auth %s: %w", o.authFile, err)
+		return nil, fmt.Errorf("--auth %s: %w", file, err)
 	}
 	var outgoing *externalauth.Spec
 	for _, r := range resources {
 		switch {
 		case !r.Spec.Outgoing():
-			return nil, fmt.Errorf("--auth %s: this version of thv does not have the type %s", o.authFile, r.Spec.Type)
+			return nil, fmt.Errorf("--auth %s: this version of thv does not have the type %s", file, r.Spec.Type)
 		case outgoing != nil:
-			return nil, fmt.Errorf("--auth %s: it has several resources for requests to the server; one is used", o.authFile)
+			return nil, fmt.Errorf("--auth %s: it has several resources for requests to the server; one is used", file)
 		}
 		outgoing = &r.Spec
 	}

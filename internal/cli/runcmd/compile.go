@@ -169,7 +169,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Auth, err = o.auth.parse(o.given)
 	note(err)
-	s.ExternalAuth, err = o.externalAuth()
+	s.ExternalAuth, err = readExternalAuth(o.authFile)
 	note(err)
 	s.Telemetry, err = o.telemetry.parse(o.given, o.app.Env)
 	note(err)

@@ -41,7 +41,7 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 		spec.Name = o.name
 	}
 	if o.authFile != "" {
-		if spec.ExternalAuth, err = o.externalAuth(); err != nil {
+		if spec.ExternalAuth, err = readExternalAuth(o.authFile); err != nil {
 			return nil, base.AsUsage(err)
 		}
 	}

@@ -36,7 +36,7 @@ func (p *Provider) values() map[string]string {
 	values := map[string]string{}
 	for _, variable := range p.environ() {
 		name, value, _ := strings.Cut(variable, "=")
-		if name, ours := strings.CutPrefix(name, Prefix); ours && secret.CheckPlainName(name) == nil && value != "" {
+		if name, ours := strings.CutPrefix(name, Prefix); ours && secret.CheckPlainName(name) == nil && !strings.Contains(name, "/") && value != "" {
 			values[name] = value
 		}
 	}
