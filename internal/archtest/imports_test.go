@@ -178,7 +178,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 
 // The packages at the bottom know nothing of what is built on them.
 func TestThePackagesAtTheBottomImportNothingOfOurs(t *testing.T) {
-	bottom := []string{"internal/strictjson", "internal/mcp", "internal/guest", "internal/container", "internal/netguard", "internal/plaintext", "internal/process", "internal/seal", "internal/settings", "internal/endpoint", "internal/framing", "internal/headername"}
+	bottom := []string{"internal/strictjson", "internal/mcp", "internal/guest", "internal/container", "internal/netguard", "internal/plaintext", "internal/process", "internal/seal", "internal/settings", "internal/endpoint", "internal/framing", "internal/headername", "internal/overlay"}
 	seen := map[string]bool{}
 	eachPackage(t, func(t *testing.T, p pkg) {
 		for _, base := range bottom {

@@ -34,6 +34,8 @@ type instance struct {
 	notify  func(manager.Event)
 	log     *slog.Logger
 	image   *imageSource
+	// overlays hide paths in mounts.
+	overlays Overlays
 
 	mu   sync.Mutex
 	line *guest.Line // nil while there is no container
@@ -68,6 +70,11 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	hidden, err := s.overlays.mounts(ctx, &s.spec.Container)
+	if err != nil {
+		return err
+	}
+	cfg.Mounts = append(cfg.Mounts, hidden...)
 	secretEnv, err := s.secretEnv()
 	if err != nil {
 		return err

@@ -47,6 +47,8 @@ type Config struct {
 	Secrets func(ref string) (string, error)
 	// SignIns holds the logins at remote servers.
 	SignIns *oauthclient.Store
+	// Overlays is how paths in mounts are hidden.
+	Overlays Overlays
 	// Notices receives the way to readiness: progress, then ready or failed.
 	Notices func(manager.Notice)
 	// Starter, when not nil, is read until manager.Detach arrives; an end of

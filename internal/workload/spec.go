@@ -154,6 +154,9 @@ type Container struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 	Mounts  []Mount           `json:"mounts,omitempty"`
 	Publish []Port            `json:"publish,omitempty"`
+	// SkipGlobalIgnore: the user's own ignore patterns are not applied to the mounts, only
+	// those of their .thvignore files.
+	SkipGlobalIgnore bool `json:"skipGlobalIgnore,omitempty"`
 	// Network is the value of --network; "" follows the permissions.
 	Network     string      `json:"network,omitempty"`
 	Permissions Permissions `json:"permissions,omitzero"`

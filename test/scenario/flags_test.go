@@ -59,6 +59,8 @@ var flagProofs = map[string]flagProof{
 	"--env-file-dir":                        {"--env-file-dir WORK/dir", false, "flags.txtar"},
 	"--label":                               {"-l a=b", false, "bad-flags.txtar"},
 	"--volume":                              {"-v WORK:/work:ro", false, "run-npx.txtar"},
+	"--ignore-globally":                     {"--ignore-globally=false", false, "ignore.txtar"},
+	"--print-resolved-overlays":             {"", false, "ignore.txtar"}, // of the command
 	"--publish":                             {"-p 28799:9000", false, "flags.txtar"},
 	"--network":                             {"--network none", false, "flags.txtar"},
 	"--permission-profile":                  {"--permission-profile WORK/profile.json", false, "flags.txtar"},

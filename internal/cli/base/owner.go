@@ -3,9 +3,11 @@ package base
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/manager"
+	"github.com/toolhaven/toolhaven/internal/overlay"
 	"github.com/toolhaven/toolhaven/internal/owner"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -28,8 +30,12 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 	if err != nil {
 		return owner.Config{}, err
 	}
+	overlays, err := a.Overlays()
+	if err != nil {
+		return owner.Config{}, err
+	}
 	cfg := owner.Config{
-		Name: name, Store: store, Engine: a.Engine, SignIns: signIns,
+		Name: name, Store: store, Engine: a.Engine, SignIns: signIns, Overlays: overlays,
 		Secrets: func(ref string) (string, error) { return secrets.Resolve(context.Background(), ref) },
 	}
 	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error {
@@ -60,4 +66,10 @@ func (a *App) StartTimeout() (time.Duration, error) {
 		return 0, Usage("%s is %q; it must be a time above zero, such as 90s or 3m", EnvStartTimeout, text)
 	}
 	return d, nil
+}
+
+// Overlays returns how paths in mounts are hidden.
+func (a *App) Overlays() (owner.Overlays, error) {
+	dirs, err := a.Dirs()
+	return owner.Overlays{Global: filepath.Join(dirs.Config, overlay.GlobalName), Empty: filepath.Join(dirs.State, "empty")}, err
 }

@@ -68,7 +68,9 @@ func prepare(ctx context.Context, o *options) (*draft, error) {
 	if d.spec.Remote != nil {
 		err = o.settleRemote(ctx, d)
 	} else {
-		err = o.settleImage(ctx, d.spec)
+		if err = resolveOverlays(ctx, o, d); err == nil {
+			err = o.settleImage(ctx, d.spec)
+		}
 	}
 	if err != nil {
 		return nil, err

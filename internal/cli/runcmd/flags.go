@@ -23,6 +23,8 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringArrayVarP(&o.labels, "label", "l", nil, "Container label, format key=value")
 	f.StringArrayVarP(&o.volumes, "volume", "v", nil, "Mount, format host-path:container-path[:ro]")
 	f.StringArrayVarP(&o.ports, "publish", "p", nil, "Port publishing, format hostPort:containerPort; on the loopback address")
+	f.BoolVar(&o.ignoreGlobally, "ignore-globally", true, "Load global ignore patterns from the ignore file in the user configuration directory")
+	f.BoolVar(&o.printOverlays, "print-resolved-overlays", false, "Debug: show resolved container paths for tmpfs overlays")
 	f.StringVar(&o.network, "network", "", "Container network (for example host)")
 	f.StringVar(&o.profile, "permission-profile", "", "none, network, or a path to a JSON file (default: registry's profile, or network if the registry gives none)")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for container builds")
@@ -62,7 +64,7 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 	var with []string
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "from-config", "foreground", "debug", "name", "output",
+		case "from-config", "foreground", "debug", "name", "output", "print-resolved-overlays",
 			// the values of the secrets that the file refers to
 			"env", "env-file", "secret", "auth", "remote-forward-headers-secret", "oidc-client-secret", "remote-auth-client-secret", "remote-auth-bearer-token", "remote-auth-skip-browser", "remote-auth-timeout", "token-exchange-client-secret", "otel-headers":
 		default:

@@ -66,7 +66,11 @@ type toolHiveHonoured struct {
 	RemoteAuth        *toolHiveRemoteAuth         `json:"remote_auth_config"`
 	TokenExchange     *toolHiveExchange           `json:"token_exchange_config"`
 	HeaderForward     *toolHiveHeaders            `json:"header_forward"`
+	Ignore            *toolHiveIgnore             `json:"ignore_config"`
 }
+
+// toolHiveIgnore has the names of Go fields as its keys.
+type toolHiveIgnore struct{ LoadGlobal, PrintOverlays bool }
 
 // toolHiveTelemetry is the configuration of telemetry. Its ports have no effect here:
 // /metrics is on the gateway's own.
@@ -160,7 +164,6 @@ type toolHiveNeutral struct {
 	EnvFileDir        json.RawMessage `json:"env_file_dir"`
 	Generation        json.RawMessage `json:"mcpserver_generation"`
 	RuntimeConfig     json.RawMessage `json:"runtime_config"`
-	Ignore            json.RawMessage `json:"ignore_config"`
 	MiddlewareConfigs json.RawMessage `json:"middleware_configs"`
 }
 
@@ -221,9 +224,6 @@ func decodeToolHive(content []byte) (*workload.Spec, []string, error) {
 // notices lists what is ignored and may be missed.
 func (t *toolHive) notices() []string {
 	var notices []string
-	if len(t.Volumes) > 0 && !isEmptyJSON(t.Ignore) {
-		notices = append(notices, "ignore files (.thvignore) are not read by this version of thv: the server sees all files of its mounts")
-	}
 	var chain []struct {
 		Type string `json:"type"`
 	}
@@ -290,6 +290,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		return s, nil
 	}
 	s.Image, s.Env = t.Image, t.EnvVars
+	s.Container.SkipGlobalIgnore = t.Ignore != nil && !t.Ignore.LoadGlobal
 	for _, name := range []string{"MCP_TRANSPORT", "MCP_PORT", "FASTMCP_PORT", "MCP_HOST"} {
 		delete(s.Env, name) // set from the transport and the port
 	}

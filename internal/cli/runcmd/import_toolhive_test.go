@@ -41,7 +41,7 @@ func TestDecodeExport_ToolHive(t *testing.T) {
 		}
 		return strings.Join(n, "\n")
 	}()
-	if !strings.Contains(notices, ".thvignore") || !strings.Contains(notices, "middleware_configs are not used (x)") {
+	if !strings.Contains(notices, "middleware_configs are not used (x)") {
 		t.Errorf("notices: %s", notices)
 	}
 	for change, want := range map[string]string{

@@ -23,8 +23,6 @@ func laterFlags() []laterFlag {
 		{"isolate-network", "bool", "false", "Isolate container network from the host", "false"},
 		{"allow-docker-gateway", "bool", "false", "Allow outbound connections to the container runtime's gateway host names and default bridge gateway address (these are blocked by default even when insecure_allow_all is enabled); applies only with --isolate-network", "false"},
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
-		{"ignore-globally", "bool", "true", "Load global ignore patterns from the ignore file in the user configuration directory", "false"},
-		{"print-resolved-overlays", "bool", "false", "Debug: show resolved container paths for tmpfs overlays", "false"},
 	}
 }
 

@@ -37,6 +37,8 @@ type options struct {
 	env                    []string
 	secrets                []string
 	authFile               string
+	ignoreGlobally         bool
+	printOverlays          bool
 	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
 	labels, volumes, ports []string
