@@ -6,6 +6,12 @@ set -euo pipefail
 # A BuildKit plugin is not in Debian 12; the classic builder is in the daemon.
 export DOCKER_BUILDKIT=0
 
+# Node.js trusts its own list of authorities, not the system's: behind a proxy whose
+# authority is in the system's, npm would fetch nothing.
+if [ -z "${NODE_EXTRA_CA_CERTS:-}" ] && [ -r /etc/ssl/certs/ca-certificates.crt ]; then
+	export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+fi
+
 # need COMMAND HOW: fails with one clear line when a command is missing.
 need() {
 	command -v "$1" >/dev/null || { echo "$(basename "$0"): $1 is not installed: $2" >&2; exit 1; }

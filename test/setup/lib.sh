@@ -1,6 +1,12 @@
 # shellcheck shell=bash
 # What the scripts of this folder share; they read it with `.`.
 
+# Node.js trusts its own list of authorities, not the system's: behind a proxy whose
+# authority is in the system's, npm would fetch nothing.
+if [ -z "${NODE_EXTRA_CA_CERTS:-}" ] && [ -r /etc/ssl/certs/ca-certificates.crt ]; then
+	export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt
+fi
+
 # as_root COMMAND... runs it as root, or with sudo.
 as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
