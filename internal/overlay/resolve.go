@@ -188,7 +188,7 @@ func (r *resolver) link(host, inside, rule string) error {
 	for range maxLinks {
 		target, err := os.Readlink(host)
 		if err != nil {
-			return nil // replaced meanwhile
+			return nil //nolint:nilerr // it was replaced meanwhile
 		}
 		target = filepath.ToSlash(target)
 		if !path.IsAbs(target) {
@@ -202,7 +202,7 @@ func (r *resolver) link(host, inside, rule string) error {
 		host = filepath.Join(m.Host, filepath.FromSlash(strings.TrimPrefix(inside, m.Container)))
 		info, err := os.Lstat(host)
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // it leads to nothing
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return r.hide(Hidden{Path: inside, Host: host, Dir: info.IsDir(), Rule: rule})
