@@ -32,6 +32,7 @@ clients_lane() {
 }
 debian_lane() {
 	timed "set-up: PostgreSQL" test/setup/postgres.sh
+	timed "set-up: Redis" test/setup/redis.sh
 	timed "set-up: Chromium" test/setup/chromium.sh
 	timed "set-up: Prometheus" test/setup/prometheus.sh
 	timed "set-up: keyring" test/setup/keyring.sh
