@@ -145,6 +145,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"google.golang.org/grpc", []string{"test"}, false}, // OTLP over gRPC is internal/telemetry/grpc.go
 		{"github.com/evanphx/json-patch", []string{"internal/webhook"}, false},
 		{"github.com/cedar-policy/cedar-go", []string{"internal/policy"}, false},
+		{"github.com/redis/go-redis", []string{"internal/authserver/storage/redis"}, false},
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
 		{"github.com/tailscale/hujson", []string{"internal/clientconfig/entries"}, false},
 		{"github.com/pelletier/go-toml", []string{"internal/clientconfig/entries"}, false},
