@@ -87,6 +87,24 @@ func (s *keySet) lookup(kid string) (found []jose.JSONWebKey, revision uint64, u
 	return held.find(kid), held.revision, true
 }
 
+// verifyHeld checks the signature of a JWT with the held keys; revision is theirs. more, if
+// not nil, fetches keys with which the result may differ.
+func (s *keySet) verifyHeld(t *jwt) (revision uint64, r *refusal, more func(context.Context) error) {
+	keys, revision, usable := s.lookup(t.kid)
+	switch {
+	case !usable:
+		return 0, unavailable("its keys are not known yet"), s.await
+	case len(keys) == 0:
+		return 0, &refusal{reason: "no key of the provider has the token's key id", got: shorten(t.kid), unknownKey: true},
+			func(ctx context.Context) error { return s.awaitUnknown(ctx, t.kid) }
+	}
+	bad, r := t.verify(keys)
+	if bad {
+		return 0, r, s.awaitReplaced
+	}
+	return revision, r, nil
+}
+
 // valid reports whether a verdict of a revision still holds.
 func (s *keySet) valid(revision uint64) bool {
 	held := s.held.Load()

@@ -67,20 +67,9 @@ func (p *provider) verifyHeld(t *jwt) (v *verdict, r *refusal, more func(context
 	if t.fault != nil {
 		return nil, t.fault, nil
 	}
-	keys, revision, usable := p.keys.lookup(t.kid)
-	switch {
-	case !usable:
-		return nil, unavailable("its keys are not known yet"), p.keys.await
-	case len(keys) == 0:
-		return nil, &refusal{reason: "no key of the provider has the token's key id", got: shorten(t.kid), unknownKey: true},
-			func(ctx context.Context) error { return p.keys.awaitUnknown(ctx, t.kid) }
-	}
-	bad, r := t.verify(keys)
-	if bad {
-		return nil, r, p.keys.awaitReplaced
-	}
+	revision, r, more := p.keys.verifyHeld(t)
 	if r != nil {
-		return nil, r, nil
+		return nil, r, more
 	}
 	v, r = p.accept(t.claims, revision)
 	return v, r, nil

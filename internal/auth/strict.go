@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/toolhaven/toolhaven/internal/strictjson"
@@ -29,7 +28,7 @@ func decodeObject(b []byte) (map[string]any, error) {
 	if s.Err() == nil && s.Kind() != '{' {
 		return nil, errNotObject
 	}
-	members := decodeMembers(&s)
+	members, _ := s.Decoded().(map[string]any)
 	if err := s.End(); err != nil {
 		return nil, withoutText(err)
 	}
@@ -49,37 +48,4 @@ func withoutText(err error) error {
 		}
 	}
 	return errNotJSON
-}
-
-// decodeValue decodes the next value. The result is valid if s has no fault at the
-// end.
-func decodeValue(s *strictjson.Scanner) any {
-	switch s.Kind() {
-	case '{':
-		return decodeMembers(s)
-	case '[':
-		elements := []any{}
-		for items := s.Enter(); s.Next(&items); {
-			elements = append(elements, decodeValue(s))
-		}
-		return elements
-	case '"':
-		return s.Text()
-	case '0':
-		return json.Number(s.Value())
-	case 't', 'f':
-		return len(s.Value()) == len("true")
-	default:
-		s.Value()
-		return nil
-	}
-}
-
-func decodeMembers(s *strictjson.Scanner) map[string]any {
-	members := make(map[string]any, 8)
-	for items := s.Enter(); s.Next(&items); {
-		name := s.Name()
-		members[name] = decodeValue(s)
-	}
-	return members
 }

@@ -20,34 +20,8 @@ const (
 // as encoding/json does with numbers as they are written.
 func read(text []byte, rules Rules) (any, error) {
 	s := New(text, room, rules)
-	v := decode(&s)
+	v := s.Decoded()
 	return v, s.End()
-}
-
-func decode(s *Scanner) any {
-	switch s.Kind() {
-	case '{':
-		members := map[string]any{}
-		for items := s.Enter(); s.Next(&items); {
-			name := s.Name()
-			members[name] = decode(s)
-		}
-		return members
-	case '[':
-		elements := []any{}
-		for items := s.Enter(); s.Next(&items); {
-			elements = append(elements, decode(s))
-		}
-		return elements
-	case '"':
-		return s.Text()
-	case '0':
-		return json.Number(s.Value())
-	case 't', 'f':
-		return string(s.Value()) == "true"
-	}
-	s.Value()
-	return nil
 }
 
 // check passes a text as a whole.
