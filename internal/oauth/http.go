@@ -35,7 +35,9 @@ func NewSender(client *http.Client) Sender {
 	// A redirect would lead a token, or the trust in a document, to another place.
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return func(req *http.Request) (*Response, error) {
-		req.Header.Set("Accept", "application/json")
+		if req.Header.Get("Accept") == "" {
+			req.Header.Set("Accept", "application/json")
+		}
 		resp, err := c.Do(req)
 		if err != nil {
 			return nil, transportError(req.URL, err)

@@ -13,11 +13,14 @@ import (
 
 // Metadata describes an authorization server (RFC 8414 section 2).
 type Metadata struct {
-	Issuer        string   `json:"issuer"`
-	Authorization string   `json:"authorization_endpoint"`
-	Token         string   `json:"token_endpoint"`
-	Registration  string   `json:"registration_endpoint"`
-	Revocation    string   `json:"revocation_endpoint"`
+	Issuer        string `json:"issuer"`
+	Authorization string `json:"authorization_endpoint"`
+	Token         string `json:"token_endpoint"`
+	Registration  string `json:"registration_endpoint"`
+	Revocation    string `json:"revocation_endpoint"`
+	// UserInfo and Keys are of OpenID Connect Discovery 1.0 section 3.
+	UserInfo      string   `json:"userinfo_endpoint"`
+	Keys          string   `json:"jwks_uri"`
 	Scopes        []string `json:"scopes_supported"`
 	ResponseTypes []string `json:"response_types_supported"`
 	GrantTypes    []string `json:"grant_types_supported"`

@@ -1,13 +1,9 @@
 package oauthclient
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,9 +47,6 @@ func (s *server) named(r Registered) (identity, error) {
 	id.Method, err = s.Metadata.Method()
 	return id, err
 }
-
-// maxSecret bounds a secret that a server gives a client, in bytes.
-const maxSecret = 4 << 10
 
 func (s *Store) secretOf(i identity) (string, error) {
 	switch {
@@ -134,53 +127,15 @@ func (w *web) register(ctx context.Context, at *server, redirect, scope string) 
 		grants = append(grants, "refresh_token")
 	}
 	// MCP authorization, "Application Type": native for a redirect to this machine.
-	request := map[string]any{
-		"client_name": "Toolhaven (thv)", "application_type": "native", "redirect_uris": []string{redirect},
-		"grant_types": grants, "response_types": []string{"code"}, "token_endpoint_auth_method": oauth.MethodNone,
-	}
-	if scope != "" {
-		request["scope"] = scope
-	}
-	body, err := json.Marshal(request)
+	given, err := oauth.Register(ctx, w.sender(), at.Registration, "", &oauth.ClientMetadata{
+		Name: "Toolhaven (thv)", ApplicationType: "native", RedirectURIs: []string{redirect},
+		GrantTypes: grants, ResponseTypes: []string{"code"}, Method: oauth.MethodNone, Scope: scope,
+	})
 	if err != nil {
 		return nil, err
 	}
-	a, err := w.post(ctx, at.Registration, "application/json", bytes.NewReader(body), nil)
-	if err != nil {
-		return nil, err
-	}
-	if a.Status != http.StatusCreated && a.Status != http.StatusOK {
-		return nil, a.Refusal()
-	}
-	var given struct {
-		ID        string   `json:"client_id"`
-		Secret    string   `json:"client_secret"`
-		Expires   int64    `json:"client_secret_expires_at"`
-		Method    string   `json:"token_endpoint_auth_method"`
-		Redirects []string `json:"redirect_uris"`
-	}
-	if err := a.decode(&given); err != nil {
-		return nil, err
-	}
-	switch {
-	case given.ID == "" || len(given.ID) > 2048 || strings.ContainsFunc(given.ID, func(r rune) bool { return r < ' ' || r > '~' }):
-		return nil, errors.New("its response has no usable client_id") // RFC 6749 appendix A.1
-	case given.Redirects != nil && !slices.Contains(given.Redirects, redirect):
-		return nil, errors.New("it registered another redirect URI than ours")
-	}
-	r := &registration{Version: storeVersion, Issuer: at.Issuer, RedirectURI: redirect, Client: identity{ID: given.ID, Method: oauth.MethodNone, Own: true}}
-	switch given.Method {
-	case "", oauth.MethodNone:
-		return r, nil
-	case oauth.MethodBasic, oauth.MethodPost: // the server issued a secret
-		if given.Secret == "" || len(given.Secret) > maxSecret {
-			return nil, errors.New("its response has no usable client_secret")
-		}
-		r.Client.Method, r.Client.Secret = given.Method, hidden(given.Secret)
-		if given.Expires > 0 {
-			r.Expires = time.Unix(given.Expires, 0)
-		}
-		return r, nil
-	}
-	return nil, fmt.Errorf("it requires the client to authenticate by %q, which thv does not support", oauth.Hide(given.Method))
+	return &registration{
+		Version: storeVersion, Issuer: at.Issuer, RedirectURI: redirect, Expires: given.Expires,
+		Client: identity{ID: given.ID, Method: given.Method, Secret: hidden(given.Secret), Own: true},
+	}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
@@ -34,6 +33,7 @@ type Login struct {
 const (
 	providerTime  = 10 * time.Second
 	metadataTime  = 10 * time.Minute // how long metadata is used
+	metadataStale = 24 * time.Hour   // the same while it cannot be fetched
 	retryTime     = 5 * time.Second  // how long a failure to fetch it is returned
 	maxToken      = 16 << 10         // bytes of an access token
 	maxExchanging = 16               // token requests at a time
@@ -43,13 +43,10 @@ const (
 type provider struct {
 	Login
 	send      oauth.Sender
-	now       func() time.Time
 	locations []string // of the metadata
 
 	exchanging chan struct{} // has maxExchanging places
-	fetching   chan struct{} // has one place
-	mu         sync.Mutex
-	known      *knowledge
+	known      oauth.Shared[*oauth.Metadata]
 }
 
 func newProvider(login Login, now func() time.Time) (*provider, error) {
@@ -68,56 +65,17 @@ func newProvider(login Login, now func() time.Time) (*provider, error) {
 	}
 	locations := oauth.Locations(u)
 	slices.Reverse(locations) // an identity provider: OpenID Connect Discovery first
-	return &provider{
-		Login: login, send: oauth.NewSender(login.Client), now: now, locations: locations,
-		exchanging: make(chan struct{}, maxExchanging), fetching: make(chan struct{}, 1),
-	}, nil
+	p := &provider{
+		Login: login, send: oauth.NewSender(login.Client), locations: locations,
+		exchanging: make(chan struct{}, maxExchanging),
+	}
+	p.known.Fetch, p.known.Now, p.known.Timeout = p.discover, now, providerTime
+	p.known.Fresh, p.known.Retry, p.known.Stale = metadataTime, retryTime, metadataStale
+	return p, nil
 }
 
-// knowledge is the result of the last fetch of the metadata.
-type knowledge struct {
-	metadata *oauth.Metadata
-	err      error
-	until    time.Time // it is used until then
-}
-
-// metadata returns the provider's metadata. It is fetched once for all visitors and
-// used for metadataTime; an error is returned for retryTime.
-func (p *provider) metadata(ctx context.Context) (*oauth.Metadata, error) {
-	if k := p.remembered(); k != nil {
-		return k.metadata, k.err
-	}
-	select {
-	case p.fetching <- struct{}{}:
-		defer func() { <-p.fetching }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if k := p.remembered(); k != nil { // another request fetched it meanwhile
-		return k.metadata, k.err
-	}
-	// The fetch serves all visitors and does not end with this request.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTime)
-	defer cancel()
-	m, err := p.discover(ctx)
-	holds := metadataTime
-	if err != nil {
-		holds = retryTime
-	}
-	p.mu.Lock()
-	p.known = &knowledge{m, err, p.now().Add(holds)}
-	p.mu.Unlock()
-	return m, err
-}
-
-func (p *provider) remembered() *knowledge {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known == nil || !p.now().Before(p.known.until) {
-		return nil
-	}
-	return p.known
-}
+// metadata returns the provider's metadata.
+func (p *provider) metadata(ctx context.Context) (*oauth.Metadata, error) { return p.known.Get(ctx) }
 
 func (p *provider) discover(ctx context.Context) (*oauth.Metadata, error) {
 	m := &oauth.Metadata{}
