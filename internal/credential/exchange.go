@@ -2,7 +2,6 @@ package credential
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,10 +9,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/credential/kept"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
@@ -45,6 +43,11 @@ type ExchangeConfig struct {
 	Header string
 	// SubjectType is AccessToken, IDToken or JWT; "" is AccessToken.
 	SubjectType string
+	// Provider is the upstream provider whose token is exchanged in place of the caller's:
+	// its ID token where SubjectType is IDToken, else its access token. "" is none, and
+	// Upstream is not used then.
+	Provider string
+	Upstream Upstream
 	// CAFiles are trusted beside the system's authorities.
 	CAFiles []string
 	Log     *slog.Logger
@@ -70,27 +73,16 @@ const (
 )
 
 // Exchange exchanges the token of each caller for one that the server accepts (RFC 8693).
-// The caller's own token is sent to the token endpoint only. Concurrent requests of one
-// caller wait for one exchange, and its result is used until shortly before it expires.
+// The caller's own token, or that of the upstream provider, is sent to the token endpoint
+// only. Concurrent requests of one caller wait for one exchange, and its result is used until
+// shortly before it expires.
 type Exchange struct {
 	cfg  ExchangeConfig
 	send oauth.Sender
 	now  func() time.Time
-
-	mu sync.Mutex
-	// outcomes are by the SHA-256 of the subject token: what a caller may do follows from
-	// the token, not from the subject in it. Audience and scopes are those of cfg.
-	outcomes map[[sha256.Size]byte]*outcome
-}
-
-// outcome is an exchange that is under way or has ended.
-type outcome struct {
-	done chan struct{} // closed at the end; the fields below are constant then
-	// token is the new token; "" with err.
-	token string
-	err   error
-	until time.Time // when the outcome is used no more
-	made  time.Time
+	// tokens are by the subject token: what a caller may do follows from the token, not from
+	// the subject in it. Audience and scopes are those of cfg.
+	tokens *kept.Cache[string]
 }
 
 // NewExchange returns the Exchange of a valid configuration.
@@ -108,7 +100,9 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Exchange{cfg: cfg, send: oauth.NewSender(client), now: time.Now, outcomes: map[[sha256.Size]byte]*outcome{}}, nil
+	e := &Exchange{cfg: cfg, send: oauth.NewSender(client), now: time.Now}
+	e.tokens = kept.New[string](maxExchanged, exchangeTime, func() time.Time { return e.now() })
+	return e, nil
 }
 
 // Validate reports everything that is wrong with the configuration.
@@ -127,6 +121,9 @@ func (cfg *ExchangeConfig) Validate() error {
 	if cfg.SubjectType != "" && !slices.Contains([]string{AccessToken, IDToken, JWT}, cfg.SubjectType) {
 		errs = append(errs, fmt.Errorf("the type of the subject token is %s, %s or %s, not %q", AccessToken, IDToken, JWT, cfg.SubjectType))
 	}
+	if cfg.Provider != "" && cfg.Upstream == nil {
+		errs = append(errs, fmt.Errorf("there is no upstream provider %q", cfg.Provider))
+	}
 	if cfg.ClientSecret != nil && cfg.ClientID == "" {
 		errs = append(errs, errors.New("a client secret needs a client id"))
 	}
@@ -136,14 +133,11 @@ func (cfg *ExchangeConfig) Validate() error {
 // Apply implements [Credential]. It fails for a request without a caller's token, except
 // for requests of the gateway's own ([Anonymous]), to which it adds nothing.
 func (e *Exchange) Apply(ctx context.Context, h http.Header) error {
-	caller := exchange.CallerOf(ctx)
-	if caller == nil || caller.Token.Reveal() == "" {
-		if caller == nil && isAnonymous(ctx) {
-			return nil
-		}
-		return unauthorized("there is no access token of the caller to exchange")
+	subject, err := e.subject(ctx)
+	if err != nil || subject == "" {
+		return err
 	}
-	token, err := e.tokenFor(ctx, caller.Token.Reveal())
+	token, err := e.tokenFor(ctx, subject)
 	if err != nil {
 		return err
 	}
@@ -151,16 +145,23 @@ func (e *Exchange) Apply(ctx context.Context, h http.Header) error {
 	return nil
 }
 
+// subject returns the token to exchange; "" for a request of the gateway's own.
+func (e *Exchange) subject(ctx context.Context) (string, error) {
+	return SubjectToken(ctx, e.cfg.Upstream, e.cfg.Provider, e.cfg.SubjectType == IDToken)
+}
+
 // Renew implements [Renewer]: a token that the server rejects with 401 is exchanged anew,
 // once.
 func (e *Exchange) Renew(ctx context.Context, h http.Header, rejected *http.Response) (bool, error) {
-	caller := exchange.CallerOf(ctx)
-	if rejected.StatusCode != http.StatusUnauthorized || caller == nil {
+	if rejected.StatusCode != http.StatusUnauthorized {
 		return false, nil
 	}
-	subject := caller.Token.Reveal()
+	subject, err := e.subject(ctx)
+	if err != nil || subject == "" {
+		return false, err
+	}
 	used := strings.TrimPrefix(h.Get(e.cfg.Header), "Bearer ")
-	if !e.drop(subject, used) {
+	if !e.tokens.Drop(kept.KeyOf(subject), func(token string) bool { return token == used }, refusedTime) {
 		return false, nil
 	}
 	token, err := e.tokenFor(ctx, subject)
@@ -171,87 +172,20 @@ func (e *Exchange) Renew(ctx context.Context, h http.Header, rejected *http.Resp
 	return true, nil
 }
 
-// drop forgets the token for a subject, if it is the one that was used. It reports whether
-// a request should be sent again: with a token that was exchanged just now, it should not.
-func (e *Exchange) drop(subject, used string) bool {
-	key := sha256.Sum256([]byte(subject))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	o := e.outcomes[key]
-	if o == nil || !o.ended() || o.token != used {
-		return true
-	}
-	if e.now().Before(o.made.Add(refusedTime)) {
-		return false
-	}
-	delete(e.outcomes, key)
-	return true
-}
-
-func (o *outcome) ended() bool {
-	select {
-	case <-o.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // tokenFor returns the token for a subject token, exchanging it if needed.
 func (e *Exchange) tokenFor(ctx context.Context, subject string) (string, error) {
-	key := sha256.Sum256([]byte(subject))
-	e.mu.Lock()
-	o := e.outcomes[key]
-	if o == nil || o.ended() && !e.now().Before(o.until) {
-		if !e.makeRoom() {
-			e.mu.Unlock()
-			return "", unavailable("too many token exchanges are under way; try again")
-		}
-		o = &outcome{done: make(chan struct{})}
-		e.outcomes[key] = o
-		// Others wait for the outcome, so it does not end with this caller.
-		go e.run(context.WithoutCancel(ctx), o, subject)
+	token, err := e.tokens.Get(ctx, kept.KeyOf(subject), func(ctx context.Context) (string, time.Time, error) {
+		return e.run(ctx, subject)
+	})
+	if errors.Is(err, kept.ErrFull) {
+		return "", unavailable("too many token exchanges are under way; try again")
 	}
-	e.mu.Unlock()
-	select {
-	case <-o.done:
-		return o.token, o.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	return token, err
 }
 
-// makeRoom keeps the number of outcomes within maxExchanged. It returns false when all of
-// them are exchanges under way. The caller holds mu.
-func (e *Exchange) makeRoom() bool {
-	if len(e.outcomes) < maxExchanged {
-		return true
-	}
-	var some [sha256.Size]byte
-	found := false
-	for key, o := range e.outcomes {
-		if !o.ended() {
-			continue
-		}
-		if !e.now().Before(o.until) {
-			delete(e.outcomes, key)
-			continue
-		}
-		some, found = key, true
-	}
-	if len(e.outcomes) >= maxExchanged && found {
-		delete(e.outcomes, some) // any one: its caller's next request exchanges again
-	}
-	return len(e.outcomes) < maxExchanged
-}
-
-// run exchanges a token and ends o.
-func (e *Exchange) run(ctx context.Context, o *outcome, subject string) {
-	defer close(o.done)
-	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
-	defer cancel()
+// run exchanges a token, and returns until when the outcome is used.
+func (e *Exchange) run(ctx context.Context, subject string) (string, time.Time, error) {
 	began := e.now()
-	o.made = began
 	token, err := e.request(ctx, subject)
 	var refusal *oauth.Refusal
 	switch {
@@ -260,16 +194,15 @@ func (e *Exchange) run(ctx context.Context, o *outcome, subject string) {
 		if lifetime == 0 {
 			lifetime = unknownLifetime
 		}
-		o.token, o.until = token.Access, began.Add(lifetime-min(maxMargin, lifetime/5))
+		return token.Access, began.Add(lifetime - min(maxMargin, lifetime/5)), nil
 	case errors.As(err, &refusal) && refusal.AboutSubject():
 		e.cfg.Log.Warn("token exchange refused", "endpoint", e.cfg.URL, "error", refusal)
-		o.err, o.until = unauthorized("the access token cannot be exchanged for one of the server: "+refusal.Error()), e.now().Add(refusedTime)
-	default:
-		// A fault of the endpoint, or of the gateway's own configuration there: the
-		// caller has no part in it.
-		e.cfg.Log.Error("token exchange failed", "endpoint", e.cfg.URL, "error", err)
-		o.err, o.until = unavailable("the access token cannot be exchanged for one of the server at present"), e.now().Add(failedTime)
+		return "", e.now().Add(refusedTime), unauthorized("the access token cannot be exchanged for one of the server: " + refusal.Error())
 	}
+	// A fault of the endpoint, or of the gateway's own configuration there: the caller has
+	// no part in it.
+	e.cfg.Log.Error("token exchange failed", "endpoint", e.cfg.URL, "error", err)
+	return "", e.now().Add(failedTime), unavailable("the access token cannot be exchanged for one of the server at present")
 }
 
 // request sends the token request (RFC 8693 section 2.1).

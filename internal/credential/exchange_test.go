@@ -324,48 +324,20 @@ func TestExchange_Rejected(t *testing.T) {
 	}
 }
 
-// The number of tokens is bounded, whatever callers send.
-func TestExchange_Bounded(t *testing.T) {
-	t.Parallel()
-	sts := newEndpoint(t, issue)
-	e := newTestExchange(t, ExchangeConfig{URL: sts.URL})
-	done := make(chan struct{})
-	close(done)
-	for i := range maxExchanged {
-		var key [32]byte
-		key[0], key[1], key[31] = byte(i), byte(i>>8), 1
-		e.outcomes[key] = &outcome{done: done, token: "x", until: time.Now().Add(time.Hour)}
-	}
-	if err := e.Apply(callerWith(t.Context(), "mine"), http.Header{}); err != nil || len(e.outcomes) != maxExchanged {
-		t.Errorf("%v, %d outcomes", err, len(e.outcomes))
-	}
-	for _, o := range e.outcomes {
-		o.done = make(chan struct{})
-	}
-	var rpc *mcp.Error
-	if err := e.Apply(callerWith(t.Context(), "other"), http.Header{}); !errors.As(err, &rpc) || rpc.Status != 503 {
-		t.Errorf("%v", err)
-	}
-}
-
 // A caller that leaves does not end the exchange that others wait for.
 func TestExchange_CallerLeaves(t *testing.T) {
 	t.Parallel()
-	answer := make(chan struct{})
-	sts := newEndpoint(t, func(n int64, form url.Values) (int, string) { <-answer; return issue(n, form) })
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	sts := newEndpoint(t, func(n int64, form url.Values) (int, string) {
+		asked <- struct{}{}
+		<-answer
+		return issue(n, form)
+	})
 	e := newTestExchange(t, ExchangeConfig{URL: sts.URL})
 	ctx, cancel := context.WithCancel(callerWith(t.Context(), "mine"))
 	left := make(chan error, 1)
 	go func() { left <- e.Apply(ctx, http.Header{}) }()
-	for sts.requests.Load() == 0 {
-		// the handler waits after it has counted
-		e.mu.Lock()
-		n := len(e.outcomes)
-		e.mu.Unlock()
-		if n > 0 {
-			break
-		}
-	}
+	<-asked
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Error(err)
