@@ -29,7 +29,7 @@ func (w *watch) connect(ctx context.Context) (exchange.Conn, error) {
 	var denied atomic.Bool
 	ctx = context.WithValue(credential.Anonymous(ctx), deniedFlag{}, &denied)
 	conn, err := w.backend.Open(ctx, self(), toolPeer{tools: w.owner.tools})
-	if err != nil && denied.Load() && workload.ExchangesTokens(w.owner.spec) {
+	if err != nil && denied.Load() && workload.PerCaller(w.owner.spec) {
 		return &callerless{watch: w, done: make(chan struct{})}, nil
 	}
 	return conn, err

@@ -53,7 +53,7 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		}
 		s.authn, err = authn.New(authn.Config{
 			Provider: spec.Provider(cfg.Secrets), Resource: spec.Resource(),
-			KeepToken: workload.ExchangesTokens(spec), Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log, Refused: refused,
+			KeepToken: workload.PerCaller(spec), Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log, Refused: refused,
 		})
 		if err != nil {
 			return fmt.Errorf("authentication of clients: %w", err)

@@ -95,8 +95,9 @@ func secretValue(secrets func(string) (string, error), ref, file string) func() 
 }
 
 // Credentials returns what the requests to the server need beside login, which is nil
-// without a login. secrets returns the value of a reference.
-func (s *Spec) Credentials(secrets func(ref string) (string, error), login credential.Credential, log *slog.Logger) ([]credential.Credential, error) {
+// without a login. secrets returns the value of a reference. upstream has the tokens of
+// upstream providers; it is nil without an embedded authorization server.
+func (s *Spec) Credentials(secrets func(ref string) (string, error), login credential.Credential, upstream credential.Upstream, log *slog.Logger) ([]credential.Credential, error) {
 	var all []credential.Credential
 	if r := s.Remote; r != nil {
 		headers := http.Header{}
@@ -124,7 +125,7 @@ func (s *Spec) Credentials(secrets func(ref string) (string, error), login crede
 		all = append(all, login)
 	}
 	if s.ExternalAuth != nil {
-		external, err := externalCredential(s.ExternalAuth, secrets, s.CAFiles(), log)
+		external, err := externalCredential(s.ExternalAuth, secrets, upstream, s.CAFiles(), log)
 		if err != nil {
 			return nil, err
 		}

@@ -4,21 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/credential"
+	"github.com/toolhaven/toolhaven/internal/credential/aws"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
 	"github.com/toolhaven/toolhaven/internal/secret"
 )
 
-// ExchangesTokens reports whether the server receives tokens that those of its callers were
-// exchanged for, and nothing without a caller.
-func ExchangesTokens(s *Spec) bool {
-	return s.TokenExchange != nil || s.ExternalAuth != nil && s.ExternalAuth.TokenExchange != nil
+// PerCaller reports whether the credentials for the server are those of each caller: a request
+// without a caller has none.
+func PerCaller(s *Spec) bool {
+	x := s.ExternalAuth
+	return s.TokenExchange != nil || x != nil && (x.TokenExchange != nil || x.AWSSTS != nil || x.UpstreamInject != nil)
 }
 
-// externalCredential returns the credential of an outgoing resource; nil for none.
-func externalCredential(x *externalauth.Spec, secrets func(ref string) (string, error), caFiles []string, log *slog.Logger) (credential.Credential, error) {
+// envSTS is the environment variable of the AWS SDKs with the URL of STS, such as that of an
+// interface endpoint in a VPC.
+const envSTS = "AWS_ENDPOINT_URL_STS"
+
+// externalCredential returns the credential of an outgoing resource; nil for none. upstream
+// has the tokens of upstream providers, and is nil where there are none.
+func externalCredential(x *externalauth.Spec, secrets func(ref string) (string, error), upstream credential.Upstream, caFiles []string, log *slog.Logger) (credential.Credential, error) {
 	var value func() (string, error)
 	if ref, _ := x.OutgoingSecret(); ref != nil {
 		value = func() (string, error) { return secrets(secret.SharedRef(ref.String())) }
@@ -30,8 +38,12 @@ func externalCredential(x *externalauth.Spec, secrets func(ref string) (string, 
 		return credential.Bearer(value), nil
 	case externalauth.TypeTokenExchange:
 		cfg := externalExchange(x.TokenExchange)
-		cfg.ClientSecret, cfg.CAFiles, cfg.Log = value, caFiles, log
+		cfg.ClientSecret, cfg.Upstream, cfg.CAFiles, cfg.Log = value, upstream, caFiles, log
 		return credential.NewExchange(cfg)
+	case externalauth.TypeUpstreamInject:
+		return credential.NewInject(x.UpstreamInject.ProviderName, upstream, log), nil
+	case externalauth.TypeAWSSTS:
+		return aws.New(aws.Config{Spec: x.AWSSTS, Upstream: upstream, Endpoint: os.Getenv(envSTS), CAFiles: caFiles, Log: log})
 	}
 	return nil, nil
 }
@@ -40,7 +52,7 @@ func externalCredential(x *externalauth.Spec, secrets func(ref string) (string, 
 func externalExchange(x *externalauth.TokenExchange) credential.ExchangeConfig {
 	return credential.ExchangeConfig{
 		URL: x.TokenURL, Audience: x.Audience, Scopes: x.Scopes, ClientID: x.ClientID, Header: x.ExternalTokenHeaderName,
-		SubjectType: strings.TrimPrefix(x.SubjectTokenType, "urn:ietf:params:oauth:token-type:"),
+		Provider: x.SubjectProviderName, SubjectType: strings.TrimPrefix(x.SubjectTokenType, "urn:ietf:params:oauth:token-type:"),
 	}
 }
 
@@ -61,6 +73,11 @@ func (s *Spec) validateExternalAuth(set func(header, setting string)) error {
 		return errors.Join(errs...)
 	}
 	setting := "the resource of --auth (" + string(x.Type) + ")"
+	provider := func(field, name string) {
+		if name != "" {
+			add("%s: there is no embedded authorization server, and so no upstream provider %q", field, name)
+		}
+	}
 	switch x.Type {
 	case externalauth.TypeUnauthenticated:
 		if s.Remote != nil && s.Remote.Auth != nil {
@@ -73,12 +90,11 @@ func (s *Spec) validateExternalAuth(set func(header, setting string)) error {
 		set("Authorization", setting)
 	case externalauth.TypeTokenExchange:
 		cfg := externalExchange(x.TokenExchange)
+		cfg.Provider = "" // below
 		if err := cfg.Validate(); err != nil {
 			add("%w", err)
 		}
-		if x.TokenExchange.SubjectProviderName != "" {
-			add("spec.tokenExchange.subjectProviderName: there is no embedded authorization server, and so no upstream provider %q", x.TokenExchange.SubjectProviderName)
-		}
+		provider("spec.tokenExchange.subjectProviderName", x.TokenExchange.SubjectProviderName)
 		if s.TokenExchange != nil {
 			add("--token-exchange-url exchanges tokens too; give one of them")
 		}
@@ -90,6 +106,22 @@ func (s *Spec) validateExternalAuth(set func(header, setting string)) error {
 			header = "Authorization"
 		}
 		set(header, setting)
+	case externalauth.TypeUpstreamInject:
+		provider("spec.upstreamInject.providerName", x.UpstreamInject.ProviderName)
+		set("Authorization", setting)
+	case externalauth.TypeAWSSTS:
+		if _, err := aws.Compile(x.AWSSTS); errors.As(err, &faults) {
+			for _, fault := range faults {
+				add("%w", fault)
+			}
+		}
+		provider("spec.awsSts.subjectProviderName", x.AWSSTS.SubjectProviderName)
+		if s.Auth == nil {
+			add("type awsSts: the clients have no access tokens that AWS could accept; give --oidc-issuer too")
+		}
+		for _, header := range aws.Headers() {
+			set(header, setting)
+		}
 	default:
 		add("this version of thv does not have the type %s", x.Type)
 	}

@@ -34,7 +34,7 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 			}
 		}
 	}
-	if s.Transport != "" || workload.ExchangesTokens(s) {
+	if s.Transport != "" || workload.PerCaller(s) {
 		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
 		if o.mayLogIn(s) && signIns.Protected(ctx, o.app.LoginRequest(s)) {
 			return o.login(ctx, d, signIns, false)
@@ -129,7 +129,7 @@ func (o *options) detect(ctx context.Context, d *draft, signIns *oauthclient.Sto
 		}
 		login = credential.NewLogin(tokens, "thv login "+s.Name, func() {}, slog.New(slog.DiscardHandler))
 	}
-	credentials, err := s.Credentials(o.secretOf(ctx, d), login, nil)
+	credentials, err := s.Credentials(o.secretOf(ctx, d), login, nil, nil)
 	if err != nil {
 		return err
 	}
