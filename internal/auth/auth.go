@@ -45,6 +45,9 @@ type Provider struct {
 	Audience string
 	// JWKSURL is where the keys are; "" finds it by OIDC discovery.
 	JWKSURL string
+	// Keys, if it is set, returns the JSON of the key set in place of a request: the
+	// issuer is in this process.
+	Keys func() ([]byte, error)
 	// IntrospectionURL accepts opaque tokens too (RFC 7662); ClientID and the
 	// secret in ClientSecretFile, which is read for each request, authenticate
 	// to it. ClientSecret, if it is set, returns the secret instead.

@@ -120,6 +120,14 @@ func (p *provider) issuerOf(claims map[string]any) string {
 // fetchKeys fetches the provider's key set from JWKSURL or the discovered URL. When
 // that fails, discovery is repeated: the keys may have moved.
 func (p *provider) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
+	if p.Keys != nil {
+		body, err := p.Keys()
+		if err != nil {
+			return nil, err
+		}
+		keys, _, err := decodeKeys(body)
+		return keys, err
+	}
 	if p.JWKSURL != "" {
 		return p.getKeys(ctx, p.JWKSURL)
 	}

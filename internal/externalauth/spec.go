@@ -5,7 +5,12 @@
 // types and the same rules.
 package externalauth
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Spec is the spec of an MCPExternalAuthConfig. Exactly the member that Type names is set;
 // [Unauthenticated] has none.
@@ -282,3 +287,62 @@ const (
 	DefaultRefreshToken = 7 * 24 * time.Hour
 	DefaultAuthCode     = 10 * time.Minute
 )
+
+// Lifespans returns the lifespans of a valid x.
+func (x *EmbeddedAuthServer) Lifespans() (access, refresh, code time.Duration) {
+	t := x.TokenLifespans
+	if t == nil {
+		t = &TokenLifespans{}
+	}
+	or := func(text string, byDefault time.Duration) time.Duration {
+		if d, err := time.ParseDuration(text); err == nil {
+			return d
+		}
+		return byDefault
+	}
+	return or(t.AccessToken, DefaultAccessToken), or(t.RefreshToken, DefaultRefreshToken), or(t.AuthCode, DefaultAuthCode)
+}
+
+// RedirectURI is that of the provider's configuration, "" without one.
+func (x *UpstreamProvider) RedirectURI() string {
+	switch {
+	case x.OIDC != nil:
+		return x.OIDC.RedirectURI
+	case x.OAuth2 != nil:
+		return x.OAuth2.RedirectURI
+	}
+	return ""
+}
+
+// SupportedScopes are the scopes that clients can request: those of OpenID Connect that have
+// an effect, the protected resource's, and those that an upstream provider is asked for.
+func (x *EmbeddedAuthServer) SupportedScopes(resource []string) []string {
+	scopes := []string{"openid", "profile", "email", "offline_access"}
+	add := func(more []string) {
+		for _, scope := range more {
+			if !slices.Contains(scopes, scope) {
+				scopes = append(scopes, scope)
+			}
+		}
+	}
+	add(resource)
+	for _, u := range x.UpstreamProviders {
+		switch {
+		case u.OIDC != nil:
+			add(u.OIDC.Scopes)
+		case u.OAuth2 != nil:
+			add(u.OAuth2.Scopes)
+		}
+	}
+	return scopes
+}
+
+// CheckScopes is an error when a baseline scope is not supported.
+func (x *EmbeddedAuthServer) CheckScopes(resource []string) error {
+	supported := x.SupportedScopes(resource)
+	missing := slices.DeleteFunc(slices.Clone(x.BaselineClientScopes), func(scope string) bool { return slices.Contains(supported, scope) })
+	if len(missing) > 0 {
+		return fmt.Errorf("spec.embeddedAuthServer.baselineClientScopes: no upstream provider has %s in its scopes", strings.Join(missing, ", "))
+	}
+	return nil
+}

@@ -83,7 +83,7 @@ func (o *owner) overHTTP(target string, rt http.RoundTripper) (exchange.Backend,
 	o.mu.Lock()
 	o.login = login
 	o.mu.Unlock()
-	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, nil, o.log)
+	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, o.authServer.upstreamTokens(), o.log)
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,8 @@ type owner struct {
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
 	reach *reach
 	tools *toolWatch
+	// authServer is nil without an embedded authorization server.
+	authServer *authServer
 
 	mu       sync.Mutex
 	state    workload.State
@@ -263,12 +265,16 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	defer serverLog.Close()
 
+	if o.authServer, err = newAuthServer(o.cfg, o.spec, o.log); err != nil {
+		return err
+	}
+	defer o.authServer.close()
 	backend, err := o.backend(ctx, serverLog)
 	if err != nil {
 		return err
 	}
 	defer o.tearDown()
-	stages, err := newStages(o.cfg, o.spec, o.tools, o.log)
+	stages, err := newStages(o.cfg, o.spec, o.authServer, o.tools, o.log)
 	if err != nil {
 		return err
 	}

@@ -23,14 +23,15 @@ import (
 type stages struct {
 	gateway.Stages
 	authn     *authn.Stage         // nil without authentication
+	server    *authServer          // nil without an embedded authorization server
 	audit     *auditlog.Log        // nil without an audit
 	telemetry *telemetry.Telemetry // nil without telemetry
 }
 
 // newStages makes the stages. tools is the one for tools. The error of a configuration is one
 // that workload.Validate did not find, such as a file that cannot be opened.
-func newStages(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logger) (*stages, error) {
-	s := &stages{}
+func newStages(cfg Config, spec *workload.Spec, server *authServer, tools *toolWatch, log *slog.Logger) (*stages, error) {
+	s := &stages{server: server}
 	s.Tools = tools.stage
 	err := s.open(cfg, spec, tools, log)
 	if err != nil {
@@ -51,14 +52,18 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		if recorder != nil {
 			refused = func(f authn.Refusal) { recorder.Refused(audit.Refusal(f)) }
 		}
+		provider := spec.Provider(cfg.Secrets)
+		if s.server != nil {
+			provider.Keys = s.server.KeySet
+		}
 		s.authn, err = authn.New(authn.Config{
-			Provider: spec.Provider(cfg.Secrets), Resource: spec.Resource(),
+			Provider: provider, Resource: spec.Resource(),
 			KeepToken: workload.PerCaller(spec), Endpoint: spec.Endpoint(), TrustProxyHeaders: spec.Proxy.TrustProxyHeaders, Log: log, Refused: refused,
 		})
 		if err != nil {
 			return fmt.Errorf("authentication of clients: %w", err)
 		}
-		s.Authenticate = s.authn.Wrap
+		s.Authenticate = s.server.wrap(s.authn.Wrap)
 	}
 	if spec.Policy != nil {
 		p, err := policy.New(*spec.Policy, log)

@@ -133,6 +133,9 @@ func (s *Spec) Credentials(secrets func(ref string) (string, error), login crede
 			all = append(all, external)
 		}
 	}
+	if provider := s.InjectedProvider(); provider != "" {
+		all = append(all, credential.NewInject(provider, upstream, log))
+	}
 	if x := s.TokenExchange; x != nil {
 		cfg := x.config(secrets)
 		cfg.CAFiles, cfg.Log = s.CAFiles(), log
@@ -188,6 +191,9 @@ func validateCredentials(s *Spec) error {
 			set("Authorization", "the login (--remote-auth)")
 			errs = append(errs, r.Auth.validate())
 		}
+	}
+	if s.InjectedProvider() != "" {
+		set("Authorization", "the embedded authorization server of --auth")
 	}
 	errs = append(errs, s.validateExternalAuth(set))
 	x := s.TokenExchange

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/credential"
@@ -17,7 +18,7 @@ import (
 // without a caller has none.
 func PerCaller(s *Spec) bool {
 	x := s.ExternalAuth
-	return s.TokenExchange != nil || x != nil && (x.TokenExchange != nil || x.AWSSTS != nil || x.UpstreamInject != nil)
+	return s.TokenExchange != nil || s.InjectedProvider() != "" || x != nil && (x.TokenExchange != nil || x.AWSSTS != nil || x.UpstreamInject != nil)
 }
 
 // envSTS is the environment variable of the AWS SDKs with the URL of STS, such as that of an
@@ -74,8 +75,12 @@ func (s *Spec) validateExternalAuth(set func(header, setting string)) error {
 	}
 	setting := "the resource of --auth (" + string(x.Type) + ")"
 	provider := func(field, name string) {
-		if name != "" {
+		switch {
+		case name == "":
+		case s.AuthServer == nil:
 			add("%s: there is no embedded authorization server, and so no upstream provider %q", field, name)
+		case !slices.ContainsFunc(s.AuthServer.UpstreamProviders, func(u externalauth.UpstreamProvider) bool { return u.Name == name }):
+			add("%s: the embedded authorization server has no upstream provider %q", field, name)
 		}
 	}
 	switch x.Type {

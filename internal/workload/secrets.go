@@ -30,10 +30,8 @@ func (s *Spec) SecretRefs() []string {
 	for _, f := range s.SecretFields() {
 		add(*f.Ref)
 	}
-	if x := s.ExternalAuth; x != nil {
-		if ref, _ := x.OutgoingSecret(); ref != nil {
-			add(secret.SharedRef(ref.String()))
-		}
+	for _, ref := range s.AuthSecrets() {
+		add(authSecretRef(ref))
 	}
 	if s.Telemetry != nil {
 		for _, ref := range s.Telemetry.Headers {

@@ -66,6 +66,9 @@ type Spec struct {
 	// TokenExchange exchanges the tokens of clients for those of the server; nil sends the
 	// server none.
 	TokenExchange *TokenExchange `json:"tokenExchange,omitempty"`
+	// AuthServer is the embeddedAuthServer resource of --auth: the authorization server that
+	// issues the clients' tokens; nil is none. Auth names it as the issuer.
+	AuthServer *externalauth.EmbeddedAuthServer `json:"authServer,omitempty"`
 	// ExternalAuth is the outgoing resource of --auth: how the gateway authenticates at the
 	// server. Its secrets are the user's, NAME/KEY. nil is none.
 	ExternalAuth *externalauth.Spec `json:"externalAuth,omitempty"`

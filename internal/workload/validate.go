@@ -56,7 +56,7 @@ func Validate(s *Spec) error {
 	} else {
 		errs = append(errs, validateContainer(s))
 	}
-	errs = append(errs, validateClients(s), s.Proxy.validate(), s.Endpoint().Validate(), validateAuth(s), validateCredentials(s), validateTelemetry(s), s.Tools.Config().Validate())
+	errs = append(errs, validateClients(s), s.Proxy.validate(), s.Endpoint().Validate(), validateAuth(s), validateAuthServer(s), validateCredentials(s), validateTelemetry(s), s.Tools.Config().Validate())
 	if s.Policy != nil {
 		if err := s.Policy.Validate(); err != nil {
 			add("authorization: %w", err)
@@ -199,6 +199,7 @@ func (s *Spec) Endpoint() endpoint.Config {
 	if host := s.Auth.host(); host != "" {
 		hosts = append(hosts, host)
 	}
+	hosts = append(hosts, s.authServerHosts()...)
 	return endpoint.Config{
 		Mode: p.Mode, Prefix: p.EndpointPrefix, AllowedHosts: hosts, SessionTTL: time.Duration(p.SessionTTL), Stateless: p.Stateless,
 	}

@@ -37,8 +37,10 @@ async function browse(page) {
     const text = await response.text();
     const action = /action="([^"]+)"/.exec(text);
     const prompt = /name="prompt" value="([^"]+)"/.exec(text);
-    if (!action || !prompt) throw new Error(`a page without a form: ${response.status} ${text.slice(0, 500)}`);
-    const body = new URLSearchParams({ prompt: prompt[1], login: user, password: "x" });
+    const consent = /name="login" value="([^"]+)"/.exec(text);
+    const decides = consent && text.includes(`name="decision"`); // the page of thv's authorization server
+    if (!action || !prompt && !decides) throw new Error(`a page without a form: ${response.status} ${text.slice(0, 500)}`);
+    const body = new URLSearchParams(decides ? { login: consent[1], decision: "allow" } : { prompt: prompt[1], login: user, password: "x" });
     request = [new URL(action[1], address).href, { method: "POST", body }];
   }
   throw new Error("the provider does not come to an end");

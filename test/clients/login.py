@@ -43,6 +43,10 @@ def browse(page):
             if page.startswith(REDIRECT):
                 return parse_qs(urlsplit(page).query)
             continue
+        consent = re.search(r'name="login" value="([^"]+)"', text)
+        if consent and 'name="decision"' in text:  # the page of thv's authorization server
+            page, body = urljoin(page, re.search(r'action="([^"]+)"', text)[1]), urlencode({"login": consent[1], "decision": "allow"}).encode()
+            continue
         action, prompt = re.search(r'action="([^"]+)"', text), re.search(r'name="prompt" value="([^"]+)"', text)
         if not action or not prompt:
             raise RuntimeError(f"a page without a form: {text[:500]}")

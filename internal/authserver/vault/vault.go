@@ -102,7 +102,7 @@ func (v *Vault) Close(ctx context.Context) {
 }
 
 // Save stores the tokens of a login in place of any others of the binding. They are removed
-// after lifetime, however often they are refreshed. It fails if the binding or the tokens are
+// after lifetime, however often they are refreshed; Extend changes it. It fails if the binding or the tokens are
 // incomplete or too large, and with ErrUnavailable.
 func (v *Vault) Save(ctx context.Context, b Binding, t upstream.Tokens, lifetime time.Duration) error {
 	if err := b.check(); err != nil {
@@ -177,6 +177,35 @@ func (v *Vault) Renew(ctx context.Context, b Binding, rejected string) (accessTo
 		return "", ErrLogin
 	}
 	return next.Tokens.AccessToken, nil
+}
+
+// Extend keeps the tokens of a binding for lifetime from now, instead of that of Save. The
+// error is ErrLogin without tokens, or ErrUnavailable.
+func (v *Vault) Extend(ctx context.Context, b Binding, lifetime time.Duration) error {
+	if err := b.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLogin, err)
+	}
+	for range 5 {
+		r, err := v.fetch(ctx, b.key())
+		if err != nil {
+			return err
+		}
+		next := *r
+		next.Ends, next.raw = time.Now().Add(lifetime), nil
+		if next.raw, err = v.seal(&next); err != nil {
+			return err
+		}
+		err = v.store.Swap(ctx, b.key(), r.raw, next.raw, lifetime)
+		if errors.Is(err, storage.ErrChanged) {
+			continue // a refresh was saved
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		v.recent.put(&next)
+		return nil
+	}
+	return ErrUnavailable
 }
 
 // Delete removes the tokens of a binding. It does not revoke them at the provider. A refresh

@@ -150,6 +150,27 @@ func TestSave_Lifetime(t *testing.T) {
 	})
 }
 
+func TestExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		v := w.process()
+		if err := v.Extend(t.Context(), alice, time.Hour); !errors.Is(err, ErrLogin) {
+			t.Errorf("without tokens: %v", err)
+		}
+		w.login(t, v) // for 24 hours
+		time.Sleep(23 * time.Hour)
+		if err := v.Extend(t.Context(), alice, 24*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(23 * time.Hour)
+		if _, _, err := v.Token(t.Context(), alice); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		noToken(t, v, ErrLogin)
+	})
+}
+
 // The store has neither tokens nor names, and a value that was moved or made elsewhere is
 // refused.
 func TestToken_Sealed(t *testing.T) {

@@ -77,28 +77,51 @@ func readable(flag, path string) (string, error) {
 // maxAuthFile bounds the file of --auth, in bytes.
 const maxAuthFile = 4 << 20
 
-// readExternalAuth reads the resource of --auth; nil without it.
-func readExternalAuth(file string) (*externalauth.Spec, error) {
+// readExternalAuth reads the resources of --auth: an authorization server for the clients, and
+// how the gateway authenticates at the server. Either may be nil; both are without it.
+func readExternalAuth(file string) (server *externalauth.EmbeddedAuthServer, outgoing *externalauth.Spec, err error) {
 	if file == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	content, err := runflag.ReadFile(file, maxAuthFile)
 	if err != nil {
-		return nil, fmt.Errorf("--auth: %w", err)
+		return nil, nil, fmt.Errorf("--auth: %w", err)
 	}
 	resources, err := externalauth.Parse(content)
 	if err != nil {
-		return nil, fmt.Errorf("--auth %s: %w", file, err)
+		return nil, nil, fmt.Errorf("--auth %s: %w", file, err)
 	}
-	var outgoing *externalauth.Spec
 	for _, r := range resources {
 		switch {
-		case !r.Spec.Outgoing():
-			return nil, fmt.Errorf("--auth %s: this version of thv does not have the type %s", file, r.Spec.Type)
-		case outgoing != nil:
-			return nil, fmt.Errorf("--auth %s: it has several resources for requests to the server; one is used", file)
+		case r.Spec.Outgoing() && outgoing != nil:
+			return nil, nil, fmt.Errorf("--auth %s: it has several resources for requests to the server; one is used", file)
+		case r.Spec.Outgoing():
+			outgoing = &r.Spec
+		case server != nil:
+			return nil, nil, fmt.Errorf("--auth %s: it has several embedded authorization servers; one is used", file)
+		default:
+			server = r.Spec.EmbeddedAuthServer
 		}
-		outgoing = &r.Spec
 	}
-	return outgoing, nil
+	return server, outgoing, nil
+}
+
+// serverAuthFlags are the flags of authentication that count with an embedded authorization
+// server.
+var serverAuthFlags = []string{"resource-url", "oidc-scopes"}
+
+// setAuthServer makes the embedded authorization server the issuer of the clients' tokens. An
+// issuer on this machine determines the port.
+func (o *options) setAuthServer(s *workload.Spec, x *externalauth.EmbeddedAuthServer) error {
+	for _, flag := range authFlags {
+		if o.given(flag) && !slices.Contains(serverAuthFlags, flag) {
+			s.Auth = nil // its own faults do not matter
+			return fmt.Errorf("--%s is of another issuer than the embedded authorization server of --auth; give one of them", flag)
+		}
+	}
+	if port := workload.AuthServerPort(x); port != 0 && !o.given("proxy-port") {
+		s.Proxy.Port = port
+	}
+	s.SetAuthServer(x, o.auth.ResourceURL, o.auth.Scopes)
+	return nil
 }

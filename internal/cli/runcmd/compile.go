@@ -169,8 +169,12 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.Auth, err = o.auth.parse(o.given)
 	note(err)
-	s.ExternalAuth, err = readExternalAuth(o.authFile)
+	authServer, external, err := readExternalAuth(o.authFile)
 	note(err)
+	s.ExternalAuth = external
+	if authServer != nil {
+		note(o.setAuthServer(s, authServer))
+	}
 	s.Telemetry, err = o.telemetry.parse(o.given, o.app.Env)
 	note(err)
 	if s.Telemetry != nil && s.Telemetry.Endpoint != "" {

@@ -41,8 +41,13 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 		spec.Name = o.name
 	}
 	if o.authFile != "" {
-		if spec.ExternalAuth, err = readExternalAuth(o.authFile); err != nil {
+		server, outgoing, err := readExternalAuth(o.authFile)
+		if err != nil {
 			return nil, base.AsUsage(err)
+		}
+		spec.ExternalAuth = outgoing
+		if server != nil {
+			spec.SetAuthServer(server, "", []string{"openid"})
 		}
 	}
 	if spec.Name != from {

@@ -143,9 +143,9 @@ func acceptShared(s *workload.Spec, known, auth bool, given, targets, headers ma
 			missing = append(missing, fmt.Sprintf("\n  --secret %s,target=%s", name, f.Key))
 		}
 	}
-	if s.ExternalAuth != nil && !known && !auth {
-		if ref, _ := s.ExternalAuth.OutgoingSecret(); ref != nil {
-			missing = append(missing, fmt.Sprintf("\n  --auth FILE (its externalAuth, of the secret %s)", ref))
+	if !known && !auth {
+		for _, ref := range s.AuthSecrets() {
+			missing = append(missing, fmt.Sprintf("\n  --auth FILE (its resource, of the secret %s)", ref))
 		}
 	}
 	if len(missing) > 0 {

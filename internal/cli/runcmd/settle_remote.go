@@ -91,7 +91,7 @@ func (o *options) mayLogIn(s *workload.Spec) bool {
 		}
 	}
 	refused := o.given("remote-auth") && !o.server.remoteAuth
-	return !refused && (r.Auth == nil || r.Auth.Login == "") && r.BearerToken == "" && r.BearerTokenFile == "" && s.TokenExchange == nil && s.ExternalAuth == nil
+	return !refused && (r.Auth == nil || r.Auth.Login == "") && r.BearerToken == "" && r.BearerTokenFile == "" && s.TokenExchange == nil && s.ExternalAuth == nil && s.InjectedProvider() == ""
 }
 
 // login logs in at the remote server; also at one that requires no login, if force is set.

@@ -1,0 +1,110 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/toolhaven/toolhaven/internal/authserver"
+	"github.com/toolhaven/toolhaven/internal/authserver/storage"
+	"github.com/toolhaven/toolhaven/internal/authserver/storage/memory"
+	"github.com/toolhaven/toolhaven/internal/authserver/storage/redis"
+	"github.com/toolhaven/toolhaven/internal/credential"
+	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/workload"
+)
+
+// authServer is the embedded authorization server of a workload.
+type authServer struct {
+	*authserver.Server
+	store storage.Store
+}
+
+// newAuthServer starts it; nil without one. It sends no request.
+func newAuthServer(cfg Config, spec *workload.Spec, log *slog.Logger) (*authServer, error) {
+	if spec.AuthServer == nil {
+		return nil, nil
+	}
+	secrets := workload.AuthSecret(cfg.Secrets)
+	store := storage.Store(memory.New(memory.Options{}))
+	if st := spec.AuthServer.Storage; st != nil && st.Redis != nil {
+		r, err := redis.New(redis.Config{Redis: *st.Redis, Secret: secrets, Prefix: "thv:auth:" + spec.Name + ":"})
+		if err != nil {
+			return nil, fmt.Errorf("authorization server: %w", err)
+		}
+		store = r
+		go func() { // its answer may take the connection's timeout
+			for _, warning := range r.Warnings(context.Background()) {
+				log.Warn(warning)
+			}
+		}()
+	}
+	server, err := authserver.New(authserver.Config{
+		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, Scopes: spec.Auth.Scopes, Secret: secrets, Store: store, CAFiles: spec.CAFiles(), Log: log,
+	})
+	if err != nil {
+		_ = store.Close() // nothing was stored
+		return nil, fmt.Errorf("authorization server: %w", err)
+	}
+	return &authServer{server, store}, nil
+}
+
+// wrap serves the endpoints of the authorization server before the stage that requires its
+// tokens.
+func (a *authServer) wrap(authenticate func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+	if a == nil {
+		return authenticate
+	}
+	return func(next http.Handler) http.Handler { return a.Wrap(authenticate(next)) }
+}
+
+func (a *authServer) close() {
+	if a != nil {
+		_ = a.store.Close() // it keeps nothing in this process
+	}
+}
+
+// upstreamTokens returns tokens of upstream providers for credentials; nil without a server.
+func (a *authServer) upstreamTokens() credential.Upstream {
+	if a == nil {
+		return nil
+	}
+	return callerTokens{a.Server}
+}
+
+// callerTokens are the upstream tokens of the callers' sessions.
+type callerTokens struct{ server *authserver.Server }
+
+// Token implements [credential.Upstream].
+func (t callerTokens) Token(ctx context.Context, provider string) (access, id string, err error) {
+	access, id, err = t.server.UpstreamToken(ctx, sessionOf(ctx), provider)
+	return access, id, loginError(err)
+}
+
+// Renew implements [credential.Upstream].
+func (t callerTokens) Renew(ctx context.Context, provider, rejected string) (access string, err error) {
+	access, err = t.server.RenewUpstreamToken(ctx, sessionOf(ctx), provider, rejected)
+	return access, loginError(err)
+}
+
+// sessionOf is the session of the caller's access token, which the gateway verified.
+func sessionOf(ctx context.Context) authserver.Session {
+	caller := exchange.CallerOf(ctx)
+	if caller == nil {
+		return authserver.Session{}
+	}
+	var s authserver.Session
+	s.ID, _ = caller.Claims["sid"].(string)
+	s.Client, _ = caller.Claims["client_id"].(string)
+	s.Subject = caller.Subject
+	return s
+}
+
+func loginError(err error) error {
+	if errors.Is(err, authserver.ErrLogin) {
+		return credential.ErrLogin
+	}
+	return err
+}
