@@ -40,7 +40,8 @@ type Store interface {
 	// Delete removes a value if there is one.
 	Delete(ctx context.Context, key string) error
 	// Lease acquires the key for this caller alone, or fails with ErrHeld. It ends after
-	// lifetime, or by release, which removes only this caller's lease.
+	// lifetime, or by release, which removes only this caller's lease. A lease and a value of
+	// one key do not concern each other.
 	Lease(ctx context.Context, key string, lifetime time.Duration) (release func(), err error)
 	// Ping fails while the store cannot be reached.
 	Ping(ctx context.Context) error

@@ -306,6 +306,20 @@ func TestRenew_SameToken(t *testing.T) {
 	})
 }
 
+// The provider refuses the refresh token of a token that a server rejected.
+func TestRenew_Refused(t *testing.T) {
+	w := newWorld(t)
+	v := w.process()
+	w.login(t, v)
+	w.provider.set(func(p *provider) { p.fail = upstream.ErrExpired })
+	for range 2 {
+		if got, err := v.Renew(t.Context(), alice, secret+"access-1"); !errors.Is(err, ErrLogin) {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	requests(t, w, 1)
+}
+
 func TestRenew_NoProvider(t *testing.T) {
 	w := newWorld(t)
 	v := w.process()

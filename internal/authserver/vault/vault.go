@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
@@ -66,8 +67,9 @@ const (
 	// waits longer.
 	waitValid   = 3 * time.Second
 	waitExpired = 30 * time.Second
-	// readTimeout bounds a read of the store when the token is known otherwise.
-	readTimeout = time.Second
+	// readTimeout bounds a read of the store when the token is known otherwise. After a read
+	// that failed, known tokens are returned without another one for awayTime.
+	readTimeout, awayTime = time.Second, time.Second
 	// renewedTime is how long a token that Renew fetched is not replaced by another Renew: a
 	// server that rejects it rejects every token.
 	renewedTime = 30 * time.Second
@@ -82,6 +84,7 @@ type Vault struct {
 	log       *slog.Logger
 	recent    *recent
 	tasks     taskgroup.Group
+	away      atomic.Int64 // until when known tokens are returned, in Unix nanoseconds
 
 	mu      sync.Mutex
 	flights map[flightKey]*flight
@@ -231,9 +234,12 @@ func (v *Vault) read(ctx context.Context, b Binding) (r *record, fresh bool, err
 		return nil, false, fmt.Errorf("%w: %w", ErrLogin, err)
 	}
 	key := b.key()
-	known := v.recent.get(key)
-	if known != nil && !known.valid(time.Now()) {
+	known, now := v.recent.get(key), time.Now()
+	if known != nil && !known.valid(now) {
 		known = nil
+	}
+	if known != nil && now.UnixNano() < v.away.Load() {
+		return known, false, nil
 	}
 	bounded := ctx
 	if known != nil {
@@ -248,6 +254,7 @@ func (v *Vault) read(ctx context.Context, b Binding) (r *record, fresh bool, err
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
 	case errors.Is(err, ErrUnavailable) && known != nil:
+		v.away.Store(time.Now().Add(awayTime).UnixNano())
 		return known, false, nil
 	}
 	return nil, false, err

@@ -71,7 +71,7 @@ func cause(err error) error {
 			return known
 		}
 	}
-	return errUnexpected
+	println(fmt.Sprintf("RAW %T %v / %T", err, err, errors.Unwrap(err))); return errUnexpected
 }
 
 // codePattern is the word with which an error reply begins (RESP, Simple errors).

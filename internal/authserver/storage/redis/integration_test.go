@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && unix
 
 package redis
 
@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
 	"github.com/toolhaven/toolhaven/internal/authserver/storage/storagetest"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // runSuite runs the suite for stores of a configuration, each with a prefix of its own.
@@ -205,6 +207,31 @@ func TestRestart(t *testing.T) {
 	release() // of a lease that was lost with the first process
 }
 
+// A server stops to answer: operations fail by their timeout, and by that of the caller; then
+// the same store works again.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	c := config(server.addr())
+	c.Redis.ReadTimeout = "100ms"
+	s := open(t, c)
+	works(t, s)
+	local.Freeze(t, server.cmd.Process.Pid)
+	began := time.Now()
+	for range 30 { // more than the pool has connections
+		if err := s.Put(t.Context(), "k", []byte("w"), time.Hour); err == nil {
+			t.Fatal("Put succeeds without an answer")
+		}
+	}
+	if took := time.Since(began); took > patience {
+		t.Errorf("30 operations took %s", took)
+	}
+	if err := server.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "recover", func() error { return roundTrip(t, s, "k") })
+}
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t)
@@ -214,6 +241,23 @@ func TestCluster(t *testing.T) {
 	runSuite(t, c)
 	if w := s.Warnings(t.Context()); len(w) != 0 {
 		t.Errorf("got %q", w)
+	}
+
+	// A user that may execute what the package's documentation lists.
+	for _, n := range nodes {
+		n.must(t, "ACL", "SETUSER", "toolhaven", "on", ">"+password, "~thv:test:*",
+			"+get", "+set", "+getdel", "+del", "+eval", "+ping", "+cluster|slots")
+	}
+	limited := c
+	held := &secrets{}
+	held.set(passwordRef, password)
+	held.set(userRef, "toolhaven")
+	limited.Secret = held.resolve
+	limited.Redis.ACLUserConfig = &externalauth.ACLUser{UsernameSecretRef: &userRef, PasswordSecretRef: &passwordRef}
+	for i := range 10 {
+		if err := roundTrip(t, open(t, limited), strconv.Itoa(i)); err != nil {
+			t.Errorf("a limited user: %v", err)
+		}
 	}
 
 	// The keys are spread over the nodes.
