@@ -245,6 +245,8 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/runflag":      {"internal/manager", "internal/gateway", "internal/source", "internal/build", "internal/registry", "internal/container", "internal/owner"},
 		"internal/externalauth": {"internal/gateway", "internal/workload", "internal/manager", "internal/cli", "internal/secret"},
 		"internal/secret":       {"internal/workload", "internal/gateway", "internal/container"},
+		// Identity providers: no server, no configuration beside its spec.
+		"internal/authserver/upstream": {"internal/gateway", "internal/workload", "internal/owner", "internal/secret", "internal/oauthclient", "internal/credential"},
 		// Files of MCP clients: they hold URLs and command lines only.
 		"internal/clientconfig": {"internal/workload", "internal/manager", "internal/gateway", "internal/secret", "internal/registry"},
 		// One validator for whoever needs one: it knows none of them.

@@ -249,7 +249,8 @@ type UserInfo struct {
 	FieldMapping      *FieldMapping     `json:"fieldMapping,omitempty"`
 }
 
-// FieldMapping are names of members of the response; the first that is not empty counts.
+// FieldMapping are names of members of the response, or dot paths; the first that is not
+// empty counts.
 type FieldMapping struct {
 	SubjectFields []string `json:"subjectFields,omitempty"` // default sub
 	NameFields    []string `json:"nameFields,omitempty"`    // default name

@@ -146,10 +146,11 @@ func wholeSeconds(body []byte) []byte {
 	return rewritten
 }
 
-// ValidToken reports whether an access token can be sent (RFC 6750 section 2.1,
-// b64token).
+// ValidToken reports whether an access token can be sent. RFC 6750 section 2.1 permits
+// b64token. Issuers also use other visible characters (RFC 6749 appendix A.12), such as ! and
+// |; those that quote or separate values in a header are not accepted.
 func ValidToken(token string) bool {
 	return token != "" && len(token) <= maxToken && !strings.ContainsFunc(token, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-._~+/=", r)
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\,;", r)
 	})
 }

@@ -179,3 +179,16 @@ func FuzzToken(f *testing.F) {
 		}
 	})
 }
+
+func TestValidToken(t *testing.T) {
+	for _, token := range []string{"abc-._~+/=", "00D!AQ.x", "1|x", strings.Repeat("a", maxToken)} {
+		if !ValidToken(token) {
+			t.Errorf("%.20q is refused", token)
+		}
+	}
+	for _, token := range []string{"", "a b", "a\r\nX: b", "a\x00", "a\x7f", "\u00e4", "a,b", "a;b", `a"b`, `a\b`, strings.Repeat("a", maxToken+1)} {
+		if ValidToken(token) {
+			t.Errorf("%.20q is accepted", token)
+		}
+	}
+}

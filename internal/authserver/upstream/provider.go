@@ -34,7 +34,7 @@ type Config struct {
 	// CAFiles are PEM files of authorities trusted beside the system's.
 	CAFiles []string
 	// AllowPrivate permits hosts that are on a private network and that only the
-	// provider's metadata names.
+	// provider's metadata names, and names of the configuration that lead to this machine.
 	AllowPrivate bool
 	Log          *slog.Logger // nil is none
 

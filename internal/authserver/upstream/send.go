@@ -22,7 +22,7 @@ import (
 func newSender(hosts []string, c Config) (oauth.Sender, error) {
 	base := netguard.Options{CAFiles: c.CAFiles, Timeout: cmp.Or(c.timeout, requestTime)}
 	own := base
-	own.AllowPrivate, own.AllowLoopback = true, slices.ContainsFunc(hosts, isLoopback)
+	own.AllowPrivate, own.AllowLoopback = true, c.AllowPrivate || slices.ContainsFunc(hosts, isLoopback)
 	other := base
 	other.AllowPrivate = c.AllowPrivate
 	toOwn, err := netguard.Client(own)
