@@ -7,9 +7,10 @@
 // caller keeps the [Attempt]. The request has PKCE (RFC 7636), the caller's state, and a
 // nonce for OpenID Connect. Finish redeems the code and determines the [Identity]:
 //
-//   - oidc: from the verified ID token. The userinfo endpoint adds name and email where the
-//     ID token does not have those that the scopes request. Its sub must be that of the ID
-//     token (OpenID Connect Core 1.0 section 5.3.2).
+//   - oidc: from the verified ID token, and the answer of userInfoOverride. The discovered
+//     userinfo endpoint adds name and email where the ID token does not have those that the
+//     scopes request. An answer whose sub is not that of the ID token is not used (OpenID
+//     Connect Core 1.0 section 5.3.2); that of userInfoOverride fails the sign-in.
 //   - oauth2: from the token response (identityFromToken), else from the userinfo endpoint,
 //     else synthesized from the access token.
 //

@@ -8,6 +8,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -23,6 +24,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
+	"github.com/toolhaven/toolhaven/internal/authserver/storage/memory"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
 )
 
@@ -277,99 +279,26 @@ func (p *Provider) stop() *clock {
 func (c *clock) now() time.Time          { return c.start.Add(time.Duration(c.offset.Load())) }
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// store is a storage.Store of one process, without lifetimes.
+// store is one in memory that can fail, and that notes what is put into it.
 type store struct {
-	mu     sync.Mutex
-	values map[string][]byte
+	storage.Store
 	broken atomic.Bool
+	mu     sync.Mutex
+	put    map[string]string
 }
 
-func newStore() *store { return &store{values: map[string][]byte{}} }
+func newStore() *store { return &store{Store: memory.New(memory.Options{}), put: map[string]string{}} }
 
-var _ storage.Store = (*store)(nil)
-
-func (s *store) lock() (unlock func(), err error) {
+func (s *store) Get(ctx context.Context, key string) ([]byte, error) {
 	if s.broken.Load() {
-		return nil, fmt.Errorf("the store is broken")
+		return nil, errors.New("the store is broken")
 	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *store) Put(ctx context.Context, key string, value []byte, lifetime time.Duration) error {
 	s.mu.Lock()
-	return s.mu.Unlock, nil
+	defer s.mu.Unlock()
+	s.put[key] = string(value)
+	return s.Store.Put(ctx, key, value, lifetime)
 }
-
-func (s *store) Get(_ context.Context, key string) ([]byte, error) {
-	unlock, err := s.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if v, ok := s.values[key]; ok {
-		return v, nil
-	}
-	return nil, storage.ErrNotFound
-}
-
-func (s *store) Put(_ context.Context, key string, value []byte, lifetime time.Duration) error {
-	unlock, err := s.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if lifetime <= 0 {
-		return fmt.Errorf("the lifetime is %s", lifetime)
-	}
-	s.values[key] = value
-	return nil
-}
-
-func (s *store) Swap(_ context.Context, key string, old, value []byte, _ time.Duration) error {
-	unlock, err := s.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if !bytes.Equal(s.values[key], old) {
-		return storage.ErrChanged
-	}
-	s.values[key] = value
-	return nil
-}
-
-func (s *store) Take(_ context.Context, key string) ([]byte, error) {
-	unlock, err := s.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	v, ok := s.values[key]
-	if !ok {
-		return nil, storage.ErrNotFound
-	}
-	delete(s.values, key)
-	return v, nil
-}
-
-func (s *store) Delete(_ context.Context, key string) error {
-	unlock, err := s.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	delete(s.values, key)
-	return nil
-}
-
-func (s *store) Lease(_ context.Context, key string, _ time.Duration) (func(), error) {
-	unlock, err := s.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if _, held := s.values[key]; held {
-		return nil, storage.ErrHeld
-	}
-	s.values[key] = []byte("leased")
-	return func() { _ = s.Delete(context.Background(), key) }, nil
-}
-
-func (s *store) Ping(context.Context) error { return nil }
-func (s *store) Close() error               { return nil }

@@ -96,14 +96,12 @@ func (p *Provider) identifyOIDC(ctx context.Context, m *oauth.Metadata, a Attemp
 			email = s
 		}
 	} else if p.lacks(name, email) && m.UserInfo != "" {
+		// Nothing depends on it: without a right answer they stay empty.
 		info, err := p.userInfo(ctx, &externalauth.UserInfo{EndpointURL: m.UserInfo}, tokens.AccessToken, sub)
-		switch {
-		case err == nil:
+		if err != nil {
+			p.log.Warn("the answer of the discovered userinfo endpoint is not used", slog.Any("error", err))
+		} else {
 			name, email = cmp.Or(name, text(info["name"])), cmp.Or(email, verifiedEmail(info, "email"))
-		case errors.Is(err, ErrUnavailable):
-			p.log.Warn("the userinfo endpoint does not answer; the sign-in has no name and email", slog.Any("error", err))
-		default:
-			return Identity{}, "", err
 		}
 	}
 	if claim := p.spec.OIDC.SubjectClaim; claim != "" {

@@ -21,6 +21,9 @@ import (
 func (p *Provider) Authorize(ctx context.Context, state string) (location string, a Attempt, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
+	if state == "" {
+		return "", Attempt{}, p.fail("authorization request", errors.New("it has no state"))
+	}
 	m, err := p.metadata(ctx)
 	if err != nil {
 		return "", Attempt{}, p.fail("metadata", err)

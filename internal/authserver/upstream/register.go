@@ -19,10 +19,11 @@ import (
 
 // The times of registrations.
 const (
-	// leaseTime bounds one registration by one process; leasePoll is how often others
-	// look for its result.
-	leaseTime = 30 * time.Second
-	leasePoll = 200 * time.Millisecond
+	// registerTime bounds a registration, within leaseTime; leasePoll is how often other
+	// processes look for its result.
+	registerTime = 20 * time.Second
+	leaseTime    = 30 * time.Second
+	leasePoll    = 200 * time.Millisecond
 	// keepTime is how long a registration without an expiry is stored.
 	keepTime = 10 * 365 * 24 * time.Hour
 	// A registration is renewed in the last tenth of its lifetime, at most renewTime
@@ -115,9 +116,12 @@ func (r *registrations) request(m *oauth.Metadata) (*oauth.ClientMetadata, error
 	default:
 		return nil, errors.New("the provider's metadata lists no method of client authentication that is supported")
 	}
-	dcr := r.p.settings.dcr
+	dcr, application := r.p.settings.dcr, ""
+	if isLoopback(hostOf(r.p.redirect)) {
+		application = "native" // OpenID Connect Registration 1.0 section 2
+	}
 	return &oauth.ClientMetadata{
-		Name: "Toolhaven", RedirectURIs: []string{r.p.redirect}, GrantTypes: []string{"authorization_code", "refresh_token"},
+		Name: "Toolhaven", ApplicationType: application, RedirectURIs: []string{r.p.redirect}, GrantTypes: []string{"authorization_code", "refresh_token"},
 		ResponseTypes: []string{"code"}, Method: method, Scope: strings.Join(r.p.scopes(m), " "),
 		SoftwareID: dcr.SoftwareID, SoftwareStatement: dcr.SoftwareStatement,
 	}, nil
@@ -223,6 +227,9 @@ func (r *registrations) once(ctx context.Context, m *oauth.Metadata, key string,
 	if known, _, err := r.read(ctx, key); err != nil || !known.due(r.p.now()) {
 		return known, err
 	}
+	// A registration whose caller leaves would be lost, and made again for the next one.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registerTime)
+	defer cancel()
 	made, err := r.register(ctx, m, key, request)
 	if err != nil {
 		r.failed, r.until = err, r.p.now().Add(metadataRetry)

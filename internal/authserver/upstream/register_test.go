@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,9 +124,11 @@ func TestRegistration_Once(t *testing.T) {
 	if n := r.count(); n != 1 {
 		t.Errorf("%d registrations", n)
 	}
-	for key, value := range shared.values {
-		checkNoSecrets(t, key+string(value))
-		if bytes.Contains(value, []byte("client-1")) {
+	if len(shared.put) != 1 {
+		t.Errorf("%d values are stored", len(shared.put))
+	}
+	for key, value := range shared.put {
+		if strings.Contains(key+value, "client-1") || strings.Contains(key+value, clientSecret) {
 			t.Error("the registration is not sealed")
 		}
 	}
@@ -315,4 +318,32 @@ func TestRegistration_LeaseOfAnotherProcess(t *testing.T) {
 	if err := <-done; err != nil || r.count() != 1 {
 		t.Errorf("%v, %d registrations", err, r.count())
 	}
+}
+
+// A person who leaves during the registration does not undo it.
+func TestRegistration_CallerLeaves(t *testing.T) {
+	r := newRegistrar(t)
+	register := r.routes["/register"]
+	begun, answer := make(chan struct{}), make(chan struct{})
+	r.serve("/register", func(w http.ResponseWriter, req *http.Request) {
+		if r.count() == 0 {
+			close(begun)
+		}
+		<-answer
+		register(w, req)
+	})
+	p := newProvider(t, r.spec())
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = p.Authorize(ctx, "s")
+	}()
+	<-begun
+	leave()
+	close(answer)
+	if _, a, err := p.Authorize(t.Context(), "s"); err != nil || a.ClientID != "client-1" || r.count() != 1 {
+		t.Errorf("%+v, %v, %d registrations", a, err, r.count())
+	}
+	<-done
 }
