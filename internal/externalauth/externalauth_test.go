@@ -193,6 +193,7 @@ func TestParse_Rules(t *testing.T) {
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'http://localhost', clientId: c}"), `"http://localhost" must begin with https://`},
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example'}"), "oidcConfig.clientId: is required"},
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c, additionalAuthorizationParams: {prompt: consent, state: x}}"), "state is set by the gateway, and cannot be given"},
+		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c, additionalAuthorizationParams: {prompt: consent, request_uri: x}}"), "request_uri is set by the gateway, and cannot be given"},
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c, subjectClaim: 'a.b'}"), `"a.b" is not a name of a claim`},
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c, redirectUri: 'javascript:x'}"), "is not a URL with a host"},
 		{upstream("type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c, userInfoOverride: {endpointUrl: 'http://i.example/u'}}"), "http:// is for loopback only"},

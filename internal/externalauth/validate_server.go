@@ -283,9 +283,11 @@ func (x *UserInfo) validate(c *checker, field string) {
 }
 
 // reservedParams are set by the authorization request itself (RFC 6749 section 4.1.1, RFC
-// 7636 section 4.3, OpenID Connect Core section 3.1.2.1).
+// 7636 section 4.3, OpenID Connect Core section 3.1.2.1), or replace all its parameters (RFC
+// 9101 section 5).
 var reservedParams = []string{
 	"response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method", "nonce",
+	"request", "request_uri",
 }
 
 func (c *checker) params(field string, params map[string]string) {
