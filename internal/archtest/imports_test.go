@@ -146,6 +146,8 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/evanphx/json-patch", []string{"internal/webhook"}, false},
 		{"github.com/cedar-policy/cedar-go", []string{"internal/policy"}, false},
 		{"github.com/redis/go-redis", []string{"internal/authserver/storage/redis"}, false},
+		{"github.com/aws", []string{"internal/credential/aws"}, false},
+		{"cel.dev/cel-go", []string{"internal/credential/aws"}, false},
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
 		{"github.com/tailscale/hujson", []string{"internal/clientconfig/entries"}, false},
 		{"github.com/pelletier/go-toml", []string{"internal/clientconfig/entries"}, false},

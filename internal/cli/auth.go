@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
+	"github.com/toolhaven/toolhaven/internal/credential/aws"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 )
@@ -16,9 +18,9 @@ import (
 func newAuth(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",
-		Short: "Check MCPExternalAuthConfig files",
+		Short: "Check and explain MCPExternalAuthConfig files",
 	}
-	cmd.AddCommand(newAuthCheck(app))
+	cmd.AddCommand(newAuthCheck(app), newAuthExplain(app))
 	return cmd
 }
 
@@ -41,18 +43,43 @@ text itself is wrong. It works offline: it sends no request, and reads no secret
 // maxAuthFile bounds the file, in bytes.
 const maxAuthFile = 4 << 20
 
-func checkAuth(app *base.App, file string) error {
+// readAuth returns the resources of a file. Its error has every fault, also those of matchers.
+func readAuth(file string) ([]*externalauth.Resource, error) {
 	content, err := runflag.ReadFile(file, maxAuthFile)
 	if err != nil {
-		return base.AsUsage(err)
+		return nil, base.AsUsage(err)
 	}
 	resources, err := externalauth.Parse(content)
-	if err != nil {
+	errs := []error{err}
+	for _, r := range resources {
+		if r.Spec.AWSSTS == nil {
+			continue
+		}
+		var faults externalauth.Faults
+		_, err := aws.Compile(r.Spec.AWSSTS)
+		errors.As(err, &faults)
+		for _, fault := range faults {
+			if len(resources) > 1 {
+				errs = append(errs, fmt.Errorf("%s: %w", r.Metadata.Name, fault))
+			} else {
+				errs = append(errs, fault)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		faults := strings.Split(err.Error(), "\n")
 		if len(faults) == 1 {
-			return base.AsUsage(fmt.Errorf("%s: %w", file, err))
+			return nil, base.AsUsage(fmt.Errorf("%s: %w", file, err))
 		}
-		return base.AsUsage(fmt.Errorf("%s has %d faults:\n  %s", file, len(faults), strings.Join(faults, "\n  ")))
+		return nil, base.AsUsage(fmt.Errorf("%s has %d faults:\n  %s", file, len(faults), strings.Join(faults, "\n  ")))
+	}
+	return resources, nil
+}
+
+func checkAuth(app *base.App, file string) error {
+	resources, err := readAuth(file)
+	if err != nil {
+		return err
 	}
 	type resource struct {
 		Name string            `json:"name"`

@@ -118,6 +118,8 @@ type place struct {
 	work    string
 	// collector is the last one that a script has started; nil for none.
 	collector *otlp.Collector
+	// cloud is the AWS that a script has started; nil for none.
+	cloud *cloud
 }
 
 // newPlace makes directories with short paths: sockets live in them.

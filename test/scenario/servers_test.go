@@ -25,6 +25,8 @@ func serverCommands() map[string]command {
 		"node":     node,
 		"python":   python,
 		"idp":      identityProvider,
+		"aws":      awsService,
+		"assumed":  assumed,
 		"token":    accessToken,
 		"signin":   signIn,
 		"header":   responseHeader,

@@ -458,7 +458,7 @@ func FuzzRoles(f *testing.F) {
 			return
 		}
 		role := roles.Choose(claims)
-		for _, e := range roles.Explain(claims) {
+		for _, e := range roles.explain(claims) {
 			if e.Matched {
 				if role != e.Mapping.RoleARN {
 					t.Fatalf("%s: %s, but %s matches", text, role, e.Mapping.RoleARN)

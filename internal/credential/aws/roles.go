@@ -31,16 +31,6 @@ type mapping struct {
 	matcher *matcher // nil for a mapping by Claim
 }
 
-// Evaluation is the outcome of one mapping for a caller.
-type Evaluation struct {
-	// Index is the position in roleMappings.
-	Index   int
-	Mapping externalauth.RoleMapping
-	Matched bool
-	// Reason is why, in plain text. It may contain names and values of claims.
-	Reason string
-}
-
 // Compile returns the Roles of a valid spec. Its error is [externalauth.Faults]: matchers that
 // are no boolean expressions.
 func Compile(spec *externalauth.AWSSTS) (*Roles, error) {
@@ -90,17 +80,6 @@ func (r *Roles) Choose(claims map[string]any) string {
 	return r.fallback
 }
 
-// Explain returns the evaluations of all mappings in their order. The first that matched
-// determines the role, else the fallback does.
-func (r *Roles) Explain(claims map[string]any) []Evaluation {
-	all := make([]Evaluation, len(r.mappings))
-	for i, m := range r.mappings {
-		matched, reason := m.evaluate(r.claim, claims)
-		all[i] = Evaluation{Index: m.index, Mapping: m.RoleMapping, Matched: matched, Reason: reason()}
-	}
-	return all
-}
-
 // evaluate reports whether m matches. reason is called only where it is shown. An evaluation
 // that fails is no match.
 func (m *mapping) evaluate(roleClaim string, claims map[string]any) (matched bool, reason func() string) {
@@ -142,4 +121,12 @@ func member(value, claim string, claims map[string]any) (matched bool, reason fu
 		return false, text("the claim %q is neither a list nor an object; compare it by a matcher", claim)
 	}
 	return false, text("the claim %q does not have %q", claim, value)
+}
+
+// condition is the test of m as an expression.
+func (m *mapping) condition(roleClaim string) string {
+	if m.matcher != nil {
+		return m.Matcher
+	}
+	return fmt.Sprintf("%q in claims[%q]", m.Claim, roleClaim)
 }

@@ -165,8 +165,8 @@ func TestMatcher_Cost(t *testing.T) {
 	}
 }
 
-// Explain shows all mappings in their order, and why each matches or does not.
-func TestRoles_Explain(t *testing.T) {
+// An explanation has all mappings in their order, and why each matches or does not.
+func TestExplain_Mappings(t *testing.T) {
 	t.Parallel()
 	roles := compile(t, &externalauth.AWSSTS{RoleMappings: []externalauth.RoleMapping{
 		{RoleARN: arn("a"), Claim: "x"},
@@ -184,7 +184,7 @@ func TestRoles_Explain(t *testing.T) {
 		{0, false, `the claim "groups" does not have "x"`},
 		{2, true, "the expression is true"},
 	}
-	for i, got := range roles.Explain(claimsOf(t, `{"groups":["y"]}`)) {
+	for i, got := range roles.explain(claimsOf(t, `{"groups":["y"]}`)) {
 		if got.Index != want[i].index || got.Matched != want[i].matched || got.Reason != want[i].reason {
 			t.Errorf("%d: %+v", i, got)
 		}

@@ -1,0 +1,58 @@
+//go:build integration
+
+package scenario
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolhaven/toolhaven/internal/credential/aws/awstest"
+)
+
+// cloud is the AWS of a script: the sessions whose credentials signed requests.
+type cloud struct {
+	mu   sync.Mutex
+	used map[string]bool // role and session name
+}
+
+// awsService is the command aws ADDR NAME: it puts an AWS service in eu-central-1 before the
+// MCP server at ADDR, sets NAME to the address of the service, and NAME_STS to the URL of the
+// STS whose credentials it accepts.
+func awsService(ts *testscript.TestScript, _ bool, args []string) {
+	c := &cloud{used: map[string]bool{}}
+	sts := awstest.NewSTS()
+	stsServer := httptest.NewServer(sts)
+	ts.Defer(stsServer.Close)
+	target, err := url.Parse("http://" + args[0])
+	ts.Check(err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		c.mu.Lock()
+		c.used[r.In.Header.Get("X-Role")+" "+r.In.Header.Get("X-Session")] = true
+		c.mu.Unlock()
+		r.SetURL(target)
+		r.Out.Host = target.Host
+	}}
+	service := httptest.NewServer(sts.Guard(awstest.Scope{Region: "eu-central-1", Service: "aws-mcp"}, http.Handler(proxy)))
+	ts.Defer(func() {
+		service.CloseClientConnections() // Close waits for streams
+		service.Close()
+	})
+	here(ts).cloud = c
+	ts.Setenv(args[1], service.Listener.Addr().String())
+	ts.Setenv(args[1]+"_STS", stsServer.URL)
+}
+
+// assumed is the command assumed ROLE SESSION: the service received a request of that session.
+func assumed(ts *testscript.TestScript, neg bool, args []string) {
+	c := here(ts).cloud
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.used[args[0]+" "+args[1]] == neg {
+		ts.Fatalf("the sessions are %v", c.used)
+	}
+}
