@@ -151,7 +151,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"golang.org/x/oauth2", []string{"internal/oauth"}, false},
 		{"github.com/tailscale/hujson", []string{"internal/clientconfig/entries"}, false},
 		{"github.com/pelletier/go-toml", []string{"internal/clientconfig/entries"}, false},
-		{"github.com/go-jose/go-jose", []string{"internal/auth", "test", "bench"}, true},
+		{"github.com/go-jose/go-jose", []string{"internal/auth", "internal/authserver", "test", "bench"}, true},
 		{"github.com/getkin/kin-openapi", nil, true},
 		{"github.com/chromedp/chromedp", []string{"test"}, true},
 		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},
