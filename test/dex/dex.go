@@ -14,13 +14,16 @@ package dex
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,7 +35,7 @@ import (
 // Who logs in, and through which client. Dex's client of a resource is its
 // audience (Options.Audience); Agent gets tokens for it as its trusted peer.
 const (
-	Agent, agentSecret = "agent", "agent-secret-of-the-tests"
+	Agent, AgentSecret = "agent", "agent-secret-of-the-tests"
 	user, password     = "jo@example.com", "password"
 	// passwordHash is bcrypt of password.
 	passwordHash = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
@@ -49,6 +52,8 @@ type Options struct {
 	// TokenLifetime is how long access tokens last, and how long a key that no
 	// longer signs stays published; 5 minutes if 0.
 	TokenLifetime time.Duration
+	// Redirects are Agent's redirect URIs.
+	Redirects []string
 }
 
 // Provider is a running Dex.
@@ -125,7 +130,7 @@ func (p *Provider) configure(t testing.TB) {
 		"enablePasswordDB": true,
 		"staticPasswords":  []object{{"email": user, "hash": passwordHash, "username": "jo", "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466"}},
 		"staticClients": []object{
-			{"id": Agent, "name": "an agent", "secret": agentSecret},
+			{"id": Agent, "name": "an agent", "secret": AgentSecret, "redirectURIs": p.options.Redirects},
 			{"id": p.options.Audience, "name": "the resource", "secret": "of nobody", "trustedPeers": []string{Agent}},
 		},
 		"expiry": object{
@@ -213,7 +218,7 @@ func (p *Provider) login(t testing.TB, scopes []string) Tokens {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth(Agent, agentSecret)
+	req.SetBasicAuth(Agent, AgentSecret)
 	body, err := do(req)
 	if err != nil {
 		t.Fatalf("log in at Dex: %v\n%s", err, p.stderr)
@@ -223,6 +228,55 @@ func (p *Provider) login(t testing.TB, scopes []string) Tokens {
 		t.Fatalf("Dex gave no token: %s", body)
 	}
 	return tokens
+}
+
+// SignIn fills in the login page of an authorization request, as a person does in a browser,
+// and returns the address that Dex redirects to.
+func (p *Provider) SignIn(t testing.TB, authorize string) string {
+	t.Helper()
+	request, err := url.Parse(authorize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redirect, back := request.Query().Get("redirect_uri"), ""
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	client.Jar, _ = cookiejar.New(nil)
+	client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		if strings.HasPrefix(req.URL.String(), redirect) {
+			back = req.URL.String()
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	form := regexp.MustCompile(`<form method="post" action="([^"]+)"`)
+	resp, err := client.Get(authorize)
+	for range 2 { // the login page, and what follows it
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if back != "" {
+			return back
+		}
+		action := form.FindSubmatch(page)
+		if action == nil {
+			t.Fatalf("%s: not a login page: %s %s", resp.Request.URL, resp.Status, page)
+		}
+		to, parseErr := resp.Request.URL.Parse(html.UnescapeString(string(action[1])))
+		if parseErr != nil {
+			t.Fatal(parseErr)
+		}
+		resp, err = client.PostForm(to.String(), url.Values{"login": {user}, "password": {password}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if back == "" {
+		t.Fatalf("the login ended at %s", resp.Request.URL)
+	}
+	return back
 }
 
 // KeyIDs are those of the keys that it publishes.

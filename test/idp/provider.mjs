@@ -13,6 +13,9 @@ const require = createRequire(process.env.IDP_DIR + "/package.json");
 const jose = await import(pathToFileURL(require.resolve("jose")));
 const { default: Provider } = await import(pathToFileURL(require.resolve("oidc-provider")));
 
+// The package prints notices there; standard output has the answers only.
+console.info = console.error;
+
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const next = async () => {
   const { value, done } = await lines.next();

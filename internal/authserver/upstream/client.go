@@ -69,9 +69,9 @@ func (p *Provider) token(ctx context.Context, m *oauth.Metadata, client oauth.Cl
 	switch {
 	case temporary(refused):
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case refreshes && slices.Contains(expiredCodes, refused.Code):
+	case refreshes && (refused.AboutSubject() || slices.Contains(expiredCodes, refused.Code)):
 		return nil, nil, fmt.Errorf("%w: %w", ErrExpired, err)
-	case !refreshes && slices.Contains(deniedCodes, refused.Code):
+	case !refreshes && (refused.AboutSubject() || slices.Contains(deniedCodes, refused.Code)):
 		return nil, nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	case unknown && p.clients != nil:
 		p.clients.forget(ctx, m, client.ID)
@@ -80,17 +80,17 @@ func (p *Provider) token(ctx context.Context, m *oauth.Metadata, client oauth.Cl
 	return nil, nil, err
 }
 
-// expiredCodes refuse a refresh token: RFC 6749 section 5.2, OpenID Connect Core 1.0 section
-// 3.1.2.6 as Entra sends them; GitHub; Slack.
+// expiredCodes refuse a refresh token, in addition to those of RFC 6749 section 5.2 and to
+// invalid_request, with which Dex does: OpenID Connect Core 1.0 section 3.1.2.6 as Entra
+// sends them; GitHub; Slack.
 var expiredCodes = []string{
-	"invalid_grant", "access_denied", "interaction_required", "login_required", "consent_required",
+	"interaction_required", "login_required", "consent_required",
 	"bad_refresh_token",
 	"invalid_refresh_token", "token_revoked", "token_expired",
 }
 
-// deniedCodes refuse a code: RFC 6749 section 5.2; GitHub; Slack.
+// deniedCodes refuse a code in the same way: GitHub; Slack.
 var deniedCodes = []string{
-	"invalid_grant", "access_denied",
 	"bad_verification_code",
 	"invalid_code", "code_already_used", "code_expired",
 }

@@ -206,6 +206,7 @@ func TestTokenResponse_Faults(t *testing.T) {
 		login, refresh error // nil: none of the outcomes
 	}{
 		{"RFC 6749 5.2: invalid_grant", refuse(400, "invalid_grant"), ErrDenied, ErrExpired},
+		{"RFC 6749 5.2: invalid_request, as Dex", refuse(400, "invalid_request"), ErrDenied, ErrExpired},
 		{"RFC 6749 5.2: invalid_client", refuse(401, "invalid_client"), nil, nil},
 		{"RFC 6749 5.2: invalid_scope", refuse(400, "invalid_scope"), nil, nil},
 		{"RFC 6749 5.2: a reason with status 200", refuse(200, "invalid_grant"), ErrDenied, ErrExpired},
