@@ -17,6 +17,10 @@
 //	dial   connects to a TCP address inside the container
 //	ports  lists the TCP ports on which something listens
 //	state  reports whether a process, or one of its group, is stopped by a signal
+//	isolate  accepts what package guest/shut redirects to the guest
+//
+// After isolate the guest opens a stream for each connection and each DNS question of the
+// container, with the same two lines: connect, proxy or dns ([Egress]).
 //
 // The processes' standard error is the container's. When the gateway's end of the
 // stream closes, or the container's standard input ends, the guest ends every process

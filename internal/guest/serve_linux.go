@@ -111,6 +111,12 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giv
 		return
 	}
 	switch req.Op {
+	case opIsolate:
+		if err := s.egress.listen(ctx, stream.Session()); err != nil {
+			refuse(stream, err)
+			return
+		}
+		_ = writeLine(stream, response{})
 	case opSpawn:
 		handleSpawn(stream, s, req, files)
 	case opDial:

@@ -15,6 +15,9 @@ type SetUp struct {
 	Open []uint16 `json:"open,omitempty"`
 	// Alone marks a container without a network: nothing has to be closed.
 	Alone bool `json:"alone,omitempty"`
+	// Isolate also redirects the connections from inside to the guest (see [Line.Isolate]).
+	// Where that fails, the guest exits.
+	Isolate bool `json:"isolate,omitempty"`
 	// User is the image's user: "", or a name or number, optionally with :group.
 	User string `json:"user,omitempty"`
 	// Home is set if the container's configuration sets HOME. Otherwise HOME becomes

@@ -25,6 +25,8 @@ type supervisor struct {
 	// mark is in the environment of every process that the guest starts, followed by
 	// the process's number.
 	mark string
+	// egress accepts the connections of an isolated container.
+	egress egress
 
 	// mu is held from a fork until the child is registered, and over a wait until the
 	// status is stored: no status is received for a process that is not registered.

@@ -18,6 +18,19 @@ const (
 	opDial  = "dial"
 	opPorts = "ports"
 	opState = "state"
+
+	opIsolate = "isolate"
+)
+
+// The operations of a stream that the guest opens, for a connection or a question from
+// inside.
+const (
+	// opConnect is a connection to the address of the request.
+	opConnect = "connect"
+	// opProxy is a connection to the guest's own port, as that of an HTTP proxy.
+	opProxy = "proxy"
+	// opDNS carries DNS messages, each after its length (RFC 1035 section 4.2.2).
+	opDNS = "dns"
 )
 
 const (
@@ -96,7 +109,7 @@ func (r *request) validate() error {
 				return errors.New("a variable is not NAME=VALUE")
 			}
 		}
-	case opWait, opPorts, opState:
+	case opWait, opPorts, opState, opIsolate:
 	case opKill:
 		if r.GraceMillis < 0 || r.GraceMillis > maxGrace.Milliseconds() {
 			return fmt.Errorf("the grace of a kill must be from 0 to %s", maxGrace)

@@ -220,6 +220,13 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
+// Public reports whether an address is neither private nor otherwise special, also as far
+// as it embeds an IPv4 address.
+func Public(addr netip.Addr) bool {
+	addr = embedded(addr.Unmap().WithZone(""))
+	return !addr.IsLoopback() && isPublic(addr)
+}
+
 func isPublic(addr netip.Addr) bool {
 	if !addr.IsValid() {
 		return false

@@ -23,10 +23,15 @@ import (
 
 // Run sets up the container and executes the guest again, with argv, as the image's user
 // and without privileges. It returns only on failure; then the caller must start nothing.
-// A network that cannot be closed is not such a failure: it is reported on standard
-// error, and the owner checks from outside whether the server can be reached.
+// A network that cannot be closed to the outside is not such a failure: it is reported on
+// standard error, and the owner checks from outside whether the server can be reached. A
+// network that is to be isolated and cannot be is one.
 func Run(s *guest.SetUp, argv []string) error {
-	if s.Alone {
+	if s.Isolate {
+		if err := shut.Redirect(s.Open, guest.EgressPort, guest.DNSPort); err != nil {
+			return fmt.Errorf("isolate the container's network: %w", err)
+		}
+	} else if s.Alone {
 		// It cannot be reached.
 	} else if err := shut.Install(s.Open); err != nil {
 		fmt.Fprintf(os.Stderr, "thv-guest: the container's network cannot be closed to programs of the machine: %v\n", err)

@@ -35,17 +35,33 @@ const tableName = "thv"
 // A kernel may lack rejecting and connection tracking, which are parts of nftables.
 // Without them, TCP connections are dropped and UDP is not filtered.
 func Install(open []uint16) error {
-	if err := install(rules(open)); err == nil {
+	if err := install(rules(open), nil); err == nil {
 		return nil
 	}
-	if err := install(plainRules(open)); err != nil {
+	if err := install(plainRules(open), nil); err != nil {
 		return fmt.Errorf("set a packet filter: %w", err)
 	}
 	return nil
 }
 
-// install replaces the table in one transaction.
-func install(rules [][]expr.Any) error {
+// chainName is one of the table's chains.
+type chainName int
+
+const (
+	chainInput chainName = iota
+	chainRedirect
+	chainOutput
+)
+
+// rule is a rule of a chain.
+type rule struct {
+	chain chainName
+	exprs []expr.Any
+}
+
+// install replaces the table in one transaction. inside are the rules for what begins in
+// the container; without any, the table has the input chain only.
+func install(input [][]expr.Any, inside []rule) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return err
@@ -56,13 +72,16 @@ func install(rules [][]expr.Any) error {
 	conn.AddTable(table)
 	conn.DelTable(table)
 	conn.AddTable(table)
-	accept := nftables.ChainPolicyAccept
-	chain := conn.AddChain(&nftables.Chain{
-		Name: "input", Table: table, Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter, Policy: &accept,
-	})
-	for _, exprs := range rules {
-		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+	chains := newChains(table)
+	added := map[chainName]*nftables.Chain{chainInput: conn.AddChain(chains[chainInput])}
+	for _, exprs := range input {
+		conn.AddRule(&nftables.Rule{Table: table, Chain: added[chainInput], Exprs: exprs})
+	}
+	for _, r := range inside {
+		if added[r.chain] == nil {
+			added[r.chain] = conn.AddChain(chains[r.chain])
+		}
+		conn.AddRule(&nftables.Rule{Table: table, Chain: added[r.chain], Exprs: r.exprs})
 	}
 	return conn.Flush()
 }
@@ -93,12 +112,8 @@ func accepted(open []uint16) [][]expr.Any {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: loopback},
 		&expr.Verdict{Kind: expr.VerdictAccept},
 	}}
-	for _, port := range open {
-		all = append(all, append(protocol(unix.IPPROTO_TCP),
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}, // destination port
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
-			&expr.Verdict{Kind: expr.VerdictAccept},
-		))
+	for _, number := range open {
+		all = append(all, slices.Concat(protocol(unix.IPPROTO_TCP), port(number), []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}))
 	}
 	return all
 }

@@ -83,7 +83,7 @@ func TestInstall(t *testing.T) {
 	w.outgoing(t)
 	w.loopback(t)
 
-	if err := install(plainRules([]uint16{openPort})); err != nil {
+	if err := install(plainRules([]uint16{openPort}), nil); err != nil {
 		t.Fatal(err)
 	}
 	w.want(t, "on a plain kernel, a connection to a port that is open", w.segment(openPort, synBit), synBit|ackBit)
