@@ -135,6 +135,8 @@ const (
 	// refusedRequest is a request that was refused before it was read.
 	refusedRequest = "http_request"
 	toolChange     = "mcp_tool_change"
+	// networkConnection is a connection of an isolated server, or one that was refused.
+	networkConnection = "network_connection"
 )
 
 // unusedTypes are types of existing configurations. They are accepted; nothing is recorded
@@ -143,7 +145,7 @@ var unusedTypes = []string{"mcp_notification", "mcp_roots_list_changed", "sse_co
 
 // EventTypes returns the types that a configuration may have.
 func EventTypes() []string {
-	all := append([]string{otherRequest, refusedRequest, toolChange}, unusedTypes...)
+	all := append([]string{otherRequest, refusedRequest, toolChange, networkConnection}, unusedTypes...)
 	for _, t := range eventTypes {
 		if !slices.Contains(all, t) {
 			all = append(all, t)

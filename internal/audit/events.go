@@ -27,6 +27,12 @@ const (
 	refusalBurst int        = 100
 )
 
+// Records of connections per second, and at once. The server can cause them.
+const (
+	connectionRate  rate.Limit = 50
+	connectionBurst int        = 500
+)
+
 // Refused records a refused request. When there are too many, the next record has the number
 // of those without one.
 func (r *Recorder) Refused(f Refusal) {
@@ -51,6 +57,52 @@ func (r *Recorder) Refused(f Refusal) {
 	r.log.Append(format(now, refusedRequest, denied, append(r.head(refusedRequest, now, denied), network(f.Source),
 		slog.Group("subjects", slog.String("user", anonymous)),
 		slog.Group("target", slog.String("method", plaintext.Excerpt(f.Method, 64)), slog.String("endpoint", plaintext.Excerpt(f.Path, maxShown))),
+		slog.Group("metadata", slog.Group("extra", extra...)))))
+}
+
+// Connection is a connection of a server whose network is isolated, when it has ended, or
+// one that was refused.
+type Connection struct {
+	Kind          string // tcp, http or dns
+	Name, Address string // each may be ""
+	Port          int
+	Allowed       bool
+	Reason        string // of a refusal or failure
+	// Sent and Received are bytes from and to the server.
+	Sent, Received int64
+}
+
+// Connected records a connection. When there are too many, the next record has the number
+// of those without one.
+func (r *Recorder) Connected(c Connection) {
+	if !r.cfg.records(networkConnection) {
+		return
+	}
+	r.mu.Lock()
+	if !r.connections.Allow() {
+		r.unrecorded++
+		r.mu.Unlock()
+		return
+	}
+	unrecorded := r.unrecorded
+	r.unrecorded = 0
+	r.mu.Unlock()
+
+	outcome := denied
+	switch {
+	case c.Allowed && c.Reason == "":
+		outcome = success
+	case c.Allowed:
+		outcome = gatewayError
+	}
+	extra := []any{optional("reason", c.Reason), slog.Int64("sent_bytes", c.Sent), slog.Int64("received_bytes", c.Received)}
+	if unrecorded > 0 {
+		extra = append(extra, slog.Int("suppressed_records", unrecorded))
+	}
+	now := time.Now()
+	r.log.Append(format(now, networkConnection, outcome, append(r.head(networkConnection, now, outcome),
+		slog.Group("source", slog.String("type", "server")),
+		slog.Group("target", slog.String("type", c.Kind), optional("name", plaintext.Excerpt(c.Name, maxShown)), optional("address", c.Address), slog.Int("port", c.Port)),
 		slog.Group("metadata", slog.Group("extra", extra...)))))
 }
 

@@ -91,6 +91,30 @@ func TestToolChanged(t *testing.T) {
 	}
 }
 
+func TestConnected(t *testing.T) {
+	r, records := recorder(t, Config{})
+	r.Connected(Connection{Kind: "tcp", Name: "a.example", Address: "192.0.2.1", Port: 443, Allowed: true, Sent: 1, Received: 2})
+	r.Connected(Connection{Kind: "dns", Name: "evil.example", Reason: "the name is not allowed"})
+	r.Connected(Connection{Kind: "tcp", Address: "192.0.2.1", Port: 1, Allowed: true, Reason: "cannot be reached"})
+	for i, want := range []map[string]any{
+		{"type": "network_connection", "outcome": "success", "target.name": "a.example", "target.address": "192.0.2.1", "target.port": 443.0, "metadata.extra.sent_bytes": 1.0, "metadata.extra.received_bytes": 2.0, "metadata.extra.reason": nil},
+		{"outcome": "denied", "target.type": "dns", "target.name": "evil.example", "metadata.extra.reason": "the name is not allowed"},
+		{"outcome": "error", "target.name": nil},
+	} {
+		for path, want := range want {
+			if got := at(t, records()[i], path); got != want {
+				t.Errorf("%d: %s is %v, want %v", i, path, got, want)
+			}
+		}
+	}
+	for range 10 * connectionBurst {
+		r.Connected(Connection{Kind: "dns"})
+	}
+	if n := len(records()); n > 2*connectionBurst {
+		t.Errorf("%d records of a flood", n)
+	}
+}
+
 func TestEvents_Types(t *testing.T) {
 	r, records := recorder(t, Config{EventTypes: []string{"mcp_tool_call"}})
 	r.Refused(refusal)

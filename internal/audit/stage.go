@@ -28,6 +28,9 @@ type Recorder struct {
 	mu         sync.Mutex
 	refusals   *rate.Limiter
 	suppressed int // refusals without a record since the last one
+	// connections limits the records of connections; unrecorded counts those without one.
+	connections *rate.Limiter
+	unrecorded  int
 }
 
 // New returns a Recorder that stores records in log. workload is the Component unless cfg has
@@ -42,7 +45,7 @@ func New(cfg Config, workload string, log *auditlog.Log) *Recorder {
 	if cfg.MaxDelegationDepth == 0 {
 		cfg.MaxDelegationDepth = defaultDepth
 	}
-	return &Recorder{cfg: cfg, log: log, refusals: rate.NewLimiter(refusalRate, refusalBurst)}
+	return &Recorder{cfg: cfg, log: log, refusals: rate.NewLimiter(refusalRate, refusalBurst), connections: rate.NewLimiter(connectionRate, connectionBurst)}
 }
 
 // Outcomes of a request.

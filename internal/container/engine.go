@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 )
 
 // Errors that callers decide on. Implementations wrap them.
@@ -43,6 +44,9 @@ type Engine interface {
 	// EnsureNetwork creates the bridge network unless it exists. Containers on
 	// it cannot reach each other.
 	EnsureNetwork(ctx context.Context, name string) error
+	// Gateway is the address by which containers on the engine's default bridge reach
+	// the machine that they run on.
+	Gateway(ctx context.Context) (netip.Addr, error)
 
 	// Create makes a container, not started. ErrNameTaken, or ErrNotFound for
 	// the image.

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -21,6 +23,8 @@ import (
 //	GET  /spec    the Spec the owner runs, as JSON
 //	GET  /tools   the toolset.List of the server, as JSON; 502 when it cannot be read
 //	POST /tools/accept  remembers the tools as they are now; the changes, as JSON; or 502
+//	GET  /connections?after=N  the egress.Records of an isolated server after change N, as
+//	      JSON; 502 when it is not isolated
 //	POST /stop    202; the owner then ends and lets go of its lock
 //
 // Every response carries the owner's nonce in the header Thv-Nonce.
@@ -77,6 +81,15 @@ func (o *Owner) AcceptTools(ctx context.Context) ([]toolset.Change, error) {
 	return changes, nil
 }
 
+// Connections requests the connections of an isolated server that changed after a change.
+func (o *Owner) Connections(ctx context.Context, after uint64) ([]egress.Record, error) {
+	var records []egress.Record
+	if err := o.call(ctx, controlTimeout, http.MethodGet, "/connections?after="+strconv.FormatUint(after, 10), &records); err != nil {
+		return nil, err
+	}
+	return records, nil
+}
+
 // Stop requests the owner to end. It returns when the owner has accepted that.
 func (o *Owner) Stop(ctx context.Context) error {
 	return o.call(ctx, controlTimeout, http.MethodPost, "/stop", nil)
@@ -129,6 +142,9 @@ type Control struct {
 	Tools  func(context.Context) (*toolset.List, error)
 	// AcceptTools remembers the tools as they are and returns what had changed.
 	AcceptTools func(context.Context) ([]toolset.Change, error)
+	// Connections returns the connections that changed after a change; an error if the
+	// server is not isolated.
+	Connections func(after uint64) ([]egress.Record, error)
 	// Stop is called once for every request to stop and must not block.
 	Stop func()
 }
@@ -163,6 +179,15 @@ func (c Control) Handler() http.Handler {
 	mux.HandleFunc("POST /tools/accept", func(w http.ResponseWriter, r *http.Request) {
 		changes, err := c.AcceptTools(r.Context())
 		outcome(w, changes, err)
+	})
+	mux.HandleFunc("GET /connections", func(w http.ResponseWriter, r *http.Request) {
+		after, err := strconv.ParseUint(r.FormValue("after"), 10, 64)
+		if err != nil {
+			http.Error(w, "after is not a number", http.StatusBadRequest)
+			return
+		}
+		records, err := c.Connections(after)
+		outcome(w, records, err)
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusAccepted, struct{}{})

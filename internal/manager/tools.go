@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/settings"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 )
@@ -36,6 +37,19 @@ func (m *Manager) AcceptTools(ctx context.Context, name string) ([]toolset.Chang
 		return nil, fmt.Errorf("workload %q is %w", name, ErrNotRunning)
 	}
 	return owner.AcceptTools(ctx)
+}
+
+// Connections requests from a workload's owner the connections of its isolated server that
+// changed after a change. ErrNotRunning when the workload has no owner.
+func (m *Manager) Connections(ctx context.Context, name string, after uint64) ([]egress.Record, error) {
+	owner, err := m.store.Owner(name)
+	if err != nil {
+		return nil, err
+	}
+	if owner == nil {
+		return nil, fmt.Errorf("workload %q is %w", name, ErrNotRunning)
+	}
+	return owner.Connections(ctx, after)
 }
 
 // PinTools sets Tools.Pin of a stored workload. It takes effect when the workload starts.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/credential"
+	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
@@ -38,6 +39,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, engine: engine, secrets: o.cfg.Secrets,
 		image:  &imageSource{spec: o.spec, store: o.cfg.Store, engine: engine, build: o.cfg.Build, notify: notify, ref: o.spec.Image},
 		stderr: io.MultiWriter(outputs...), log: o.log, notify: notify, overlays: o.cfg.Overlays,
+		connections: &egress.Log{},
 	}
 	if o.spec.Transport == workload.Stdio {
 		return backend.NewStdio(backend.StdioConfig{Spawn: o.instance.spawn, MaxProcesses: o.spec.Container.MaxProcesses, Stray: o.instance.stderr, Log: o.log}), nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
 	"github.com/toolhaven/toolhaven/internal/manager"
@@ -36,6 +37,8 @@ type instance struct {
 	image   *imageSource
 	// overlays hide paths in mounts.
 	overlays Overlays
+	// connections records the connections of an isolated server.
+	connections *egress.Log
 
 	mu   sync.Mutex
 	line *guest.Line // nil while there is no container
@@ -128,6 +131,10 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		_ = streams.Close()
 		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
+	}
+	if err := s.isolate(ctx, line); err != nil {
+		line.Close()
+		return err
 	}
 	line.SetEnv(secretEnv)
 	var server guest.Process

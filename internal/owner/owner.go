@@ -24,6 +24,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/credential"
+	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
@@ -172,7 +173,7 @@ func run(ctx context.Context, cfg Config) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	control := &http.Server{
-		Handler: manager.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.tools.response, AcceptTools: o.tools.accept, Stop: func() {
+		Handler: manager.Control{Nonce: hold.Nonce, Spec: spec, Status: o.status, Tools: o.tools.response, AcceptTools: o.tools.accept, Connections: o.connections, Stop: func() {
 			o.set(workload.Stopping, "")
 			stop(errStopped)
 		}}.Handler(),
@@ -279,6 +280,9 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer stages.close()
+	if o.instance != nil && stages.recorder != nil {
+		o.instance.connections.Ended = func(r egress.Record) { stages.recorder.Connected(auditConnection(r)) }
+	}
 	o.mu.Lock()
 	o.stages = stages
 	o.mu.Unlock()

@@ -11,11 +11,12 @@ import (
 // create makes the container, with its network to be shut and with a shortcut to it
 // where there can be one. Neither is worth a server that does not run: an engine that
 // is not of this machine does not find the shortcut's directory, another may not be
-// allowed to give away what shutting takes; those get a container without.
+// allowed to give away what shutting takes; those get a container without. An isolated
+// server never does.
 func (s *instance) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
-	shut := shut(cfg, image)
+	prepared := setUp(cfg, image, s.spec.Isolated())
 	if shortcut := s.shortcut(); shortcut != nil {
-		with := shut
+		with := prepared
 		with.Args = append(with.Args[:len(with.Args):len(with.Args)], guest.ShortcutSocket)
 		with.Mounts = append(with.Mounts[:len(with.Mounts):len(with.Mounts)], container.Mount{Source: shortcut.Dir(), Target: guest.ShortcutDir, ReadOnly: true})
 		id, err := s.engine.Create(ctx, with)
@@ -27,8 +28,8 @@ func (s *instance) create(ctx context.Context, cfg container.Config, image conta
 			s.log.Warn("the socket of a line to a container is left", "error", err)
 		}
 	}
-	id, err := s.engine.Create(ctx, shut)
-	if err == nil || !shut.SetUp {
+	id, err := s.engine.Create(ctx, prepared)
+	if err == nil || !prepared.SetUp || s.spec.Isolated() {
 		return id, nil, err
 	}
 	plain, plainErr := s.engine.Create(ctx, cfg)

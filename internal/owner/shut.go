@@ -10,6 +10,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
+// setUp is cfg with what the guest does before the server starts: it isolates the
+// container's network, or shuts it.
+func setUp(cfg container.Config, image container.Image, isolate bool) container.Config {
+	if !isolate {
+		return shut(cfg, image)
+	}
+	first := firstSteps(cfg, image)
+	first.Isolate = true
+	return withSteps(cfg, first)
+}
+
 // shut is cfg with the guest closing the container's network, before the server
 // starts, to everything that comes from outside, but to the ports that the person
 // publishes: a server that listens on all addresses could be reached there around
@@ -25,14 +36,23 @@ func shut(cfg container.Config, image container.Image) container.Config {
 	if cfg.Privileged || cfg.Network == "host" || alone && cfg.User == "" {
 		return cfg
 	}
+	first := firstSteps(cfg, image)
+	first.Alone = alone
+	return withSteps(cfg, first)
+}
+
+func firstSteps(cfg container.Config, image container.Image) guest.SetUp {
 	first := guest.SetUp{
-		Alone: alone,
-		User:  cmp.Or(cfg.User, image.User),
-		Home:  slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
+		User: cmp.Or(cfg.User, image.User),
+		Home: slices.ContainsFunc(slices.Concat(image.Env, cfg.Env), func(v string) bool { return strings.HasPrefix(v, "HOME=") }),
 	}
 	for _, p := range cfg.Publish {
 		first.Open = append(first.Open, uint16(p.ContainerPort)) // 1 to 65535: workload.Validate
 	}
+	return first
+}
+
+func withSteps(cfg container.Config, first guest.SetUp) container.Config {
 	cfg.SetUp = true
 	cfg.Args = append([]string{first.Arg()}, cfg.Args...)
 	return cfg

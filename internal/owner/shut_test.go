@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -46,6 +48,39 @@ func TestTheNetworkOfAContainerIsShut(t *testing.T) {
 			t.Errorf("%s: %+v", row.what, cfg)
 		}
 	}
+}
+
+// Where a network cannot be isolated there is no server: no case gets a container without.
+func TestTheNetworkOfAnIsolatedContainer(t *testing.T) {
+	for _, network := range []string{"none", "thv"} {
+		cfg := setUp(container.Config{Network: network, Publish: []container.Port{{ContainerPort: 80}}}, container.Image{User: "node"}, true)
+		got, _, err := guest.ParseSetUp(cfg.Args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&guest.SetUp{Isolate: true, User: "node", Open: []uint16{80}}, got); diff != "" || !cfg.SetUp {
+			t.Errorf("%s (-want +got):\n%s", network, diff)
+		}
+	}
+	engine := &setUpRefused{}
+	s := &instance{spec: &workload.Spec{Container: workload.Container{IsolateNetwork: true}}, engine: engine, store: manager.OpenStore(t.TempDir(), t.TempDir()), log: slog.New(slog.DiscardHandler)}
+	if _, _, err := s.create(t.Context(), container.Config{Network: "none"}, container.Image{}); err == nil || engine.without > 0 {
+		t.Errorf("%v, and %d containers without", err, engine.without)
+	}
+}
+
+// setUpRefused is an engine that refuses to give away what setting up takes.
+type setUpRefused struct {
+	container.Engine
+	without int
+}
+
+func (e *setUpRefused) Create(_ context.Context, c container.Config) (string, error) {
+	if c.SetUp {
+		return "", errors.New("refused")
+	}
+	e.without++
+	return "id", nil
 }
 
 // inspected is an engine that reports one property of a container: its address.

@@ -25,6 +25,7 @@ type stages struct {
 	authn     *authn.Stage         // nil without authentication
 	server    *authServer          // nil without an embedded authorization server
 	audit     *auditlog.Log        // nil without an audit
+	recorder  *audit.Recorder      // of audit
 	telemetry *telemetry.Telemetry // nil without telemetry
 }
 
@@ -46,7 +47,7 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	tools.recorder = recorder
+	s.recorder, tools.recorder = recorder, recorder
 	if spec.Auth != nil {
 		refused := func(authn.Refusal) {}
 		if recorder != nil {

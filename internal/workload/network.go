@@ -2,9 +2,12 @@ package workload
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/toolhaven/toolhaven/internal/egress"
 )
 
 // SharedNetwork is the one network of containers that may connect out. Containers
@@ -16,10 +19,12 @@ const NoNetwork = "none"
 
 // NetworkName is the engine's name of the network that the Spec requests.
 func (s *Spec) NetworkName() string {
-	switch mode := s.networkMode(); mode {
-	case "", "bridge", "default":
-	default:
-		return mode
+	if !s.onBridge() {
+		return s.networkMode()
+	}
+	// The owner makes the connections of an isolated server.
+	if s.Isolated() && len(s.Container.Publish) == 0 {
+		return NoNetwork
 	}
 	// Nothing may be reached: having no network is the limit that cannot fail
 	// open. Published ports need a network all the same.
@@ -38,6 +43,53 @@ func (s *Spec) networkMode() string {
 	return cmp.Or(s.Container.Network, mode)
 }
 
+// onBridge reports whether the container has a network that is Toolhaven's choice.
+func (s *Spec) onBridge() bool {
+	mode := s.networkMode()
+	return mode == "" || mode == "bridge" || mode == "default"
+}
+
+// Isolated reports whether the owner decides about each connection of the server. A
+// container with the network mode none has no connections.
+func (s *Spec) Isolated() bool {
+	return s.Remote == nil && s.Container.IsolateNetwork && s.onBridge()
+}
+
+// Egress is what an isolated server may connect to, without the engine's gateway.
+// Nothing is allowed without hosts and insecure_allow_all, whatever the ports.
+func (s *Spec) Egress() egress.Config {
+	cfg := egress.Config{AllowGateway: s.Container.AllowDockerGateway}
+	if n := s.Container.Permissions.Network; n != nil && n.Outbound != nil {
+		cfg.AllowAll, cfg.Hosts, cfg.Ports = n.Outbound.InsecureAllowAll, n.Outbound.AllowHost, n.Outbound.AllowPort
+	}
+	return cfg
+}
+
+// validateIsolation checks the network of a Spec with IsolateNetwork or
+// AllowDockerGateway.
+func (s *Spec) validateIsolation() error {
+	c := s.Container
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.AllowDockerGateway && !c.IsolateNetwork {
+		add("allow-docker-gateway applies only with isolate-network")
+	}
+	if !c.IsolateNetwork {
+		return errors.Join(errs...)
+	}
+	if mode := s.networkMode(); !s.onBridge() && mode != NoNetwork {
+		add("isolate-network: the network %q is not one that can be isolated; leave --network out", mode)
+	}
+	if c.Permissions.Privileged {
+		add("isolate-network: a privileged container could open its network again")
+	}
+	allowed := s.Egress()
+	if err := allowed.Validate(); err != nil {
+		add("isolate-network: permissions: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
 func (s *Spec) mayReachNothing() bool {
 	n := s.Container.Permissions.Network
 	return n == nil || n.Outbound == nil ||
@@ -53,13 +105,15 @@ type NetworkRule struct {
 }
 
 // NetworkRules describes the network of the Spec's container, for a person. A remote
-// server has none. The one limit that is enforced is to have no network at all; a
-// list of hosts or ports is not.
+// server has none. Two limits are enforced: to have no network at all, and those of an
+// isolated network. A list of hosts or ports is not otherwise.
 func (s *Spec) NetworkRules() []NetworkRule {
 	n := s.Container.Permissions.Network
 	switch {
 	case s.Remote != nil:
 		return nil
+	case s.Isolated():
+		return s.isolatedRules()
 	case s.NetworkName() == NoNetwork:
 		return []NetworkRule{{Text: "connects to nothing", Enforced: true}}
 	case s.mayReachNothing():
@@ -72,14 +126,45 @@ func (s *Spec) NetworkRules() []NetworkRule {
 			what = strings.Join(out.AllowHost, ", ")
 		}
 		if len(out.AllowPort) > 0 {
-			what += " on ports " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(out.AllowPort)), ", "), "[]")
+			what += " on ports " + portList(out.AllowPort)
 		}
 		rules[0] = NetworkRule{Text: "connects to " + what}
 	}
-	if in := n.Inbound; in != nil && len(in.AllowHost) > 0 {
-		rules = append(rules, NetworkRule{Text: "reached as " + strings.Join(in.AllowHost, ", ")})
+	return append(rules, s.inboundRules()...)
+}
+
+func (s *Spec) inboundRules() []NetworkRule {
+	n := s.Container.Permissions.Network
+	if n == nil || n.Inbound == nil || len(n.Inbound.AllowHost) == 0 {
+		return nil
 	}
-	return rules
+	return []NetworkRule{{Text: "reached as " + strings.Join(n.Inbound.AllowHost, ", ")}}
+}
+
+// isolatedRules are the NetworkRules of an isolated server.
+func (s *Spec) isolatedRules() []NetworkRule {
+	cfg := s.Egress()
+	what := strings.Join(cfg.Hosts, ", ")
+	switch {
+	case cfg.AllowAll && what != "":
+		what = "any public address, " + what
+	case cfg.AllowAll:
+		what = "any public address"
+	case what == "":
+		what = "nothing"
+	}
+	if len(cfg.Ports) > 0 && what != "nothing" {
+		what += " on ports " + portList(cfg.Ports)
+	}
+	rules := []NetworkRule{{Text: "connects to " + what, Enforced: true}}
+	if cfg.AllowGateway {
+		rules = append(rules, NetworkRule{Text: "connects to this machine, as host.docker.internal", Enforced: true})
+	}
+	return append(rules, s.inboundRules()...)
+}
+
+func portList(ports []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ports)), ", "), "[]")
 }
 
 // Cautions are what a person must know before running the Spec, in sentences: limits
@@ -99,6 +184,8 @@ func (s *Spec) Cautions(origin string) []string {
 			really = "-p gives it a network, so " + really
 		case network != SharedNetwork && network != "host":
 			really = "the server can connect to whatever the network " + network + " reaches"
+		case network == SharedNetwork && !s.Container.Permissions.Privileged && len(s.Egress().Hosts) > 0:
+			really += "; --isolate-network enforces it"
 		}
 		cautions = append(cautions, fmt.Sprintf("a limit of %s is requested, not enforced: %q; %s", origin, rule.Text, really))
 	}

@@ -18,7 +18,7 @@ func TestNetworkRulesTellRequestsFromLimits(t *testing.T) {
 		"hosts beside everything":   {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true,"allow_host":["a.test"]}}}}`, "thv", "connects to any address", "", nil},
 		"the profile none":          {`{"permissions":{"network":{"outbound":{}}}}`, "none", "connects to nothing", "", nil},
 		"no network section":        {`{"permissions":{"name":"x"}}`, "none", "connects to nothing", "", nil},
-		"hosts":                     {`{"permissions":{"network":{"outbound":{"allow_host":["a.test",".b.test"]}}}}`, "thv", "", "connects to a.test, .b.test", []string{"the registry", "requested, not enforced", "any address"}},
+		"hosts":                     {`{"permissions":{"network":{"outbound":{"allow_host":["a.test",".b.test"]}}}}`, "thv", "", "connects to a.test, .b.test", []string{"the registry", "requested, not enforced", "any address; --isolate-network enforces it"}},
 		"hosts and ports":           {`{"permissions":{"network":{"outbound":{"allow_host":["a.test"],"allow_port":[443,80]}}}}`, "thv", "", "connects to a.test on ports 443, 80", []string{"requested, not enforced"}},
 		"ports":                     {`{"permissions":{"network":{"outbound":{"allow_port":[443]}}}}`, "thv", "", "connects to any host on ports 443", []string{"requested, not enforced"}},
 		"hosts, no network":         {`{"network":"none","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "none", "connects to nothing", "", nil},
@@ -59,14 +59,62 @@ func TestNetworkRulesTellRequestsFromLimits(t *testing.T) {
 					t.Errorf("%q does not contain %q", cautions[0], want)
 				}
 			}
-			if text := strings.Join(cautions, " "); strings.Contains(text, "isolate-network") {
-				t.Errorf("%q refers to a flag that is refused", text)
-			}
 		})
 	}
 	remote := &Spec{Remote: &Remote{URL: "https://x/"}, Proxy: Proxy{Host: "127.0.0.1"}}
 	if got := remote.Cautions("the registry"); len(got) > 0 {
 		t.Errorf("a remote server: %q", got)
+	}
+}
+
+func TestNetworkRules_Isolated(t *testing.T) {
+	for name, c := range map[string]struct{ container, network, enforced string }{
+		"the profile network": {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true}}}}`, "none", "connects to any public address"},
+		"all, some ports":     {`{"permissions":{"network":{"outbound":{"insecure_allow_all":true,"allow_host":["10.0.0.1"],"allow_port":[443]}}}}`, "none", "connects to any public address, 10.0.0.1 on ports 443"},
+		"the profile none":    {`{"permissions":{"network":{"outbound":{}}}}`, "none", "connects to nothing"},
+		"no network section":  {`{}`, "none", "connects to nothing"},
+		"an empty list":       {`{"permissions":{"network":{"outbound":{"allow_host":[],"allow_port":[443]}}}}`, "none", "connects to nothing"},
+		"hosts and ports":     {`{"permissions":{"network":{"outbound":{"allow_host":["a.test",".b.test"],"allow_port":[443,80]}}}}`, "none", "connects to a.test, .b.test on ports 443, 80"},
+		"a published port":    {`{"publish":[{"host":0,"container":9000}],"permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "thv", "connects to a.test"},
+		"the gateway":         {`{"allowDockerGateway":true,"permissions":{"network":{"outbound":{}}}}`, "none", "connects to nothing; connects to this machine, as host.docker.internal"},
+		"the mode none":       {`{"network":"none","permissions":{"network":{"outbound":{"allow_host":["a.test"]}}}}`, "none", "connects to nothing"},
+	} {
+		s := &Spec{}
+		if err := json.Unmarshal([]byte(c.container), &s.Container); err != nil {
+			t.Fatal(err)
+		}
+		s.Container.IsolateNetwork = true
+		var enforced []string
+		for _, rule := range s.NetworkRules() {
+			if !rule.Enforced {
+				t.Errorf("%s: %q is not enforced", name, rule.Text)
+			}
+			enforced = append(enforced, rule.Text)
+		}
+		if got := strings.Join(enforced, "; "); got != c.enforced || s.NetworkName() != c.network {
+			t.Errorf("%s: %q on the network %q", name, got, s.NetworkName())
+		}
+		if err := s.validateIsolation(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestValidate_Isolation(t *testing.T) {
+	for container, want := range map[string]string{
+		`{"allowDockerGateway":true}`:                                                                      "applies only with isolate-network",
+		`{"isolateNetwork":true,"network":"host"}`:                                                         `the network "host" is not one that can be isolated`,
+		`{"isolateNetwork":true,"permissions":{"network":{"mode":"mine"}}}`:                                `the network "mine"`,
+		`{"isolateNetwork":true,"permissions":{"privileged":true}}`:                                        "privileged",
+		`{"isolateNetwork":true,"permissions":{"network":{"outbound":{"allow_host":["https://a.test"]}}}}`: `host "https://a.test": not a`,
+	} {
+		s := &Spec{}
+		if err := json.Unmarshal([]byte(container), &s.Container); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.validateIsolation(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", container, err)
+		}
 	}
 }
 

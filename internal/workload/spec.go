@@ -163,6 +163,10 @@ type Container struct {
 	// Network is the value of --network; "" follows the permissions.
 	Network     string      `json:"network,omitempty"`
 	Permissions Permissions `json:"permissions,omitzero"`
+	// IsolateNetwork enforces what the permissions list of the network (package egress).
+	IsolateNetwork bool `json:"isolateNetwork,omitempty"`
+	// AllowDockerGateway opens the container engine's gateway in an isolated network.
+	AllowDockerGateway bool `json:"allowDockerGateway,omitempty"`
 	// MaxProcesses bounds the processes of a stdio server; 0 is 32.
 	MaxProcesses int `json:"maxProcesses,omitempty"`
 }

@@ -86,7 +86,7 @@ func validateRemote(s *Spec) error {
 		errs = append(errs, errors.New("arguments and environment variables are for servers that run here, not for a remote URL"))
 	}
 	c := s.Container
-	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" {
+	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" || c.IsolateNetwork || c.AllowDockerGateway {
 		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
 	}
 	errs = append(errs, checkSecretRefs(s, s.Remote.SecretHeaders))
@@ -174,6 +174,7 @@ func validateContainer(s *Spec) error {
 	if n := s.Container.Network; n != "" && !networkPattern.MatchString(n) {
 		add("network %q is not a network's name", n)
 	}
+	errs = append(errs, s.validateIsolation())
 	return errors.Join(errs...)
 }
 

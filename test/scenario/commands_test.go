@@ -37,6 +37,7 @@ func commands() map[string]command {
 		"signal":     sendSignal,
 		"listen":     listen,
 		"free":       free,
+		"web":        web,
 		"http":       httpRequest,
 		"smalldisk":  smallDisk,
 	}
@@ -217,6 +218,31 @@ func listen(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}()
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// web PORT ADDRESS serves HTTP on all addresses of this machine until the script ends,
+// answering "hello HOST". It sets PORT to the port, and ADDRESS to an address of the
+// machine that is not loopback.
+func web(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	ts.Check(err)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "hello", r.Host)
+	})}
+	go func() { _ = server.Serve(l) }()
+	ts.Defer(func() { server.Close() })
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	found, err := net.InterfaceAddrs()
+	ts.Check(err)
+	for _, a := range found {
+		ip, _, err := net.ParseCIDR(a.String())
+		ts.Check(err)
+		if ip.To4() != nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+			ts.Setenv(args[1], ip.String())
+			return
+		}
+	}
+	ts.Fatalf("this machine has no address")
 }
 
 // free PORT waits until no process listens on a loopback port.

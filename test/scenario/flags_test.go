@@ -63,6 +63,8 @@ var flagProofs = map[string]flagProof{
 	"--print-resolved-overlays":             {"", false, "ignore.txtar"}, // of the command
 	"--publish":                             {"-p 28799:9000", false, "flags.txtar"},
 	"--network":                             {"--network none", false, "flags.txtar"},
+	"--isolate-network":                     {"--isolate-network", false, "isolate.txtar"},
+	"--allow-docker-gateway":                {"--isolate-network --allow-docker-gateway", false, "isolate.txtar"},
 	"--permission-profile":                  {"--permission-profile WORK/profile.json", false, "flags.txtar"},
 	"--ca-cert":                             {"", false, "bad-flags.txtar"}, // of the build
 	"--runtime-image":                       {"", false, "run-npx.txtar"},   // of the build

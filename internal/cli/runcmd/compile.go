@@ -94,7 +94,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 			SessionTTL: workload.Duration(o.sessionTTL), Stateless: o.stateless,
 			TrustProxyHeaders: o.trustProxyHeaders, AllowedHosts: o.allowedHosts,
 		},
-		Container: workload.Container{Network: o.network, MaxProcesses: o.maxProcesses, SkipGlobalIgnore: !o.ignoreGlobally},
+		Container: workload.Container{Network: o.network, MaxProcesses: o.maxProcesses, SkipGlobalIgnore: !o.ignoreGlobally, IsolateNetwork: o.isolateNetwork, AllowDockerGateway: o.allowGateway},
 	}
 	if o.given("target-host") {
 		s.TargetHost = o.targetHost
@@ -256,6 +256,9 @@ func (o *options) misplaced(s *workload.Spec) error {
 	if s.Remote != nil {
 		if slices.ContainsFunc(slices.Collect(maps.Keys(o.targets)), func(target string) bool { return !isField(target) }) {
 			errs = append(errs, errRemoteSecret)
+		}
+		if o.isolateNetwork {
+			refuse("is for servers that run here, not for a remote URL", "isolate-network")
 		}
 		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")
 	} else {

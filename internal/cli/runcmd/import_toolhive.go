@@ -67,6 +67,8 @@ type toolHiveHonoured struct {
 	TokenExchange     *toolHiveExchange           `json:"token_exchange_config"`
 	HeaderForward     *toolHiveHeaders            `json:"header_forward"`
 	Ignore            *toolHiveIgnore             `json:"ignore_config"`
+	IsolateNetwork    bool                        `json:"isolate_network"`
+	AllowGateway      bool                        `json:"allow_docker_gateway"`
 }
 
 // toolHiveIgnore has the names of Go fields as its keys.
@@ -180,8 +182,6 @@ type toolHiveBeyond struct {
 	RateLimitNamespace   json.RawMessage `json:"rate_limit_namespace"`
 	Scaling              json.RawMessage `json:"scaling_config"`
 	PodPatch             json.RawMessage `json:"k8s_pod_template_patch"`
-	IsolateNetwork       json.RawMessage `json:"isolate_network"`
-	AllowDockerGateway   json.RawMessage `json:"allow_docker_gateway"`
 	StrictValidation     json.RawMessage `json:"strict_protocol_validation"`
 	AdditionalMiddleware json.RawMessage `json:"additional_middleware_configs"`
 }
@@ -290,6 +290,7 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		return s, nil
 	}
 	s.Image, s.Env = t.Image, t.EnvVars
+	s.Container.IsolateNetwork, s.Container.AllowDockerGateway = t.IsolateNetwork, t.AllowGateway && t.IsolateNetwork
 	s.Container.SkipGlobalIgnore = t.Ignore != nil && !t.Ignore.LoadGlobal
 	for _, name := range []string{"MCP_TRANSPORT", "MCP_PORT", "FASTMCP_PORT", "MCP_HOST"} {
 		delete(s.Env, name) // set from the transport and the port

@@ -44,8 +44,12 @@ func TestDecodeExport_ToolHive(t *testing.T) {
 	if !strings.Contains(notices, "middleware_configs are not used (x)") {
 		t.Errorf("notices: %s", notices)
 	}
+	isolated, _, err := decodeExport([]byte(strings.Replace(good, `"isolate_network":false`, `"isolate_network":true,"allow_docker_gateway":true`, 1)))
+	if err != nil || !isolated.Container.IsolateNetwork || !isolated.Container.AllowDockerGateway {
+		t.Errorf("isolated: %+v, %v", isolated, err)
+	}
 	for change, want := range map[string]string{
-		`"isolate_network":true`: "does not have the features of isolate_network", `"tools_filtr":["a"]`: `line 4: unknown key "tools_filtr"; did you mean "tools_filter"?`,
+		`"allowed_origins":["x"]`: "does not have the features of allowed_origins", `"tools_filtr":["a"]`: `line 4: unknown key "tools_filtr"; did you mean "tools_filter"?`,
 		`"secrets":["x"]`: "target=VARIABLE", `"publish":["x"]`: "not a port",
 	} {
 		_, _, err := decodeExport([]byte(strings.Replace(good, `"oidc_config":null,"isolate_network":false`, change, 1)))

@@ -20,8 +20,6 @@ type laterFlag struct {
 // to addFlags.
 func laterFlags() []laterFlag {
 	return []laterFlag{
-		{"isolate-network", "bool", "false", "Isolate container network from the host", "false"},
-		{"allow-docker-gateway", "bool", "false", "Allow outbound connections to the container runtime's gateway host names and default bridge gateway address (these are blocked by default even when insecure_allow_all is enabled); applies only with --isolate-network", "false"},
 		{"image-verification", "string", "warn", "`warn`, `enabled` or `disabled`", "disabled"},
 	}
 }

@@ -38,6 +38,8 @@ type options struct {
 	secrets                []string
 	authFile               string
 	ignoreGlobally         bool
+	isolateNetwork         bool
+	allowGateway           bool
 	printOverlays          bool
 	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
@@ -114,7 +116,7 @@ Run adds the workload to the clients that are set up (see thv client). --client 
 those of them that get it, or none.
 
 A flag of a feature that this version does not have is refused, unless its value turns
-the feature off, such as --isolate-network=false.`,
+the feature off, such as --image-verification=disabled.`,
 		Example: `  # a server of the Model Context Protocol's own examples, from npm, with a folder
   thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes:ro -- /notes
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,6 +111,36 @@ func (n networks) settle(ctx context.Context, twins []network.Summary) error {
 		return fmt.Errorf("use network %q: it lets containers reach each other, so it was not made by Toolhaven; remove it (`docker network rm %s`) and try again", keep.Name, keep.Name)
 	}
 	return nil
+}
+
+// usualGateway is the address of the default bridge of an engine that does not report it.
+var usualGateway = netip.AddrFrom4([4]byte{172, 17, 0, 1})
+
+// Gateway is the address by which containers on the engine's default bridge reach the
+// machine that they run on.
+func (n networks) Gateway(ctx context.Context) (netip.Addr, error) {
+	name := "bridge"
+	if n.podman.Load() {
+		name = "podman"
+	}
+	found, err := n.api.NetworkInspect(ctx, name, client.NetworkInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return usualGateway, nil
+	}
+	if err != nil {
+		return netip.Addr{}, n.wrap(err, "look for the gateway of network %q", name)
+	}
+	for _, subnet := range found.Network.IPAM.Config {
+		switch {
+		case subnet.Gateway.Is4():
+			return subnet.Gateway, nil
+		case subnet.Gateway.IsValid() || !subnet.Subnet.Addr().Is4():
+		default:
+			// Engines take the first address where none is configured.
+			return subnet.Subnet.Masked().Addr().Next(), nil
+		}
+	}
+	return usualGateway, nil
 }
 
 // remove removes a network. It returns no error for one that is gone.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -102,6 +103,54 @@ func newServer() *mcp.Server {
 			return "", err
 		}
 		return "connected", c.Close()
+	})
+	add(s, "fetch", "gets a URL, at an address if that is given", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+		URL string `json:"url"`
+		At  string `json:"at,omitempty"`
+	}) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.DisableKeepAlives = true
+		if in.At != "" {
+			transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, network, in.At)
+			}
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.URL, nil)
+		if err != nil {
+			return "", err
+		}
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", resp.Status, body)
+		}
+		return string(body), err
+	})
+	add(s, "send", "sends a datagram to host:port and returns the answer", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+		Address string `json:"address"`
+	}) (string, error) {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "udp", in.Address)
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
+			return "", err
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			return "", err
+		}
+		buf := make([]byte, 1500)
+		n, err := c.Read(buf)
+		return string(buf[:n]), err
 	})
 	add(s, "listen", "says hello to whoever connects to host:port, from now on", func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 		Address string `json:"address"`
