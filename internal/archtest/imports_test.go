@@ -156,6 +156,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/chromedp/chromedp", []string{"test"}, true},
 		{"github.com/hashicorp/yamux", []string{"internal/guest"}, false},
 		{"github.com/google/nftables", []string{"internal/guest/shut"}, false},
+		{"github.com/mdlayher/netlink", []string{"internal/guest/shut"}, false},
 		{"github.com/rogpeppe/go-internal", []string{"test"}, true},
 		{"github.com/zalando/go-keyring", []string{"internal/secret/keyring"}, false},
 		{"github.com/godbus/dbus", nil, false},
@@ -234,12 +235,14 @@ func TestImportsPointDownward(t *testing.T) {
 		// What fronts, stages and backends share knows none of them.
 		"internal/exchange": {"internal/gateway", "internal/workload", "internal/guest", "internal/auth"},
 		// A stage of the gateway: no transport, no era.
-		"internal/webhook":      {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/audit":        {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/auditlog":     {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
-		"internal/policy":       {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/telemetry":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
-		"internal/toolset":      {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/webhook":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/audit":     {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/auditlog":  {"internal/gateway", "internal/workload", "internal/registry", "internal/audit"},
+		"internal/policy":    {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/telemetry": {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		"internal/toolset":   {"internal/gateway", "internal/workload", "internal/runflag", "internal/owner"},
+		// Rules of connections: no container, no workload.
+		"internal/egress":       {"internal/gateway", "internal/workload", "internal/owner", "internal/guest", "internal/manager", "internal/container", "internal/audit"},
 		"internal/gateway":      {"internal/manager", "internal/workload", "internal/container", "internal/registry", "internal/source", "internal/build", "internal/secret"},
 		"internal/registry":     {"internal/workload", "internal/container", "internal/gateway", "internal/source", "internal/build"},
 		"internal/build":        {"internal/workload", "internal/manager", "internal/gateway", "internal/source", "internal/registry"},

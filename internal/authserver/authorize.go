@@ -273,7 +273,7 @@ func (s *Server) upstreamFailed(w http.ResponseWriter, r *http.Request, l *login
 	switch {
 	case errors.Is(err, upstream.ErrDenied):
 		fault, notice = &oauthError{code: "access_denied", description: "the login at the identity provider was refused"}, "refused the login"
-	case errors.Is(err, upstream.ErrUnavailable):
+	case errors.Is(err, upstream.ErrUnavailable), errors.Is(err, upstream.ErrExpired):
 		fault, notice = &oauthError{code: "temporarily_unavailable", description: "the identity provider cannot be reached"}, "cannot be reached now"
 	}
 	switch {

@@ -1,0 +1,123 @@
+package guest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// echoing is an Egress that echoes what it receives. It refuses connections to port 1.
+type echoing struct{ seen chan string }
+
+func (e *echoing) Connect(_ context.Context, conn net.Conn, to netip.AddrPort, accept func() error) {
+	e.seen <- "connect " + to.String()
+	if to.Port() != 1 && accept() == nil {
+		e.echo(conn)
+	}
+}
+
+func (e *echoing) Proxy(_ context.Context, conn net.Conn) {
+	e.seen <- "proxy"
+	e.echo(conn)
+}
+
+func (e *echoing) DNS(_ context.Context, conn net.Conn) {
+	e.seen <- "dns"
+	e.echo(conn)
+}
+
+func (e *echoing) echo(conn net.Conn) {
+	_, _ = io.Copy(conn, conn)
+	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
+	_ = conn.Close()
+}
+
+// egressLine joins both ends of a line: the session is the guest's.
+func egressLine(t *testing.T) (*yamux.Session, *echoing) {
+	t.Helper()
+	near, far := net.Pipe()
+	session, err := yamux.Server(near, lineConfig(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := newLine(far, far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echoing{seen: make(chan string, 10)}
+	served := make(chan struct{})
+	go func() { defer close(served); line.serveEgress(e) }()
+	t.Cleanup(func() { line.Close(); session.Close(); <-served })
+	return session, e
+}
+
+// A program's connection is carried in both directions, and each ends by itself.
+func TestEgress_Forward(t *testing.T) {
+	t.Parallel()
+	session, e := egressLine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	program, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); forward(accepted.(*net.TCPConn), session) }()
+	// It was not redirected, so it is one of a program that uses the proxy.
+	if got := <-e.seen; got != "proxy" {
+		t.Errorf("got %s", got)
+	}
+	text := strings.Repeat("hello", 100_000)
+	go func() {
+		_, _ = io.WriteString(program, text)
+		_ = program.(*net.TCPConn).CloseWrite()
+	}()
+	program.SetDeadline(time.Now().Add(time.Minute))
+	if got, err := io.ReadAll(program); err != nil || string(got) != text {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	<-done
+}
+
+func TestEgress_Streams(t *testing.T) {
+	t.Parallel()
+	session, e := egressLine(t)
+	stream, err := openEgress(session, outgoing{Op: opConnect, Address: "192.0.2.1:443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-e.seen; got != "connect 192.0.2.1:443" {
+		t.Errorf("got %s", got)
+	}
+	stream.Close()
+	if _, err := openEgress(session, outgoing{Op: opConnect, Address: "192.0.2.1:1"}); err == nil {
+		t.Error("a connection that was refused was opened")
+	}
+	<-e.seen
+	if _, err := openEgress(session, outgoing{Op: "spawn"}); err == nil {
+		t.Error("another operation was accepted")
+	}
+	message := []byte("a question")
+	answer, err := question(session, message)
+	if err != nil || string(answer) != string(message) {
+		t.Errorf("%q, %v", answer, err)
+	}
+	session.Close()
+	if _, err := question(session, message); err == nil {
+		t.Error("answered without a line")
+	}
+}
