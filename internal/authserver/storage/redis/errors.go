@@ -16,7 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
 )
 
-var errUnexpected = errors.New("it did not answer as Redis does")
+var errUnexpected = errors.New("the connection failed, or it did not answer as Redis does")
 
 // fault is an error of this package. Its text may be shown.
 type fault struct{ error }
@@ -71,7 +71,7 @@ func cause(err error) error {
 			return known
 		}
 	}
-	println(fmt.Sprintf("RAW %T %v / %T", err, err, errors.Unwrap(err))); return errUnexpected
+	return errUnexpected
 }
 
 // codePattern is the word with which an error reply begins (RESP, Simple errors).
