@@ -37,6 +37,7 @@ type Vault interface {
 	Renew(ctx context.Context, b vault.Binding, rejected string) (access string, err error)
 	Extend(ctx context.Context, b vault.Binding, lifetime time.Duration) error
 	Delete(ctx context.Context, b vault.Binding) error
+	Close(ctx context.Context)
 }
 
 // Config configures a Server.
@@ -194,6 +195,10 @@ func (s *Server) setUpstreams() error {
 	}
 	return nil
 }
+
+// Close waits until refreshed upstream tokens are stored, or ctx ends. The store is closed
+// after it.
+func (s *Server) Close(ctx context.Context) { s.cfg.Vault.Close(ctx) }
 
 // VaultKeys are the keys of upstream tokens at rest, the first of which seals.
 func (s *Server) VaultKeys() ([][]byte, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/authserver"
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
@@ -61,9 +62,13 @@ func (a *authServer) wrap(authenticate func(http.Handler) http.Handler) func(htt
 }
 
 func (a *authServer) close() {
-	if a != nil {
-		_ = a.store.Close() // it keeps nothing in this process
+	if a == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	a.Server.Close(ctx)
+	_ = a.store.Close() // nothing is lost: every write was waited for
 }
 
 // upstreamTokens returns tokens of upstream providers for credentials; nil without a server.
