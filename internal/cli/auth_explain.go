@@ -132,7 +132,7 @@ func explainAuth(app *base.App, file, claimsFlag string) error {
 		}{false, all})
 	}
 	for i := range all {
-		if err := all[i].print(app.Out); err != nil {
+		if err := all[i].write(app.Out); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (x *explanation) explainAWS(s *externalauth.AWSSTS, claims map[string]any) 
 	return nil
 }
 
-func (x *explanation) print(w io.Writer) error {
+func (x *explanation) write(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s (%s): the server receives %s.\n", x.Name, x.Type, x.Result); err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ import (
 type cloud struct {
 	mu   sync.Mutex
 	used map[string]bool // role and session name
+	// passedOn are headers of a client that the service received.
+	passedOn []string
 }
 
 // awsService is the command aws ADDR NAME: it puts an AWS service in eu-central-1 before the
@@ -33,6 +35,11 @@ func awsService(ts *testscript.TestScript, _ bool, args []string) {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		c.mu.Lock()
 		c.used[r.In.Header.Get("X-Role")+" "+r.In.Header.Get("X-Session")] = true
+		for _, name := range []string{"Cookie", "Proxy-Authorization", "X-Client"} {
+			if r.In.Header.Get(name) != "" {
+				c.passedOn = append(c.passedOn, name)
+			}
+		}
 		c.mu.Unlock()
 		r.SetURL(target)
 		r.Out.Host = target.Host
@@ -47,12 +54,16 @@ func awsService(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[1]+"_STS", stsServer.URL)
 }
 
-// assumed is the command assumed ROLE SESSION: the service received a request of that session.
+// assumed is the command assumed ROLE SESSION: the service received a request of that session,
+// and none with a header that a client sent to the gateway.
 func assumed(ts *testscript.TestScript, neg bool, args []string) {
 	c := here(ts).cloud
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.used[args[0]+" "+args[1]] == neg {
 		ts.Fatalf("the sessions are %v", c.used)
+	}
+	if len(c.passedOn) > 0 {
+		ts.Fatalf("the service received headers of a client: %v", c.passedOn)
 	}
 }

@@ -3,6 +3,7 @@ package kept
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -153,7 +154,15 @@ func TestCache_Drop(t *testing.T) {
 
 func TestKeyOf(t *testing.T) {
 	t.Parallel()
-	if KeyOf("ab", "c") == KeyOf("a", "bc") || KeyOf("a") == KeyOf("a", "") || KeyOf("a", "b") != KeyOf("a", "b") {
-		t.Error("keys do not follow from the fields")
+	seen := map[Key][]string{}
+	for _, fields := range [][]string{nil, {""}, {"", ""}, {"a"}, {"a", ""}, {"ab", "c"}, {"a", "bc"}, {"abc"}} {
+		key := KeyOf(fields...)
+		if other, found := seen[key]; found {
+			t.Errorf("%q and %q have one key", fields, other)
+		}
+		seen[key] = fields
+		if KeyOf(slices.Clone(fields)...) != key {
+			t.Errorf("%q has two keys", fields)
+		}
 	}
 }
