@@ -13,13 +13,10 @@ type Explanation struct {
 	// mapping that determined it, -1 for none: then it is the fallback.
 	Role string
 	Used int
-	// Session is the name of the session; "" with Problem.
-	Session      string
-	SessionClaim string
+	// Session is the name of the session, made of the claim SessionClaim; "" with Problem.
+	Session, SessionClaim string
 	// Problem is why a request of this caller is not sent; "" if it is.
 	Problem string
-	// Duration is how long credentials are requested for, in seconds.
-	Duration int32
 }
 
 // Evaluation is the outcome of one mapping for a caller.
@@ -42,7 +39,7 @@ func Explain(spec *externalauth.AWSSTS, claims map[string]any) (*Explanation, er
 	}
 	s := withDefaults(spec)
 	x := &Explanation{
-		Region: s.Region, Service: s.Service, SessionClaim: s.SessionNameClaim, Duration: *s.SessionDuration,
+		Region: s.Region, Service: s.Service, SessionClaim: s.SessionNameClaim,
 		Mappings: roles.explain(claims), Role: s.FallbackRoleARN, Used: -1,
 	}
 	for _, e := range x.Mappings {

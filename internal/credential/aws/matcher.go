@@ -37,11 +37,17 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
+// compiling is held during a compilation: cel-go 0.33.2 builds a catalog for its error messages
+// in the environment, and reads it without a lock.
+var compiling sync.Mutex
+
 // matcher is a compiled expression. It may be used concurrently.
 type matcher struct{ program cel.Program }
 
 // compileMatcher returns the matcher of an expression whose result is, or may be, a boolean.
 func compileMatcher(expression string) (*matcher, error) {
+	compiling.Lock()
+	defer compiling.Unlock()
 	env, err := environment()
 	if err != nil {
 		return nil, err
