@@ -182,6 +182,8 @@ func TestRules_Targets(t *testing.T) {
 		{"the gateway, named", Config{Hosts: []string{"172.31.255.1"}}, "172.31.255.1:80", false, false, errGateway},
 		{"the gateway, allowed", Config{AllowGateway: true}, "172.31.255.1:80", false, true, nil},
 		{"the gateway, allowed on every port", Config{AllowGateway: true, Ports: []int{443}}, "172.31.255.1:80", false, true, nil},
+		{"the gateway's other address, allowed", Config{AllowGateway: true, GatewayAlias: addrInner}, "10.9.8.7:80", false, true, nil},
+		{"the gateway's other address", Config{GatewayAlias: addrInner}, "10.9.8.7:80", true, false, errPrivate},
 		{"another address with the gateway", Config{AllowGateway: true}, "172.31.255.2:80", false, false, errAddress},
 	} {
 		row.cfg.Gateway = addrHost
@@ -326,7 +328,8 @@ func program(t *testing.T, g *Gateway, to string) (conn net.Conn, refused bool) 
 			g.Proxy(t.Context(), far)
 			return
 		}
-		g.Connect(t.Context(), far, netip.MustParseAddrPort(to), func() error { accepted <- true; return nil })
+		g.Connect(t.Context(), netip.MustParseAddrPort(to), func() (net.Conn, error) { accepted <- true; return far, nil })
+		far.Close()
 		accepted <- false
 	}()
 	return near, !<-accepted
@@ -481,6 +484,41 @@ func TestConnect_HTTP(t *testing.T) {
 			t.Errorf("%q: %s", request, resp.Status)
 		}
 		conn.Close()
+	}
+}
+
+// A WebSocket begins as a request, and is then carried.
+func TestConnect_Upgrade(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(conn, rw)
+	}))
+	defer server.Close()
+	g := newGateway(t, Config{Hosts: []string{"a.example"}}, map[netip.Addr]string{addrA: server.Listener.Addr().String()})
+	ask(t, g, "a.example.", dnsmessage.TypeA)
+	conn, _ := program(t, g, "93.184.216.1:80")
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := r.ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	conn.Close()
+	if r := last(t, g, func(r Record) bool { return r.Allowed }); r.Kind != KindHTTP || r.Sent == 0 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -58,8 +58,7 @@ func (g *Gateway) systemDial(ctx context.Context, to netip.AddrPort) (net.Conn, 
 }
 
 // Connect serves a connection of a program in the container to an address.
-func (g *Gateway) Connect(ctx context.Context, conn net.Conn, to netip.AddrPort, accept func() error) {
-	defer conn.Close()
+func (g *Gateway) Connect(ctx context.Context, to netip.AddrPort, accept func() (net.Conn, error)) {
 	names := map[string]bool{}
 	for name := range g.answers.names(to.Addr()) {
 		if g.rules.name(name) {
@@ -78,9 +77,11 @@ func (g *Gateway) Connect(ctx context.Context, conn net.Conn, to netip.AddrPort,
 		return
 	}
 	defer out.Close()
-	if accept() != nil {
+	conn, err := accept()
+	if err != nil {
 		return
 	}
+	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close(); out.Close() })
 	defer stop()
 	if listed {

@@ -41,6 +41,9 @@ type Config struct {
 	// AllowGateway is set, which opens it on all ports.
 	Gateway      netip.Addr
 	AllowGateway bool
+	// GatewayAlias is another address that containers have for the gateway's names, in
+	// their file of hosts. AllowGateway opens it too.
+	GatewayAlias netip.Addr
 	// GatewayTarget is dialed instead of Gateway if it is set: the engine may run in a
 	// virtual machine.
 	GatewayTarget netip.Addr
@@ -190,10 +193,15 @@ func (r *rules) target(to netip.AddrPort, named bool) (listed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(r.cfg.Ports) > 0 && !slices.Contains(r.cfg.Ports, int(to.Port())) && to.Addr() != r.cfg.Gateway {
+	if len(r.cfg.Ports) > 0 && !slices.Contains(r.cfg.Ports, int(to.Port())) && !r.gateway(to.Addr()) {
 		return false, errPort
 	}
 	return listed, nil
+}
+
+// gateway reports whether an address is the engine's gateway, and open.
+func (r *rules) gateway(addr netip.Addr) bool {
+	return r.cfg.AllowGateway && addr.IsValid() && (addr == r.cfg.Gateway || addr == r.cfg.GatewayAlias)
 }
 
 // address is target without the port.
@@ -201,10 +209,9 @@ func (r *rules) address(addr netip.Addr, named bool) (listed bool, err error) {
 	exact := slices.Contains(r.prefixes, netip.PrefixFrom(addr, addr.BitLen()))
 	inPrefix := slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 	switch {
+	case r.gateway(addr):
+		return true, nil
 	case addr == r.cfg.Gateway:
-		if r.cfg.AllowGateway {
-			return true, nil
-		}
 		return false, errGateway
 	case addr.IsLoopback(), addr.IsUnspecified(), addr.IsMulticast():
 		return false, errLoopback

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -24,12 +25,12 @@ const (
 )
 
 // Egress decides about the connections that begin in an isolated container, and serves
-// them. Its methods run concurrently. They close conn, which has a method CloseWrite.
+// them. Its methods run concurrently. The connections have a method CloseWrite, and are
+// closed after the method.
 type Egress interface {
-	// Connect serves a connection to an address. It calls accept before it reads or
-	// writes; an error of accept is that the connection is gone. Without accept the
-	// program in the container receives a reset.
-	Connect(ctx context.Context, conn net.Conn, to netip.AddrPort, accept func() error)
+	// Connect serves a connection to an address. accept returns it; an error is that it is
+	// gone. Without accept the program in the container receives a reset.
+	Connect(ctx context.Context, to netip.AddrPort, accept func() (net.Conn, error))
 	// Proxy serves a connection of a program that uses an HTTP proxy.
 	Proxy(ctx context.Context, conn net.Conn)
 	// DNS answers messages, each after its length (RFC 1035 section 4.2.2).
@@ -45,11 +46,24 @@ const (
 )
 
 // Isolate makes the guest accept what the container's programs connect to, and serves it
-// with e until the line ends. It must be called before the first Spawn, because the
-// guest's ports must be free. It works in a container that was created with
+// with e until the line ends. It must be called once and before the first Spawn, because
+// the guest's ports must be free. It works in a container that was created with
 // [SetUp].Isolate.
+//
+// Over a [Shortcut] the guest hands the connections over. Otherwise, and for DNS over UDP,
+// it opens a stream for each.
 func (l *Line) Isolate(ctx context.Context, e Egress) error {
-	go l.serveEgress(e)
+	serving, cancel := context.WithCancel(context.Background())
+	s := &egressServer{ctx: serving, egress: e, slots: make(chan struct{}, maxConnections)}
+	if l.files != nil {
+		l.files.mu.Lock()
+		l.files.outgoing = s.handed
+		l.files.mu.Unlock()
+	}
+	go func() {
+		defer cancel() // ends what is served
+		s.streams(l.session)
+	}()
 	stream, _, err := l.request(ctx, request{Op: opIsolate})
 	if err != nil {
 		return fmt.Errorf("isolate the container's network: %w", err)
@@ -57,29 +71,30 @@ func (l *Line) Isolate(ctx context.Context, e Egress) error {
 	return stream.Close()
 }
 
-// serveEgress accepts the guest's streams until the line ends.
-func (l *Line) serveEgress(e Egress) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var running sync.WaitGroup
-	defer running.Wait()
-	slots := make(chan struct{}, maxConnections)
+// egressServer serves what a guest forwards.
+type egressServer struct {
+	ctx    context.Context // ends with the line
+	egress Egress
+	slots  chan struct{} // bounds what is served
+}
+
+// streams accepts the guest's streams until the line ends.
+func (s *egressServer) streams(session *yamux.Session) {
 	for {
-		stream, err := l.session.AcceptStream()
+		stream, err := session.AcceptStream()
 		if err != nil {
-			cancel()
 			return
 		}
-		slots <- struct{}{} // the guest has the same bound
-		running.Go(func() {
-			defer func() { <-slots }()
-			serveOutgoing(ctx, stream, e)
-		})
+		s.slots <- struct{}{} // the guest has the same bound
+		go func() {
+			defer func() { <-s.slots }()
+			s.stream(stream)
+		}()
 	}
 }
 
-// serveOutgoing serves one stream of the guest.
-func serveOutgoing(ctx context.Context, stream *yamux.Stream, e Egress) {
+// stream serves one stream of the guest.
+func (s *egressServer) stream(stream *yamux.Stream) {
 	conn := &tunnel{Stream: stream}
 	defer conn.Close()
 	_ = stream.SetDeadline(time.Now().Add(openTimeout))
@@ -91,24 +106,70 @@ func serveOutgoing(ctx context.Context, stream *yamux.Stream, e Egress) {
 	if err != nil {
 		return // it is not our guest
 	}
-	accept := func() error {
+	s.serve(op, to, func() (net.Conn, error) {
 		if err := writeLine(stream, response{}); err != nil {
-			return err
+			return nil, err
 		}
-		return stream.SetDeadline(time.Time{})
-	}
-	if op == opConnect {
-		e.Connect(ctx, conn, to, accept)
+		return conn, stream.SetDeadline(time.Time{})
+	})
+}
+
+// handed serves a connection that the guest has handed over.
+func (s *egressServer) handed(file *os.File) {
+	conn, err := connectionOf([]*os.File{file})
+	if err != nil {
 		return
 	}
-	if accept() != nil {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		conn.Close()
+		return
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		reset(tcp)
+		return
+	}
+	go func() {
+		defer func() { <-s.slots }()
+		out, err := outgoingOf(tcp)
+		if err != nil {
+			reset(tcp)
+			return
+		}
+		accepted := false
+		to, _ := netip.ParseAddrPort(out.Address)
+		s.serve(out.Op, to, func() (net.Conn, error) { accepted = true; return tcp, nil })
+		if !accepted {
+			reset(tcp)
+			return
+		}
+		_ = tcp.Close()
+	}()
+}
+
+func (s *egressServer) serve(op string, to netip.AddrPort, accept func() (net.Conn, error)) {
+	if op == opConnect {
+		s.egress.Connect(s.ctx, to, accept)
+		return
+	}
+	conn, err := accept()
+	if err != nil {
 		return
 	}
 	if op == opProxy {
-		e.Proxy(ctx, conn)
+		s.egress.Proxy(s.ctx, conn)
 	} else {
-		e.DNS(ctx, conn)
+		s.egress.DNS(s.ctx, conn)
 	}
+}
+
+// reset closes a connection with a reset, so that the program gets an error and not an
+// end.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
 }
 
 // outgoing is the first line of a stream that the guest opens.

@@ -18,7 +18,7 @@ import (
 
 // egress is the guest's side of an isolated container's connections. Every connection
 // and question that is redirected to the guest's ports becomes a stream to the gateway,
-// which decides.
+// which decides, or is handed over to it.
 type egress struct {
 	listening atomic.Bool
 }
@@ -30,7 +30,7 @@ const maxDatagram = 4096
 const dnsTimeout = 10 * time.Second
 
 // listen opens the guest's ports and serves them until ctx or the session ends.
-func (e *egress) listen(ctx context.Context, session *yamux.Session) error {
+func (e *egress) listen(ctx context.Context, session *yamux.Session, files *giver) error {
 	if e.listening.Swap(true) {
 		return errors.New("the network is isolated already")
 	}
@@ -49,14 +49,14 @@ func (e *egress) listen(ctx context.Context, session *yamux.Session) error {
 			tcp.Close()
 			return err
 		}
-		go acceptEgress(tcp, session, slots)
+		go acceptEgress(tcp, session, files, slots)
 		go receiveQuestions(udp, session, slots)
 		context.AfterFunc(ctx, func() { tcp.Close(); udp.Close() })
 	}
 	return nil
 }
 
-func acceptEgress(l net.Listener, session *yamux.Session, slots chan struct{}) {
+func acceptEgress(l net.Listener, session *yamux.Session, files *giver, slots chan struct{}) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -67,6 +67,13 @@ func acceptEgress(l net.Listener, session *yamux.Session, slots chan struct{}) {
 			continue
 		}
 		tcp := conn.(*net.TCPConn)
+		if files != nil {
+			if files.give(outgoingTicket, tcp) != nil {
+				reset(tcp)
+			}
+			tcp.Close() // our copy
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 			go func() {
@@ -79,24 +86,12 @@ func acceptEgress(l net.Listener, session *yamux.Session, slots chan struct{}) {
 	}
 }
 
-// reset closes a connection with a reset, so that the program gets an error and not an
-// end.
-func reset(c *net.TCPConn) {
-	_ = c.SetLinger(0)
-	_ = c.Close()
-}
-
 // forward connects a program's connection with a stream to the gateway.
 func forward(c *net.TCPConn, session *yamux.Session) {
-	out := outgoing{Op: opProxy}
-	if to, err := originalDestination(c); err != nil {
+	out, err := outgoingOf(c)
+	if err != nil {
 		reset(c)
 		return
-	} else if to != c.LocalAddr().(*net.TCPAddr).AddrPort() {
-		out = outgoing{Op: opConnect, Address: to.String()}
-		if to.Port() == 53 {
-			out = outgoing{Op: opDNS} // DNS over TCP has the form of the stream
-		}
 	}
 	stream, err := openEgress(session, out)
 	if err != nil {
@@ -116,6 +111,20 @@ func forward(c *net.TCPConn, session *yamux.Session) {
 	_ = c.SetReadDeadline(time.Now().Add(closeTimeout))
 	<-sent
 	_ = c.Close()
+}
+
+// outgoingOf is what a connection to the guest's port is.
+func outgoingOf(c *net.TCPConn) (outgoing, error) {
+	to, err := originalDestination(c)
+	switch {
+	case err != nil:
+		return outgoing{}, err
+	case to == c.LocalAddr().(*net.TCPAddr).AddrPort():
+		return outgoing{Op: opProxy}, nil
+	case to.Port() == 53:
+		return outgoing{Op: opDNS}, nil // DNS over TCP has the form of the stream
+	}
+	return outgoing{Op: opConnect, Address: to.String()}, nil
 }
 
 // openEgress opens a stream and waits until the gateway has accepted the connection.

@@ -2,22 +2,28 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
 )
 
 // echoing is an Egress that echoes what it receives. It refuses connections to port 1.
 type echoing struct{ seen chan string }
 
-func (e *echoing) Connect(_ context.Context, conn net.Conn, to netip.AddrPort, accept func() error) {
+func (e *echoing) Connect(_ context.Context, to netip.AddrPort, accept func() (net.Conn, error)) {
 	e.seen <- "connect " + to.String()
-	if to.Port() != 1 && accept() == nil {
+	if to.Port() == 1 {
+		return
+	}
+	if conn, err := accept(); err == nil {
 		e.echo(conn)
 	}
 }
@@ -52,7 +58,8 @@ func egressLine(t *testing.T) (*yamux.Session, *echoing) {
 	}
 	e := &echoing{seen: make(chan string, 10)}
 	served := make(chan struct{})
-	go func() { defer close(served); line.serveEgress(e) }()
+	s := &egressServer{ctx: t.Context(), egress: e, slots: make(chan struct{}, maxConnections)}
+	go func() { defer close(served); s.streams(line.session) }()
 	t.Cleanup(func() { line.Close(); session.Close(); <-served })
 	return session, e
 }
@@ -120,4 +127,74 @@ func TestEgress_Streams(t *testing.T) {
 	if _, err := question(session, message); err == nil {
 		t.Error("answered without a line")
 	}
+}
+
+// Where the guest can hand a connection over, the gateway has the program's own.
+func TestEgress_HandedOver(t *testing.T) {
+	t.Parallel()
+	near, far := unixPair(t)
+	h := newHandover(near)
+	e := &echoing{seen: make(chan string, 10)}
+	s := &egressServer{ctx: t.Context(), egress: e, slots: make(chan struct{}, 1)}
+	h.mu.Lock()
+	h.outgoing = s.handed
+	h.mu.Unlock()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	connect := func() *net.TCPConn {
+		program, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { program.Close() })
+		program.SetDeadline(time.Now().Add(time.Minute))
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer accepted.Close()
+		if err := (&giver{conn: far}).give(outgoingTicket, accepted.(*net.TCPConn)); err != nil {
+			t.Fatal(err)
+		}
+		return program.(*net.TCPConn)
+	}
+	program := connect()
+	if got := <-e.seen; got != "proxy" {
+		t.Errorf("got %s", got)
+	}
+	// There is room for one.
+	if _, err := connect().Read(make([]byte, 1)); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("a connection too many: %v", err)
+	}
+	if _, err := io.WriteString(program, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	_ = program.CloseWrite()
+	if got, err := io.ReadAll(program); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// unixPair is a connection, both ends.
+func unixPair(t *testing.T) (near, far *net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make([]*net.UnixConn, 2)
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "pair")
+		conn, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		ends[i] = conn.(*net.UnixConn)
+	}
+	return ends[0], ends[1]
 }

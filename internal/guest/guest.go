@@ -19,8 +19,8 @@
 //	state  reports whether a process, or one of its group, is stopped by a signal
 //	isolate  accepts what package guest/shut redirects to the guest
 //
-// After isolate the guest opens a stream for each connection and each DNS question of the
-// container, with the same two lines: connect, proxy or dns ([Egress]).
+// After isolate the guest hands over the connections of the container, or opens a stream for
+// each, and for each DNS question, with the same two lines: connect, proxy or dns ([Egress]).
 //
 // The processes' standard error is the container's. When the gateway's end of the
 // stream closes, or the container's standard input ends, the guest ends every process

@@ -14,6 +14,10 @@ import (
 // the gateway and the server are connected directly. The files arrive on a second
 // connection, each message with the number of the request for them.
 
+// outgoingTicket is the number of a file that was not requested: a connection of a program
+// in an isolated container.
+const outgoingTicket = 0
+
 // ticketSize is the number of a request, in bytes.
 const ticketSize = 8
 
@@ -25,6 +29,8 @@ type handover struct {
 	last    uint64
 	waiting map[uint64]chan []*os.File
 	err     error // why nothing more comes
+	// outgoing receives the connections of programs; nil closes them.
+	outgoing func(*os.File)
 }
 
 func newHandover(conn *net.UnixConn) *handover {
@@ -68,8 +74,24 @@ func (h *handover) receive() {
 			h.fail(err)
 			return
 		}
-		h.deliver(binary.BigEndian.Uint64(ticket[:]), files)
+		if n := binary.BigEndian.Uint64(ticket[:]); n == outgoingTicket {
+			h.serve(files)
+		} else {
+			h.deliver(n, files)
+		}
 	}
+}
+
+// serve starts to serve a connection of a program.
+func (h *handover) serve(files []*os.File) {
+	h.mu.Lock()
+	outgoing := h.outgoing
+	h.mu.Unlock()
+	if outgoing == nil || len(files) != 1 {
+		closeAll(files)
+		return
+	}
+	outgoing(files[0])
 }
 
 func (h *handover) deliver(ticket uint64, files []*os.File) {

@@ -112,7 +112,7 @@ func handle(ctx context.Context, stream *yamux.Stream, s *supervisor, files *giv
 	}
 	switch req.Op {
 	case opIsolate:
-		if err := s.egress.listen(ctx, stream.Session()); err != nil {
+		if err := s.egress.listen(ctx, stream.Session(), files); err != nil {
 			refuse(stream, err)
 			return
 		}

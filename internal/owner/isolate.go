@@ -12,6 +12,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/guest"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // isolate makes this process decide about the connections that the server begins, if the
@@ -26,6 +27,16 @@ func (s *instance) isolate(ctx context.Context, line *guest.Line) error {
 		return err
 	}
 	cfg.GatewayTarget = gatewayTarget(cfg.Gateway)
+	if cfg.AllowGateway {
+		info, err := s.engine.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if info.Name == "Podman" {
+			// It writes this machine's address into the container's /etc/hosts.
+			cfg.GatewayAlias = outboundAddress()
+		}
+	}
 	allowed, err := egress.New(cfg, s.connections)
 	if err != nil {
 		return err
@@ -45,15 +56,21 @@ func gatewayTarget(gateway netip.Addr) netip.Addr {
 	}) {
 		return gateway
 	}
-	if runtime.GOOS == "linux" {
-		// The address that is used toward others; nothing is sent.
-		conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})
-		if err == nil {
-			defer conn.Close()
-			return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
-		}
+	if addr := outboundAddress(); runtime.GOOS == "linux" && addr.IsValid() {
+		return addr
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+// outboundAddress is the address that this machine uses toward others; the zero value if it
+// has no route. Nothing is sent.
+func outboundAddress() netip.Addr {
+	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(198, 51, 100, 1), Port: 9})
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }
 
 // errNotIsolated: the server connects without this process.
@@ -64,13 +81,15 @@ func (o *owner) connections(after uint64) ([]egress.Record, error) {
 	o.mu.Lock()
 	serving := o.server != nil
 	o.mu.Unlock()
-	if !o.spec.Isolated() {
-		return nil, errNotIsolated
-	}
-	if !serving {
+	switch {
+	case o.spec.Isolated() && serving:
+		return o.instance.connections.After(after), nil
+	case o.spec.Isolated():
 		return nil, fmt.Errorf("workload %q is starting", o.spec.Name)
+	case o.spec.Remote == nil && o.spec.NetworkName() == workload.NoNetwork:
+		return []egress.Record{}, nil // it has no network
 	}
-	return o.instance.connections.After(after), nil
+	return nil, errNotIsolated
 }
 
 func auditConnection(r egress.Record) audit.Connection {

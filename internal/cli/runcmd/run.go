@@ -106,6 +106,10 @@ stored, or that another provider has (thv secret provider). It wins over -e. The
 read at each start, and is in no configuration, log or argument. A file of --from-config
 that refers to such a secret needs the flag too: the file alone cannot take it.
 
+With --isolate-network the server connects only to the hosts and ports that its permission
+profile, or the registry's, lists; without hosts that is nothing. thv connections NAME shows
+what it reached and what was refused.
+
 With --oidc-issuer and --oidc-audience the gateway requires an access token of every
 request. --oidc-introspection-url accepts opaque tokens, with or without an issuer. The
 client secret for it can be in the variable THV_OIDC_CLIENT_SECRET instead of the flag.

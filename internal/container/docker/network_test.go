@@ -110,3 +110,27 @@ func TestANetworkThatLetsContainersTalkIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The gateway is that of the default bridge.
+func TestGateway(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"IPAM":{"Config":[{"Subnet":"172.18.0.0/16","Gateway":"172.18.0.1"}]}}`:                      "172.18.0.1",
+		`{"IPAM":{"Config":[{"Subnet":"fd00::/64","Gateway":"fd00::1"},{"Subnet":"10.5.0.0/16"}]}}`:    "10.5.0.1",
+		`{"IPAM":{"Config":[{"Subnet":"fd00::/64"},{"Subnet":"10.5.0.0/16","Gateway":"10.5.0.254"}]}}`: "10.5.0.254",
+		`{"IPAM":{"Config":null}}`: "172.17.0.1",
+		"":                         "172.17.0.1", // there is none
+	} {
+		answer := responds(200, body)
+		if body == "" {
+			answer = responds(404, `{"message":"no such network"}`)
+		}
+		got, err := connect(t, fakeEngine(map[string]http.HandlerFunc{"GET /networks/bridge": answer})).Gateway(t.Context())
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %s, %v", body, got, err)
+		}
+	}
+	failing := fakeEngine(map[string]http.HandlerFunc{"GET /networks/bridge": responds(500, `{"message":"x"}`)})
+	if got, err := connect(t, failing).Gateway(t.Context()); err == nil {
+		t.Errorf("an engine that fails: %s", got)
+	}
+}

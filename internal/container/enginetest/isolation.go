@@ -134,6 +134,9 @@ func (s *suite) isolated(t *testing.T) {
 	if got := s.output(t, on, "dial", c.IP+":8080"); got != "no\n" {
 		t.Errorf("a neighbour was reached: %q", got)
 	}
+	if gateway, err := s.engine.Gateway(t.Context()); err != nil || !gateway.Is4() || gateway.IsUnspecified() {
+		t.Errorf("the gateway is %s, %v", gateway, err)
+	}
 	// The probe does reach what can be reached: itself, on its own address.
 	if got := s.output(t, on, "dial-self"); got != "yes\n" {
 		t.Errorf("the probe cannot dial at all: %q", got)
