@@ -36,6 +36,8 @@ const (
 // (RFC 1035 section 4.2.2).
 func (g *Gateway) DNS(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
 	for {
 		_ = conn.SetDeadline(time.Now().Add(dnsIdle))
 		var length [2]byte

@@ -139,7 +139,8 @@ func (s *egressServer) handed(file *os.File) {
 			return
 		}
 		accepted := false
-		to, _ := netip.ParseAddrPort(out.Address)
+		to, _ := netip.ParseAddrPort(out.Address) // invalid for other operations
+		to = netip.AddrPortFrom(to.Addr().Unmap().WithZone(""), to.Port())
 		s.serve(out.Op, to, func() (net.Conn, error) { accepted = true; return tcp, nil })
 		if !accepted {
 			reset(tcp)
