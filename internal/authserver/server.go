@@ -76,7 +76,6 @@ type Server struct {
 	callbacks     []string // paths
 	browserBase   string   // where the browser comes back to: an origin and the issuer's path
 	upstreams     []Upstream
-	primary       int
 	scopes        []string // supported
 	lifespans     struct{ access, refresh, code time.Duration }
 	signing       *reloaded[*signingKeys]
