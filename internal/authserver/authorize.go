@@ -72,7 +72,7 @@ var challengePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 
 // authorize is the authorization endpoint (RFC 6749 section 3.1). Faults of the client or its
 // redirect URI are shown to the person; others are sent to the client.
-func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		s.errorPage(w, r, http.StatusBadRequest, "The request cannot be read.", err)
 		return
@@ -87,7 +87,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c, err := s.client(r.Context(), q.Get("client_id"))
+	c, err := s.clients.get(r.Context(), q.Get("client_id"))
 	switch {
 	case errors.Is(err, errUnavailable):
 		s.errorPage(w, r, http.StatusServiceUnavailable, "The login is not available now. Try again in a minute.", err)
@@ -123,7 +123,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 // checkAuthorize checks what is reported to the client.
-func (s *Server) checkAuthorize(l *login, q url.Values) *oauthError {
+func (s *logins) checkAuthorize(l *login, q url.Values) *oauthError {
 	switch {
 	case len(l.State) > maxState || len(l.Nonce) > maxState:
 		l.State = ""
@@ -154,12 +154,12 @@ func (s *Server) checkAuthorize(l *login, q url.Values) *oauthError {
 var invalidTarget = &oauthError{code: "invalid_target", description: "the resource is not one of this server"} // RFC 8707 section 2
 
 // isResource compares a resource indicator; a slash at its end does not count.
-func (s *Server) isResource(resource string) bool {
+func (s *core) isResource(resource string) bool {
 	return strings.TrimSuffix(resource, "/") == strings.TrimSuffix(s.cfg.Resource, "/")
 }
 
 // next stores a login for its next step, and returns the handle.
-func (s *Server) next(ctx context.Context, l *login, at step) (handle string, err error) {
+func (s *core) next(ctx context.Context, l *login, at step) (handle string, err error) {
 	l.Step = at
 	handle = random()
 	return handle, s.put(ctx, kindLogin, handle, l, loginLifetime)
@@ -167,7 +167,7 @@ func (s *Server) next(ctx context.Context, l *login, at step) (handle string, er
 
 // resume takes the login of a handle. It belongs to the browser that started it: else a
 // person could be led to complete another one's login (RFC 9700 section 4.7).
-func (s *Server) resume(w http.ResponseWriter, r *http.Request, handle string, at step) *login {
+func (s *logins) resume(w http.ResponseWriter, r *http.Request, handle string, at step) *login {
 	l := &login{}
 	err := s.take(r.Context(), kindLogin, handle, l)
 	switch {
@@ -189,7 +189,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, handle string, a
 
 // cookieName is the browser's. __Host- keeps other hosts from setting it (RFC 6265bis
 // section 4.1.3.2).
-func (s *Server) cookieName() string {
+func (s *core) cookieName() string {
 	if s.secure {
 		return "__Host-thv-login"
 	}
@@ -197,7 +197,7 @@ func (s *Server) cookieName() string {
 }
 
 // browser is the value of the browser's cookie, "" without one.
-func (s *Server) browser(r *http.Request) string {
+func (s *logins) browser(r *http.Request) string {
 	c, err := r.Cookie(s.cookieName())
 	if err != nil || len(c.Value) < 43 || len(c.Value) > 64 {
 		return ""
@@ -206,7 +206,7 @@ func (s *Server) browser(r *http.Request) string {
 }
 
 // login is where a login continues when the authorization endpoint is of another host.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+func (s *logins) login(w http.ResponseWriter, r *http.Request) {
 	if l := s.resume(w, r, r.URL.Query().Get("login"), stepStart); l != nil {
 		s.proceed(w, r, l, "")
 	}
@@ -214,7 +214,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 // proceed leads the browser to what the login lacks: the primary provider, the choice of
 // others, consent, and the client. notice is shown with the choice.
-func (s *Server) proceed(w http.ResponseWriter, r *http.Request, l *login, notice string) {
+func (s *logins) proceed(w http.ResponseWriter, r *http.Request, l *login, notice string) {
 	if l.Browser == "" {
 		value := s.browser(r)
 		if value == "" {
@@ -239,7 +239,7 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, l *login, notic
 }
 
 // missing are the names of the providers where the person has not signed in.
-func (s *Server) missing(l *login) []string {
+func (s *logins) missing(l *login) []string {
 	var names []string
 	for _, u := range s.upstreams {
 		if !slices.ContainsFunc(l.Done, func(d signedIn) bool { return d.Provider == u.Name() }) {
@@ -250,7 +250,7 @@ func (s *Server) missing(l *login) []string {
 }
 
 // toUpstream sends the browser to a provider.
-func (s *Server) toUpstream(w http.ResponseWriter, r *http.Request, l *login, u Upstream) {
+func (s *logins) toUpstream(w http.ResponseWriter, r *http.Request, l *login, u Upstream) {
 	state := random()
 	location, attempt, err := u.Authorize(r.Context(), state)
 	if err != nil {
@@ -268,7 +268,7 @@ func (s *Server) toUpstream(w http.ResponseWriter, r *http.Request, l *login, u 
 
 // upstreamFailed ends a login at the primary provider. Without another one it goes on: one
 // provider's failure concerns only the calls that need it.
-func (s *Server) upstreamFailed(w http.ResponseWriter, r *http.Request, l *login, name string, err error) {
+func (s *logins) upstreamFailed(w http.ResponseWriter, r *http.Request, l *login, name string, err error) {
 	fault, notice := &oauthError{code: "server_error", description: "the identity provider's answer cannot be used"}, "sent an answer that cannot be used"
 	switch {
 	case errors.Is(err, upstream.ErrDenied):
@@ -287,7 +287,7 @@ func (s *Server) upstreamFailed(w http.ResponseWriter, r *http.Request, l *login
 }
 
 // callback is where upstream providers send the browser back.
-func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
+func (s *logins) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	l := s.resume(w, r, q.Get("state"), stepUpstream)
 	if l == nil {
@@ -323,7 +323,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 }
 
 // subject is the sub of a person: stable for an account at a provider, and opaque.
-func (s *Server) subject(provider string, id upstream.Identity) string {
+func (s *core) subject(provider string, id upstream.Identity) string {
 	if id.Synthesized {
 		return id.Subject
 	}
@@ -334,7 +334,7 @@ func (s *Server) subject(provider string, id upstream.Identity) string {
 var errOtherPerson = errors.New("another account of the provider")
 
 // link remembers a person's account at another provider, and refuses a different one.
-func (s *Server) link(ctx context.Context, subject, provider, account string, synthesized bool) error {
+func (s *logins) link(ctx context.Context, subject, provider, account string, synthesized bool) error {
 	if synthesized {
 		return nil
 	}
@@ -351,7 +351,7 @@ func (s *Server) link(ctx context.Context, subject, provider, account string, sy
 }
 
 // connect receives the choice of further providers.
-func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
+func (s *logins) connect(w http.ResponseWriter, r *http.Request) {
 	if !s.sameOrigin(w, r) {
 		return
 	}
@@ -371,7 +371,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 
 // sameOrigin refuses forms of other sites, in addition to the cookie's SameSite and the
 // handle (RFC 6749 section 10.12).
-func (s *Server) sameOrigin(w http.ResponseWriter, r *http.Request) bool {
+func (s *core) sameOrigin(w http.ResponseWriter, r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "same-origin" {
 		s.errorPage(w, r, http.StatusForbidden, "The form was sent by another site.", errors.New("cross-site form"))
@@ -393,7 +393,7 @@ func grantKey(l *login) string {
 // consented reports whether the person consented to this client before. A client on the
 // person's machine is asked about each time: another program could take its place (RFC 8252
 // section 8.6). So is one of a person who has no lasting identity.
-func (s *Server) consented(ctx context.Context, l *login) bool {
+func (s *logins) consented(ctx context.Context, l *login) bool {
 	if redirectsHere(l.Redirect) {
 		return false
 	}
@@ -403,7 +403,7 @@ func (s *Server) consented(ctx context.Context, l *login) bool {
 }
 
 // consent receives the person's decision.
-func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
+func (s *logins) consent(w http.ResponseWriter, r *http.Request) {
 	if !s.sameOrigin(w, r) {
 		return
 	}
@@ -424,7 +424,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 }
 
 // finish stores what was gained and sends the client its code.
-func (s *Server) finish(w http.ResponseWriter, r *http.Request, l *login) {
+func (s *logins) finish(w http.ResponseWriter, r *http.Request, l *login) {
 	session := random()
 	var providers []string
 	for _, d := range l.Done {
@@ -450,7 +450,7 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request, l *login) {
 }
 
 // redirect sends the browser to the client, with state and iss (RFC 9207 section 2).
-func (s *Server) redirect(w http.ResponseWriter, r *http.Request, l *login, q url.Values) {
+func (s *core) redirect(w http.ResponseWriter, r *http.Request, l *login, q url.Values) {
 	u, err := url.Parse(l.Redirect)
 	if err != nil {
 		s.errorPage(w, r, http.StatusBadRequest, "The application's address cannot be used.", err)
@@ -472,7 +472,7 @@ func (s *Server) redirect(w http.ResponseWriter, r *http.Request, l *login, q ur
 // refuseEarly reports an error before anyone signed in. Any site can register as a client, so
 // a person who followed a link is not sent on to one without a word (RFC 9700 section
 // 4.11.2); a program on the person's machine receives the error.
-func (s *Server) refuseEarly(w http.ResponseWriter, r *http.Request, l *login, e *oauthError) {
+func (s *core) refuseEarly(w http.ResponseWriter, r *http.Request, l *login, e *oauthError) {
 	if redirectsHere(l.Redirect) {
 		s.redirectError(w, r, l, e)
 		return
@@ -481,7 +481,7 @@ func (s *Server) refuseEarly(w http.ResponseWriter, r *http.Request, l *login, e
 }
 
 // redirectError sends an error to the client (RFC 6749 section 4.1.2.1).
-func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, l *login, e *oauthError) {
+func (s *core) redirectError(w http.ResponseWriter, r *http.Request, l *login, e *oauthError) {
 	s.redirect(w, r, l, url.Values{"error": {e.code}, "error_description": {e.description}})
 }
 

@@ -93,7 +93,7 @@ func newFixture(t *testing.T, change func(*Config)) *fixture {
 	if f.Server, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	f.Server.now = func() time.Time { return f.now }
+	f.core.now = func() time.Time { return f.now }
 	handler = f.Wrap(http.NotFoundHandler())
 	f.browser = newBrowser(t)
 	sum := sha256.Sum256([]byte("v"))
@@ -304,7 +304,7 @@ func TestLogin_GivesTokens(t *testing.T) {
 	if tokens.Header.Get("Cache-Control") != "no-store" || got["token_type"] != "Bearer" || got["scope"] != "openid email" || got["refresh_token"] == nil {
 		t.Fatalf("%v", got)
 	}
-	id, claims := f.sessionOf(got["access_token"].(string))
+	id, claims := f.tokens.sessionOf(got["access_token"].(string))
 	if id == "" || claims["aud"] != testResource || claims["client_id"] != f.client || claims["email"] != "ann@example.com" || claims["name"] != nil {
 		t.Errorf("%v", claims)
 	}
@@ -461,7 +461,7 @@ func TestToken_Code(t *testing.T) {
 	// RFC 6749 4.1.2: the second use revokes what the first gave.
 	f.refuses(f.redeem(code), "invalid_grant")
 	f.refuses(f.refreshing(tokens["refresh_token"].(string)), "invalid_grant")
-	id, claims := f.sessionOf(tokens["access_token"].(string))
+	id, claims := f.tokens.sessionOf(tokens["access_token"].(string))
 	if _, _, err := f.cfg.Vault.Token(t.Context(), vault.Binding{Session: id, Client: f.client, Provider: "main", Subject: claims["sub"].(string)}); !errors.Is(err, vault.ErrLogin) {
 		t.Errorf("the upstream token is still there: %v", err)
 	}
@@ -598,14 +598,14 @@ func TestLogin_SeveralProviders(t *testing.T) {
 		c.Spec.PrimaryUpstreamProvider = "main"
 		c.Upstreams = []Upstream{second, c.Upstreams[0]}
 	})
-	f.main = f.upstreams[0].(*provider)
+	f.main = f.logins.upstreams[0].(*provider)
 	choose := func(name string) *answer {
 		return f.post(f.browser, pathConnect, url.Values{"login": {f.handle(f.toConsent())}, "provider": {name}})
 	}
 	session := func(consent *answer) (id, subject string) {
 		a := f.post(f.browser, pathConsent, url.Values{"login": {f.handle(consent)}, "decision": {"allow"}})
 		tokens := f.redeem(f.location(a).Query().Get("code")).json(t)
-		id, claims := f.sessionOf(tokens["access_token"].(string))
+		id, claims := f.tokens.sessionOf(tokens["access_token"].(string))
 		return id, claims["sub"].(string)
 	}
 	id, subject := session(f.back(choose("second")))
@@ -747,7 +747,7 @@ func TestClientDocument(t *testing.T) {
 		t.Error("no token")
 	}
 	for _, id := range []string{"http://192.0.2.1/c", "https://127.0.0.1", "https://127.0.0.1/a/../b", "https://u@127.0.0.1/c", "https://127.0.0.1/c#f"} {
-		if err := f.documents.check(id); err == nil {
+		if err := f.clients.documents.check(id); err == nil {
 			t.Errorf("%s is accepted", id)
 		}
 	}
@@ -812,7 +812,7 @@ func FuzzRefreshToken(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := &Server{ring: &reloaded[*ring]{value: keys, read: time.Now()}}
+	s := &tokens{core: &core{ring: &reloaded[*ring]{value: keys, read: time.Now()}}}
 	f.Add(sealRefresh(keys, "abc", 7))
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, text string) {

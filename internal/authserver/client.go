@@ -102,7 +102,7 @@ func (g *registration) client() (*client, *oauthError) {
 
 // register is the registration endpoint (RFC 7591 section 3). The client_id is the sealed
 // registration: nothing is stored, so a flood of registrations fills nothing.
-func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 	if !s.registrations.allow(s.cfg.Address(r)) {
 		w.Header().Set("Retry-After", "10")
 		writeError(w, http.StatusTooManyRequests, &oauthError{code: "temporarily_unavailable", description: "too many registrations from this address; try again later"})
@@ -158,7 +158,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 }
 
 // clientPurpose binds sealed client ids to this server.
-func (s *Server) clientPurpose() string { return "client of " + s.cfg.Spec.Issuer }
+func (s *clients) clientPurpose() string { return "client of " + s.cfg.Spec.Issuer }
 
 // clientSecret derives the secret of a registered client from its id, so that it need not be
 // stored.
@@ -169,8 +169,8 @@ func clientSecret(key []byte, id string) string {
 // errUnknownClient: the client_id is neither registered here nor a metadata document.
 var errUnknownClient = errors.New("the client is not known here; it must register again")
 
-// client returns the client of an id.
-func (s *Server) client(ctx context.Context, id string) (*client, error) {
+// get returns the client of an id.
+func (s *clients) get(ctx context.Context, id string) (*client, error) {
 	if strings.HasPrefix(id, "https://") || strings.HasPrefix(id, "http://") {
 		return s.documents.get(ctx, id)
 	}
@@ -194,7 +194,7 @@ func (s *Server) client(ctx context.Context, id string) (*client, error) {
 
 // authenticate returns the client of a request to the token endpoint (RFC 6749 section
 // 2.3.1). A client with a secret must send it by one of the two methods, never both.
-func (s *Server) authenticate(r *http.Request, form url.Values) (*client, *oauthError) {
+func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oauthError) {
 	invalid := &oauthError{code: "invalid_client", description: errUnknownClient.Error(), status: http.StatusUnauthorized}
 	id, secret := form.Get("client_id"), form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {
@@ -205,7 +205,7 @@ func (s *Server) authenticate(r *http.Request, form url.Values) (*client, *oauth
 		}
 		id, secret = user, password
 	}
-	c, err := s.client(r.Context(), id)
+	c, err := s.get(r.Context(), id)
 	switch {
 	case errors.Is(err, errUnavailable):
 		return nil, unavailableError

@@ -71,7 +71,7 @@ var pagePolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
-func (s *Server) page(w http.ResponseWriter, status int, name string, data any) {
+func (s *core) page(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
 		s.cfg.Log.Error("a page cannot be made", "page", name, "error", err)
@@ -91,14 +91,14 @@ func (s *Server) page(w http.ResponseWriter, status int, name string, data any) 
 }
 
 // errorPage shows a sentence and an id, under which the reason is in the log.
-func (s *Server) errorPage(w http.ResponseWriter, r *http.Request, status int, sentence string, err error) {
+func (s *core) errorPage(w http.ResponseWriter, r *http.Request, status int, sentence string, err error) {
 	id := random()[:8]
 	s.cfg.Log.Warn("a login cannot go on", "id", id, "path", r.URL.Path, "reason", plaintext.Excerpt(err.Error(), 300))
 	s.page(w, status, "error", map[string]string{"Sentence": sentence, "ID": id})
 }
 
 // askConsent shows what the client asks for.
-func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, l *login) {
+func (s *logins) askConsent(w http.ResponseWriter, r *http.Request, l *login) {
 	handle, err := s.next(r.Context(), l, stepConsent)
 	if err != nil {
 		s.errorPage(w, r, http.StatusServiceUnavailable, "The login is not available now. Start it again in a minute.", err)
@@ -111,12 +111,12 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, l *login) {
 	s.page(w, http.StatusOK, "consent", map[string]any{
 		"Client": name, "Unnamed": l.Name == "", "Resource": s.cfg.Resource, "Person": l.shown(),
 		"Redirect": shownRedirect(l.Redirect), "Here": redirectsHere(l.Redirect), "Scopes": l.Scopes,
-		"Login": handle, "Action": s.browserPath(pathConsent),
+		"Login": handle, "Action": s.browserBase + pathConsent,
 	})
 }
 
 // askConnect shows the providers where the person may sign in too.
-func (s *Server) askConnect(w http.ResponseWriter, r *http.Request, l *login, missing []string, notice string) {
+func (s *logins) askConnect(w http.ResponseWriter, r *http.Request, l *login, missing []string, notice string) {
 	handle, err := s.next(r.Context(), l, stepConnect)
 	if err != nil {
 		s.errorPage(w, r, http.StatusServiceUnavailable, "The login is not available now. Start it again in a minute.", err)
@@ -124,7 +124,7 @@ func (s *Server) askConnect(w http.ResponseWriter, r *http.Request, l *login, mi
 	}
 	s.page(w, http.StatusOK, "connect", map[string]any{
 		"Resource": s.cfg.Resource, "Person": l.shown(), "Providers": missing, "Notice": plaintext.Line(notice),
-		"Login": handle, "Action": s.browserPath(pathConnect),
+		"Login": handle, "Action": s.browserBase + pathConnect,
 	})
 }
 
@@ -137,6 +137,3 @@ func (p *person) shown() string {
 	}
 	return "signed in"
 }
-
-// browserPath is the URL of a form.
-func (s *Server) browserPath(path string) string { return s.browserBase + path }

@@ -46,7 +46,7 @@ func hashed(parts ...string) string {
 func key(kind, id string) string { return kind + ":" + hashed(kind, id) }
 
 // put stores a record. The error is errUnavailable.
-func (s *Server) put(ctx context.Context, kind, id string, v any, lifetime time.Duration) error {
+func (s *core) put(ctx context.Context, kind, id string, v any, lifetime time.Duration) error {
 	sealed, err := s.sealRecord(kind, id, v)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Server) put(ctx context.Context, kind, id string, v any, lifetime time.
 }
 
 // get reads a record into v, and returns it as stored, for swap.
-func (s *Server) get(ctx context.Context, kind, id string, v any) (raw []byte, err error) {
+func (s *core) get(ctx context.Context, kind, id string, v any) (raw []byte, err error) {
 	raw, err = s.cfg.Store.Get(ctx, key(kind, id))
 	if err != nil {
 		return nil, s.stored(err)
@@ -64,7 +64,7 @@ func (s *Server) get(ctx context.Context, kind, id string, v any) (raw []byte, e
 }
 
 // take reads a record and removes it.
-func (s *Server) take(ctx context.Context, kind, id string, v any) error {
+func (s *core) take(ctx context.Context, kind, id string, v any) error {
 	raw, err := s.cfg.Store.Take(ctx, key(kind, id))
 	if err != nil {
 		return s.stored(err)
@@ -73,7 +73,7 @@ func (s *Server) take(ctx context.Context, kind, id string, v any) error {
 }
 
 // swap replaces the record that get returned, or fails with storage.ErrChanged.
-func (s *Server) swap(ctx context.Context, kind, id string, raw []byte, v any, lifetime time.Duration) error {
+func (s *core) swap(ctx context.Context, kind, id string, raw []byte, v any, lifetime time.Duration) error {
 	sealed, err := s.sealRecord(kind, id, v)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) swap(ctx context.Context, kind, id string, raw []byte, v any, l
 	return s.stored(s.cfg.Store.Swap(ctx, key(kind, id), raw, sealed, lifetime))
 }
 
-func (s *Server) sealRecord(kind, id string, v any) ([]byte, error) {
+func (s *core) sealRecord(kind, id string, v any) ([]byte, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s *Server) sealRecord(kind, id string, v any) ([]byte, error) {
 
 // openRecord opens a record. One that was altered, or sealed with a key that is gone, does
 // not count.
-func (s *Server) openRecord(kind, id string, raw []byte, v any) error {
+func (s *core) openRecord(kind, id string, raw []byte, v any) error {
 	keys, err := s.ring.get()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Server) openRecord(kind, id string, raw []byte, v any) error {
 }
 
 // stored reports a failure of the store as errUnavailable; what it holds is in the log.
-func (s *Server) stored(err error) error {
+func (s *core) stored(err error) error {
 	switch {
 	case err == nil, errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrChanged), errors.Is(err, seal.ErrNotOurs):
 		return err

@@ -16,13 +16,13 @@ import (
 // session; access tokens that are out stay valid until they expire, because they are
 // verified without a request. A token that is not the client's changes nothing and is no
 // error (section 2.2).
-func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+func (s *tokens) revoke(w http.ResponseWriter, r *http.Request) {
 	form, fault := readForm(r)
 	if fault != nil {
 		s.fail(w, fault)
 		return
 	}
-	c, fault := s.authenticate(r, form)
+	c, fault := s.clients.authenticate(r, form)
 	if fault != nil {
 		s.fail(w, fault)
 		return
@@ -48,13 +48,13 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 
 // introspect is the introspection endpoint (RFC 7662). A client learns about its own tokens
 // only.
-func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
+func (s *tokens) introspect(w http.ResponseWriter, r *http.Request) {
 	form, fault := readForm(r)
 	if fault != nil {
 		s.fail(w, fault)
 		return
 	}
-	c, fault := s.authenticate(r, form)
+	c, fault := s.clients.authenticate(r, form)
 	if fault != nil {
 		s.fail(w, fault)
 		return
@@ -67,7 +67,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-func (s *Server) describeToken(ctx context.Context, c *client, text string) (map[string]any, error) {
+func (s *tokens) describeToken(ctx context.Context, c *client, text string) (map[string]any, error) {
 	inactive := map[string]any{"active": false} // section 2.2
 	id, claims := s.sessionOf(text)
 	if id == "" {
@@ -96,7 +96,7 @@ func (s *Server) describeToken(ctx context.Context, c *client, text string) (map
 
 // sessionOf returns the session of a refresh token, or of an access token with its claims;
 // "" for anything else.
-func (s *Server) sessionOf(text string) (id string, claims map[string]any) {
+func (s *tokens) sessionOf(text string) (id string, claims map[string]any) {
 	if id, _, ok := s.openRefresh(text); ok {
 		return id, nil
 	}

@@ -70,20 +70,46 @@ type Config struct {
 // Server is an authorization server. It may be used concurrently, and several with the same
 // store and secrets are one.
 type Server struct {
+	*core
+	callbacks []string // paths
+	clients   *clients
+	logins    *logins
+	tokens    *tokens
+}
+
+// core is what all parts of a server share: its configuration, keys and records, and the
+// responses to browsers.
+type core struct {
 	cfg           Config
 	issuerPath    string
 	authorizeBase string
-	callbacks     []string // paths
 	browserBase   string   // where the browser comes back to: an origin and the issuer's path
-	upstreams     []Upstream
+	secure        bool     // the issuer is https
 	scopes        []string // supported
 	lifespans     struct{ access, refresh, code time.Duration }
 	signing       *reloaded[*signingKeys]
 	ring          *reloaded[*ring]
+	now           func() time.Time
+}
+
+// clients are the clients, and the endpoint where they register.
+type clients struct {
+	*core
 	documents     *documents
 	registrations limiter
-	secure        bool // the issuer is https
-	now           func() time.Time
+}
+
+// logins are the endpoints that a person's browser visits.
+type logins struct {
+	*core
+	clients   *clients
+	upstreams []Upstream // the primary one first
+}
+
+// tokens are the endpoints that issue, describe and revoke tokens.
+type tokens struct {
+	*core
+	clients *clients
 }
 
 // Paths below the issuer.
@@ -103,7 +129,9 @@ const (
 // New makes a server. It sends no request. The error joins what is wrong with the
 // configuration, such as keys that cannot be used.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, now: time.Now}
+	c := &core{cfg: cfg, now: time.Now}
+	s := &Server{core: c, clients: &clients{core: c, registrations: limiter{every: rate.Every(time.Second), burst: 60}}}
+	s.logins, s.tokens = &logins{core: c, clients: s.clients}, &tokens{core: c, clients: s.clients}
 	if s.cfg.Address == nil {
 		s.cfg.Address = func(r *http.Request) string {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -119,7 +147,6 @@ func New(cfg Config) (*Server, error) {
 	s.lifespans.access, s.lifespans.refresh, s.lifespans.code = cfg.Spec.Lifespans()
 	s.signing = &reloaded[*signingKeys]{refs: cfg.Spec.SigningKeySecretRefs, secret: cfg.Secret, parse: parseSigningKeys, log: cfg.Log}
 	s.ring = &reloaded[*ring]{refs: cfg.Spec.HMACSecretRefs, secret: cfg.Secret, parse: parseRing, log: cfg.Log}
-	s.registrations = limiter{every: rate.Every(time.Second), burst: 60}
 	var errs []error
 	if _, err := s.signing.get(); err != nil {
 		errs = append(errs, err)
@@ -133,14 +160,14 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	s.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), kept: map[string]keptDocument{}}
+	s.clients.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), kept: map[string]keptDocument{}}
 	errs = append(errs, s.setUpstreams())
 	return s, errors.Join(errs...)
 }
 
 // scopesFor are the supported ones of those that a client requests, all without any, and the
 // baseline for a registration.
-func (s *Server) scopesFor(requested []string, register bool) []string {
+func (s *core) scopesFor(requested []string, register bool) []string {
 	if len(requested) == 0 {
 		return s.scopes
 	}
@@ -157,8 +184,8 @@ func (s *Server) scopesFor(requested []string, register bool) []string {
 func (s *Server) setUpstreams() error {
 	s.callbacks = []string{s.issuerPath + pathCallback}
 	s.browserBase = s.cfg.Spec.Issuer
-	s.upstreams = s.cfg.Upstreams
-	if s.upstreams == nil {
+	s.logins.upstreams = s.cfg.Upstreams
+	if s.logins.upstreams == nil {
 		var errs []error
 		for _, spec := range s.cfg.Spec.UpstreamProviders {
 			redirect := cmp.Or(spec.RedirectURI(), cmp.Or(s.cfg.RedirectBase, s.cfg.Spec.Issuer)+pathCallback)
@@ -177,15 +204,15 @@ func (s *Server) setUpstreams() error {
 				errs = append(errs, fmt.Errorf("upstream provider %s: %w", spec.Name, err))
 				continue
 			}
-			s.upstreams = append(s.upstreams, p)
+			s.logins.upstreams = append(s.logins.upstreams, p)
 		}
 		if len(errs) > 0 {
 			return errors.Join(errs...)
 		}
 	}
-	for i, u := range s.upstreams {
+	for i, u := range s.logins.upstreams {
 		if u.Name() == s.cfg.Spec.PrimaryUpstreamProvider {
-			s.upstreams = append([]Upstream{u}, slices.Delete(slices.Clone(s.upstreams), i, i+1)...)
+			s.logins.upstreams = append([]Upstream{u}, slices.Delete(slices.Clone(s.logins.upstreams), i, i+1)...)
 			break
 		}
 	}
@@ -208,7 +235,7 @@ func (s *Server) VaultKeys() ([][]byte, error) {
 	return keys.vault, nil
 }
 
-func (s *Server) upstream(name string) Upstream {
+func (s *logins) upstream(name string) Upstream {
 	for _, u := range s.upstreams {
 		if u.Name() == name {
 			return u
@@ -218,7 +245,7 @@ func (s *Server) upstream(name string) Upstream {
 }
 
 func (s *Server) refresher(name string) vault.Refresher {
-	r, _ := s.upstream(name).(vault.Refresher)
+	r, _ := s.logins.upstream(name).(vault.Refresher)
 	return r
 }
 
@@ -239,33 +266,33 @@ func (s *Server) Wrap(next http.Handler) http.Handler {
 // endpoint is the handler of a path; nil if it is none of this server's.
 func (s *Server) endpoint(path string) http.HandlerFunc {
 	if slices.Contains(s.callbacks, path) {
-		return only(s.callback, http.MethodGet)
+		return only(s.logins.callback, http.MethodGet)
 	}
 	switch path { // root and path-inserted (RFC 8414 section 3.1)
 	case wellKnownOAuth, wellKnownOAuth + s.issuerPath, wellKnownOpenID, wellKnownOpenID + s.issuerPath, s.issuerPath + wellKnownOpenID, s.issuerPath + wellKnownOAuth:
-		return only(s.crossOrigin(s.metadata), http.MethodGet)
+		return only(crossOrigin(s.metadata), http.MethodGet)
 	case pathKeys, s.issuerPath + pathKeys:
-		return only(s.crossOrigin(s.keys), http.MethodGet)
+		return only(crossOrigin(s.keys), http.MethodGet)
 	}
 	// A reverse proxy may remove the issuer's path.
 	below := strings.TrimPrefix(path, s.issuerPath)
 	switch below {
 	case pathAuthorize:
-		return only(s.authorize, http.MethodGet, http.MethodPost)
+		return only(s.logins.authorize, http.MethodGet, http.MethodPost)
 	case pathLogin:
-		return only(s.login, http.MethodGet)
+		return only(s.logins.login, http.MethodGet)
 	case pathConsent:
-		return only(s.consent, http.MethodPost)
+		return only(s.logins.consent, http.MethodPost)
 	case pathConnect:
-		return only(s.connect, http.MethodPost)
+		return only(s.logins.connect, http.MethodPost)
 	case pathToken:
-		return only(s.crossOrigin(s.token), http.MethodPost)
+		return only(crossOrigin(s.tokens.token), http.MethodPost)
 	case pathRegister:
-		return only(s.crossOrigin(s.register), http.MethodPost)
+		return only(crossOrigin(s.clients.register), http.MethodPost)
 	case pathRevoke:
-		return only(s.crossOrigin(s.revoke), http.MethodPost)
+		return only(crossOrigin(s.tokens.revoke), http.MethodPost)
 	case pathIntrospect:
-		return only(s.introspect, http.MethodPost)
+		return only(s.tokens.introspect, http.MethodPost)
 	}
 	return nil
 }
@@ -284,7 +311,7 @@ func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
 
 // crossOrigin lets clients in browsers read the response. No cookie counts at these
 // endpoints.
-func (s *Server) crossOrigin(h http.HandlerFunc) http.HandlerFunc {
+func crossOrigin(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		if r.Method == http.MethodOptions {
@@ -314,7 +341,7 @@ func writeError(w http.ResponseWriter, status int, e *oauthError) {
 }
 
 // fail sends an error to a client.
-func (s *Server) fail(w http.ResponseWriter, e *oauthError) {
+func (s *core) fail(w http.ResponseWriter, e *oauthError) {
 	status := cmp.Or(e.status, http.StatusBadRequest)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="token endpoint"`)
@@ -323,7 +350,7 @@ func (s *Server) fail(w http.ResponseWriter, e *oauthError) {
 }
 
 // unavailable sends the error of keys or a store that cannot be used.
-func (s *Server) unavailable(w http.ResponseWriter, err error) {
+func (s *core) unavailable(w http.ResponseWriter, err error) {
 	s.cfg.Log.Error("a request of a client failed", "error", err)
 	writeError(w, http.StatusServiceUnavailable, unavailableError)
 }

@@ -50,13 +50,13 @@ type session struct {
 }
 
 // token is the token endpoint (RFC 6749 section 3.2).
-func (s *Server) token(w http.ResponseWriter, r *http.Request) {
+func (s *tokens) token(w http.ResponseWriter, r *http.Request) {
 	form, fault := readForm(r)
 	if fault != nil {
 		s.fail(w, fault)
 		return
 	}
-	c, fault := s.authenticate(r, form)
+	c, fault := s.clients.authenticate(r, form)
 	if fault != nil {
 		s.fail(w, fault)
 		return
@@ -108,7 +108,7 @@ func invalidGrant(description string) *oauthError {
 var verifierPattern = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
 // redeem exchanges a code (RFC 6749 section 4.1.3, RFC 7636 section 4.6).
-func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
+func (s *tokens) redeem(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
 	code := form.Get("code")
 	var record codeRecord
 	raw, err := s.get(ctx, kindCode, code, &record)
@@ -147,7 +147,7 @@ func (s *Server) redeem(ctx context.Context, c *client, form url.Values) (map[st
 }
 
 // replayed revokes what a code or refresh token gave that was used by two.
-func (s *Server) replayed(ctx context.Context, id string, g *grant) *oauthError {
+func (s *tokens) replayed(ctx context.Context, id string, g *grant) *oauthError {
 	s.cfg.Log.Warn("a code or refresh token was used again; its session is revoked", "subject", g.Subject)
 	if err := s.revokeSession(ctx, id, g); err != nil {
 		return unavailableError
@@ -156,7 +156,7 @@ func (s *Server) replayed(ctx context.Context, id string, g *grant) *oauthError 
 }
 
 // revokeSession ends a session: its refresh tokens, and its upstream tokens.
-func (s *Server) revokeSession(ctx context.Context, id string, g *grant) error {
+func (s *tokens) revokeSession(ctx context.Context, id string, g *grant) error {
 	var errs []error
 	for _, provider := range g.Providers {
 		errs = append(errs, s.cfg.Vault.Delete(ctx, vault.Binding{Session: id, Client: g.Client, Provider: provider, Subject: g.Subject}))
@@ -166,7 +166,7 @@ func (s *Server) revokeSession(ctx context.Context, id string, g *grant) error {
 }
 
 // sessionLifetime is how long a session is kept after a token was issued.
-func (s *Server) sessionLifetime(g *grant) time.Duration {
+func (s *tokens) sessionLifetime(g *grant) time.Duration {
 	if g.Refresh {
 		return s.lifespans.refresh
 	}
@@ -175,7 +175,7 @@ func (s *Server) sessionLifetime(g *grant) time.Duration {
 
 // refresh exchanges a refresh token (RFC 6749 section 6). Each use makes a new generation.
 // The use of an older one revokes the session (RFC 9700 section 4.14.2).
-func (s *Server) refresh(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
+func (s *tokens) refresh(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
 	id, generation, ok := s.openRefresh(form.Get("refresh_token"))
 	if !ok {
 		return nil, invalidGrant("the refresh token is not valid here")
@@ -239,7 +239,7 @@ func sealRefresh(keys *ring, id string, generation uint64) string {
 }
 
 // openRefresh verifies a refresh token.
-func (s *Server) openRefresh(text string) (id string, generation uint64, ok bool) {
+func (s *tokens) openRefresh(text string) (id string, generation uint64, ok bool) {
 	parts := strings.Split(text, ".")
 	if len(text) > 256 || len(parts) != 3 {
 		return "", 0, false
@@ -261,7 +261,7 @@ func (s *Server) openRefresh(text string) (id string, generation uint64, ok bool
 
 // issue makes the token response (RFC 6749 section 5.1) with an access token (RFC 9068
 // section 2.2).
-func (s *Server) issue(id string, current *session, scopes []string, nonce string) (map[string]any, *oauthError) {
+func (s *tokens) issue(id string, current *session, scopes []string, nonce string) (map[string]any, *oauthError) {
 	keys, err := s.signing.get()
 	if err != nil {
 		return nil, unavailableError

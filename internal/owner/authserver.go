@@ -43,7 +43,7 @@ func newAuthServer(cfg Config, spec *workload.Spec, log *slog.Logger) (*authServ
 		}()
 	}
 	server, err := authserver.New(authserver.Config{
-		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, Scopes: spec.Auth.Scopes, Secret: secrets, Store: store, CAFiles: spec.CAFiles(), Log: log,
+		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: secrets, Store: store, CAFiles: spec.CAFiles(), Log: log,
 	})
 	if err != nil {
 		_ = store.Close() // nothing was stored

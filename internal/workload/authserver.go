@@ -30,6 +30,15 @@ func (s *Spec) SetAuthServer(x *externalauth.EmbeddedAuthServer, resource string
 	}
 }
 
+// RedirectBase is the URL below which the callback of upstream providers is: the resource URL
+// if the user gave one, else the issuer.
+func (s *Spec) RedirectBase() string {
+	if s.Auth.ResourceURL == s.AuthServer.Issuer+s.Endpoint().Path() {
+		return s.AuthServer.Issuer
+	}
+	return s.Auth.ResourceURL
+}
+
 // AuthServerPort is the port of an issuer on this machine: the gateway must listen there. It
 // is 0 for an issuer elsewhere, or without a port.
 func AuthServerPort(x *externalauth.EmbeddedAuthServer) int {
