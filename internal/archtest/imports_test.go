@@ -212,6 +212,7 @@ func TestImportsPointDownward(t *testing.T) {
 	onlyFrom := map[string][]string{
 		"internal/cli": {"cmd"},
 		// Below the root of the command line: commands, then what they share.
+		"internal/cli/authcmd":     {"internal/cli"},
 		"internal/cli/clientcmd":   {"internal/cli"},
 		"internal/cli/mcpcmd":      {"internal/cli"},
 		"internal/cli/registrycmd": {"internal/cli"},
@@ -226,6 +227,7 @@ func TestImportsPointDownward(t *testing.T) {
 	}
 	never := map[string][]string{
 		"internal/cli/clientcmd":   {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
+		"internal/cli/authcmd":     {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/mcpcmd":      {"internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/registrycmd": {"internal/cli/mcpcmd", "internal/cli/runcmd"},
 		"internal/cli/runcmd":      {"internal/cli/mcpcmd", "internal/cli/registrycmd"},
@@ -251,6 +253,8 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/externalauth": {"internal/gateway", "internal/workload", "internal/manager", "internal/cli", "internal/secret"},
 		"internal/secret":       {"internal/workload", "internal/gateway", "internal/container"},
 		// Identity providers: no server, no configuration beside its spec.
+		// The authorization server: it knows no workload and no MCP.
+		"internal/authserver":          {"internal/gateway", "internal/workload", "internal/owner", "internal/mcp", "internal/credential", "internal/exchange"},
 		"internal/authserver/upstream": {"internal/gateway", "internal/workload", "internal/owner", "internal/secret", "internal/oauthclient", "internal/credential"},
 		// Files of MCP clients: they hold URLs and command lines only.
 		"internal/clientconfig": {"internal/workload", "internal/manager", "internal/gateway", "internal/secret", "internal/registry"},

@@ -64,7 +64,7 @@ func runBuild(ctx context.Context, o *buildOptions) error {
 	}
 	p := render.NewProgress(app.Err, app.Env)
 	defer p.Done()
-	result, err := app.Build(ctx, engine, r, p.Event)
+	result, err := base.Build(ctx, app, engine, r, p.Event)
 	if err != nil {
 		return err
 	}

@@ -167,15 +167,15 @@ func (o *connectOptions) signIn(ctx context.Context, st *workload.Status) (*oaut
 	if err != nil {
 		return nil, err
 	}
-	r := o.app.LoginRequest(&workload.Spec{Remote: &workload.Remote{URL: st.URL}})
+	r := base.LoginRequest(o.app, &workload.Spec{Remote: &workload.Remote{URL: st.URL}})
 	r.Patience = oauthclient.DefaultPatience
-	o.app.HowToSignIn(&r, "thv connect "+o.name+" --login --skip-browser", o.skipBrowser)
+	base.HowToSignIn(o.app, &r, "thv connect "+o.name+" --login --skip-browser", o.skipBrowser)
 	login, err := signIns.SignIn(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("sign in to %s: %w", st.URL, err)
 	}
 	if o.login || !login.Reused {
-		o.app.PrintLogin(login)
+		base.PrintLogin(o.app, login)
 	}
 	return login, nil
 }

@@ -109,7 +109,7 @@ func runExport(ctx context.Context, o *exportOptions) error {
 	}
 	var specs []*workload.Spec
 	var files []written
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		spec, err := store.Get(name)
 		if err != nil {
 			return err

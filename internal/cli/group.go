@@ -146,7 +146,7 @@ func runGroupRm(ctx context.Context, o *groupRmOptions) error {
 	p := render.NewProgress(o.app.Err, o.app.Env)
 	defer p.Done()
 	var removed []groupShown
-	err := o.app.Each(ctx, o.names, func(group string) error {
+	err := base.Each(ctx, o.app, o.names, func(group string) error {
 		gone, err := removeGroup(ctx, o, group, p)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func removeGroup(ctx context.Context, o *groupRmOptions, group string, p *render
 	if err != nil {
 		return nil, err
 	}
-	if err := o.app.GroupExists(group); err != nil {
+	if err := base.GroupExists(o.app, group); err != nil {
 		return nil, err
 	}
 	m, names, err := (&base.Selection{Group: group}).Resolve(ctx, o.app)

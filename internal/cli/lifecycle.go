@@ -48,7 +48,7 @@ func runStop(ctx context.Context, app *base.App, s *base.Selection) error {
 	p := render.NewProgress(app.Err, app.Env)
 	defer p.Done()
 	var stopped []*workload.Status
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		err := m.Stop(ctx, name, p.Event)
 		p.Done()
 		switch {
@@ -106,7 +106,7 @@ func runRm(ctx context.Context, app *base.App, s *base.Selection) error {
 	p := render.NewProgress(app.Err, app.Env)
 	defer p.Done()
 	var removed []*workload.Status
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		st := &workload.Status{Name: name}
 		// A workload whose configuration is lost can be removed too.
 		if spec, err := store.Get(name); err == nil {
@@ -190,14 +190,14 @@ func runStart(ctx context.Context, app *base.App, s *base.Selection, do starter)
 	p := render.NewProgress(app.Err, app.Env)
 	defer p.Done()
 	var started []*workload.Status
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		st, err := do(ctx, m, name, p)
 		p.Done()
 		if err != nil {
 			return err
 		}
 		started = append(started, st)
-		app.PrintState(st)
+		base.PrintState(app, st)
 		app.SyncClients(ctx, name)
 		for _, caution := range st.Cautions {
 			fmt.Fprintf(app.Err, "Note: %s: %s\n", name, plaintext.Lines(caution))
@@ -205,7 +205,7 @@ func runStart(ctx context.Context, app *base.App, s *base.Selection, do starter)
 		if app.JSON {
 			return nil // Show prints them together
 		}
-		return app.PrintReady(st)
+		return base.PrintReady(app, st)
 	})
 	return base.Show(app, s.One(), started, err)
 }

@@ -54,7 +54,7 @@ func runList(ctx context.Context, o *listOptions) error {
 		return err
 	}
 	if o.group != "" {
-		if err := app.GroupExists(o.group); err != nil {
+		if err := base.GroupExists(app, o.group); err != nil {
 			return err
 		}
 	}

@@ -80,10 +80,10 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 	if r := spec.Remote; r.Auth == nil && (r.BearerToken != "" || r.BearerTokenFile != "") {
 		return base.Usage("%s sends a bearer token, and has no login", o.name)
 	}
-	r := o.app.LoginRequest(spec)
+	r := base.LoginRequest(o.app, spec)
 	r.Fresh, r.Force, r.Patience = true, true, o.timeout
 	if o.skipBrowser {
-		o.app.HowToSignIn(&r, "", true)
+		base.HowToSignIn(o.app, &r, "", true)
 	}
 	had := spec.Remote.Auth != nil // the workload's gateway looks for a login then
 	if had && spec.Remote.Auth.Login != "" {
@@ -115,7 +115,7 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 			*oauthclient.Login
 		}{o.name, login})
 	}
-	o.app.PrintLogin(login)
+	base.PrintLogin(o.app, login)
 	if !had {
 		fmt.Fprintf(o.app.Err, "Note: the workload uses the login after `thv restart %s`\n", o.name)
 	}

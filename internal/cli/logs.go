@@ -90,7 +90,7 @@ func logsOfMany(ctx context.Context, app *base.App, m *manager.Manager, names []
 		return err
 	}
 	if !opt.Follow {
-		return app.Each(ctx, names, show)
+		return base.Each(ctx, app, names, show)
 	}
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -98,7 +98,7 @@ func logsOfMany(ctx context.Context, app *base.App, m *manager.Manager, names []
 		wg.Go(func() { errs[i] = show(name) })
 	}
 	wg.Wait()
-	return app.Each(ctx, names, func(name string) error {
+	return base.Each(ctx, app, names, func(name string) error {
 		for i := range names {
 			if names[i] == name {
 				return errs[i]

@@ -58,7 +58,7 @@ func runStatus(ctx context.Context, app *base.App, s *base.Selection) error {
 		return err
 	}
 	var all []fullStatus
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		st, err := m.Status(ctx, name)
 		if err != nil {
 			return err

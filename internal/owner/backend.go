@@ -38,7 +38,7 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	o.instance = &instance{
 		spec: o.spec, store: o.cfg.Store, held: o.hold.Held, engine: engine, secrets: o.cfg.Secrets,
 		image:  &imageSource{spec: o.spec, store: o.cfg.Store, engine: engine, build: o.cfg.Build, notify: notify, ref: o.spec.Image},
-		stderr: io.MultiWriter(outputs...), log: o.log, notify: notify, overlays: o.cfg.Overlays,
+		stderr: io.MultiWriter(outputs...), log: o.log, notify: notify, hidden: o.cfg.Hidden,
 		connections: &egress.Log{},
 	}
 	if o.spec.Transport == workload.Stdio {
@@ -85,7 +85,7 @@ func (o *owner) overHTTP(target string, rt http.RoundTripper) (exchange.Backend,
 	o.mu.Lock()
 	o.login = login
 	o.mu.Unlock()
-	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, o.authServer.upstreamTokens(), o.log)
+	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, o.authServer.UpstreamTokens(), o.log)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
 	"github.com/toolhaven/toolhaven/internal/manager"
+	"github.com/toolhaven/toolhaven/internal/owner/hidden"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -35,8 +36,7 @@ type instance struct {
 	notify  func(manager.Event)
 	log     *slog.Logger
 	image   *imageSource
-	// overlays hide paths in mounts.
-	overlays Overlays
+	hidden  hidden.Paths
 	// connections records the connections of an isolated server.
 	connections *egress.Log
 
@@ -73,11 +73,11 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	hidden, err := s.overlays.mounts(ctx, &s.spec.Container)
+	empty, err := s.hidden.Mounts(ctx, &s.spec.Container)
 	if err != nil {
 		return err
 	}
-	cfg.Mounts = append(cfg.Mounts, hidden...)
+	cfg.Mounts = append(cfg.Mounts, empty...)
 	secretEnv, err := s.secretEnv()
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
+	"github.com/toolhaven/toolhaven/internal/owner/embedded"
+	"github.com/toolhaven/toolhaven/internal/owner/hidden"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -48,8 +50,8 @@ type Config struct {
 	Secrets func(ref string) (string, error)
 	// SignIns holds the logins at remote servers.
 	SignIns *oauthclient.Store
-	// Overlays is how paths in mounts are hidden.
-	Overlays Overlays
+	// Hidden is how paths in mounts are hidden.
+	Hidden hidden.Paths
 	// Notices receives the way to readiness: progress, then ready or failed.
 	Notices func(manager.Notice)
 	// Starter, when not nil, is read until manager.Detach arrives; an end of
@@ -85,7 +87,7 @@ type owner struct {
 	reach *reach
 	tools *toolWatch
 	// authServer is nil without an embedded authorization server.
-	authServer *authServer
+	authServer *embedded.Server
 
 	mu       sync.Mutex
 	state    workload.State
@@ -266,10 +268,10 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	defer serverLog.Close()
 
-	if o.authServer, err = newAuthServer(o.cfg, o.spec, o.log); err != nil {
+	if o.authServer, err = embedded.New(o.spec, o.cfg.Secrets, o.log); err != nil {
 		return err
 	}
-	defer o.authServer.close()
+	defer o.authServer.Close()
 	backend, err := o.backend(ctx, serverLog)
 	if err != nil {
 		return err

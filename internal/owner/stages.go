@@ -11,6 +11,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/buildinfo"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
+	"github.com/toolhaven/toolhaven/internal/owner/embedded"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/telemetry"
@@ -23,7 +24,7 @@ import (
 type stages struct {
 	gateway.Stages
 	authn     *authn.Stage         // nil without authentication
-	server    *authServer          // nil without an embedded authorization server
+	server    *embedded.Server     // nil without an embedded authorization server
 	audit     *auditlog.Log        // nil without an audit
 	recorder  *audit.Recorder      // of audit
 	telemetry *telemetry.Telemetry // nil without telemetry
@@ -31,7 +32,7 @@ type stages struct {
 
 // newStages makes the stages. tools is the one for tools. The error of a configuration is one
 // that workload.Validate did not find, such as a file that cannot be opened.
-func newStages(cfg Config, spec *workload.Spec, server *authServer, tools *toolWatch, log *slog.Logger) (*stages, error) {
+func newStages(cfg Config, spec *workload.Spec, server *embedded.Server, tools *toolWatch, log *slog.Logger) (*stages, error) {
 	s := &stages{server: server}
 	s.Tools = tools.stage
 	err := s.open(cfg, spec, tools, log)
@@ -64,7 +65,7 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		if err != nil {
 			return fmt.Errorf("authentication of clients: %w", err)
 		}
-		s.Authenticate = s.server.wrap(s.authn.Wrap)
+		s.Authenticate = s.server.Before(s.authn.Wrap)
 	}
 	if spec.Policy != nil {
 		p, err := policy.New(*spec.Policy, log)

@@ -85,7 +85,7 @@ func validateAuthServer(s *Spec) error {
 }
 
 // authServerHosts are the hosts at which browsers reach the authorization server.
-func (s *Spec) authServerHosts() []string {
+func authServerHosts(s *Spec) []string {
 	if s.AuthServer == nil {
 		return nil
 	}

@@ -195,7 +195,7 @@ func validateCredentials(s *Spec) error {
 	if s.InjectedProvider() != "" {
 		set("Authorization", "the embedded authorization server of --auth")
 	}
-	errs = append(errs, s.validateExternalAuth(set))
+	errs = append(errs, validateExternalAuth(s, set))
 	x := s.TokenExchange
 	if x == nil {
 		return errors.Join(errs...)

@@ -59,7 +59,7 @@ func externalExchange(x *externalauth.TokenExchange) credential.ExchangeConfig {
 
 // validateExternalAuth reports what is wrong with the resource of --auth at this server. set
 // is called with the header that it sets.
-func (s *Spec) validateExternalAuth(set func(header, setting string)) error {
+func validateExternalAuth(s *Spec, set func(header, setting string)) error {
 	x := s.ExternalAuth
 	if x == nil {
 		return nil

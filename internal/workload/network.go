@@ -19,8 +19,8 @@ const NoNetwork = "none"
 
 // NetworkName is the engine's name of the network that the Spec requests.
 func (s *Spec) NetworkName() string {
-	if !s.onBridge() {
-		return s.networkMode()
+	if !onBridge(s) {
+		return networkMode(s)
 	}
 	// The owner makes the connections of an isolated server.
 	if s.Isolated() && len(s.Container.Publish) == 0 {
@@ -28,14 +28,14 @@ func (s *Spec) NetworkName() string {
 	}
 	// Nothing may be reached: having no network is the limit that cannot fail
 	// open. Published ports need a network all the same.
-	if s.mayReachNothing() && len(s.Container.Publish) == 0 {
+	if mayReachNothing(s) && len(s.Container.Publish) == 0 {
 		return NoNetwork
 	}
 	return SharedNetwork
 }
 
 // networkMode is the network of the flag --network, or else of the profile.
-func (s *Spec) networkMode() string {
+func networkMode(s *Spec) string {
 	mode := ""
 	if n := s.Container.Permissions.Network; n != nil {
 		mode = n.Mode
@@ -44,15 +44,15 @@ func (s *Spec) networkMode() string {
 }
 
 // onBridge reports whether the container has a network that is Toolhaven's choice.
-func (s *Spec) onBridge() bool {
-	mode := s.networkMode()
+func onBridge(s *Spec) bool {
+	mode := networkMode(s)
 	return mode == "" || mode == "bridge" || mode == "default"
 }
 
 // Isolated reports whether the owner decides about each connection of the server. A
 // container with the network mode none has no connections.
 func (s *Spec) Isolated() bool {
-	return s.Remote == nil && s.Container.IsolateNetwork && s.onBridge()
+	return s.Remote == nil && s.Container.IsolateNetwork && onBridge(s)
 }
 
 // Egress is what an isolated server may connect to, without the engine's gateway.
@@ -67,7 +67,7 @@ func (s *Spec) Egress() egress.Config {
 
 // validateIsolation checks the network of a Spec with IsolateNetwork or
 // AllowDockerGateway.
-func (s *Spec) validateIsolation() error {
+func validateIsolation(s *Spec) error {
 	c := s.Container
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -77,7 +77,7 @@ func (s *Spec) validateIsolation() error {
 	if !c.IsolateNetwork {
 		return errors.Join(errs...)
 	}
-	if mode := s.networkMode(); !s.onBridge() && mode != NoNetwork {
+	if mode := networkMode(s); !onBridge(s) && mode != NoNetwork {
 		add("isolate-network: the network %q is not one that can be isolated; leave --network out", mode)
 	}
 	if c.Permissions.Privileged {
@@ -90,7 +90,7 @@ func (s *Spec) validateIsolation() error {
 	return errors.Join(errs...)
 }
 
-func (s *Spec) mayReachNothing() bool {
+func mayReachNothing(s *Spec) bool {
 	n := s.Container.Permissions.Network
 	return n == nil || n.Outbound == nil ||
 		!n.Outbound.InsecureAllowAll && len(n.Outbound.AllowHost) == 0 && len(n.Outbound.AllowPort) == 0
@@ -113,10 +113,10 @@ func (s *Spec) NetworkRules() []NetworkRule {
 	case s.Remote != nil:
 		return nil
 	case s.Isolated():
-		return s.isolatedRules()
+		return isolatedRules(s)
 	case s.NetworkName() == NoNetwork:
 		return []NetworkRule{{Text: "connects to nothing", Enforced: true}}
-	case s.mayReachNothing():
+	case mayReachNothing(s):
 		return []NetworkRule{{Text: "connects to nothing"}}
 	}
 	rules := []NetworkRule{{Text: "connects to any address", Enforced: true}}
@@ -130,10 +130,10 @@ func (s *Spec) NetworkRules() []NetworkRule {
 		}
 		rules[0] = NetworkRule{Text: "connects to " + what}
 	}
-	return append(rules, s.inboundRules()...)
+	return append(rules, inboundRules(s)...)
 }
 
-func (s *Spec) inboundRules() []NetworkRule {
+func inboundRules(s *Spec) []NetworkRule {
 	n := s.Container.Permissions.Network
 	if n == nil || n.Inbound == nil || len(n.Inbound.AllowHost) == 0 {
 		return nil
@@ -142,7 +142,7 @@ func (s *Spec) inboundRules() []NetworkRule {
 }
 
 // isolatedRules are the NetworkRules of an isolated server.
-func (s *Spec) isolatedRules() []NetworkRule {
+func isolatedRules(s *Spec) []NetworkRule {
 	cfg := s.Egress()
 	what := strings.Join(cfg.Hosts, ", ")
 	switch {
@@ -160,7 +160,7 @@ func (s *Spec) isolatedRules() []NetworkRule {
 	if cfg.AllowGateway {
 		rules = append(rules, NetworkRule{Text: "connects to this machine, as host.docker.internal", Enforced: true})
 	}
-	return append(rules, s.inboundRules()...)
+	return append(rules, inboundRules(s)...)
 }
 
 func portList(ports []int) string {
@@ -180,7 +180,7 @@ func (s *Spec) Cautions(origin string) []string {
 		switch network := s.NetworkName(); {
 		case strings.HasPrefix(rule.Text, "reached"):
 			really = "the gateway accepts its usual names and those of --allowed-hosts"
-		case s.mayReachNothing() && network == SharedNetwork:
+		case mayReachNothing(s) && network == SharedNetwork:
 			really = "-p gives it a network, so " + really
 		case network != SharedNetwork && network != "host":
 			really = "the server can connect to whatever the network " + network + " reaches"

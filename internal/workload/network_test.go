@@ -94,7 +94,7 @@ func TestNetworkRules_Isolated(t *testing.T) {
 		if got := strings.Join(enforced, "; "); got != c.enforced || s.NetworkName() != c.network {
 			t.Errorf("%s: %q on the network %q", name, got, s.NetworkName())
 		}
-		if err := s.validateIsolation(); err != nil {
+		if err := validateIsolation(s); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestValidate_Isolation(t *testing.T) {
 		if err := json.Unmarshal([]byte(container), &s.Container); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.validateIsolation(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := validateIsolation(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", container, err)
 		}
 	}

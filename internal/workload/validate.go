@@ -174,7 +174,7 @@ func validateContainer(s *Spec) error {
 	if n := s.Container.Network; n != "" && !networkPattern.MatchString(n) {
 		add("network %q is not a network's name", n)
 	}
-	errs = append(errs, s.validateIsolation())
+	errs = append(errs, validateIsolation(s))
 	return errors.Join(errs...)
 }
 
@@ -200,7 +200,7 @@ func (s *Spec) Endpoint() endpoint.Config {
 	if host := s.Auth.host(); host != "" {
 		hosts = append(hosts, host)
 	}
-	hosts = append(hosts, s.authServerHosts()...)
+	hosts = append(hosts, authServerHosts(s)...)
 	return endpoint.Config{
 		Mode: p.Mode, Prefix: p.EndpointPrefix, AllowedHosts: hosts, SessionTTL: time.Duration(p.SessionTTL), Stateless: p.Stateless,
 	}

@@ -95,7 +95,7 @@ func (p *Provider) identifyOIDC(ctx context.Context, m *oauth.Metadata, a Attemp
 		if s := verifiedEmail(info, fields.EmailFields...); s != "" || info["email_verified"] != nil {
 			email = s
 		}
-	} else if p.lacks(name, email) && m.UserInfo != "" {
+	} else if lacks(p, name, email) && m.UserInfo != "" {
 		// Nothing depends on it: without a right answer they stay empty.
 		info, err := p.userInfo(ctx, &externalauth.UserInfo{EndpointURL: m.UserInfo}, tokens.AccessToken, sub)
 		if err != nil {
@@ -113,7 +113,7 @@ func (p *Provider) identifyOIDC(ctx context.Context, m *oauth.Metadata, a Attemp
 
 // lacks reports whether the scopes request a name or an email address that is missing
 // (OpenID Connect Core 1.0 section 5.4). Scopes that were not requested have no such claims.
-func (p *Provider) lacks(name, email string) bool {
+func lacks(p *Provider, name, email string) bool {
 	return name == "" && slices.Contains(p.settings.scopes, "profile") || email == "" && slices.Contains(p.settings.scopes, "email")
 }
 

@@ -41,7 +41,7 @@ func (p *Provider) Authorize(ctx context.Context, state string) (location string
 	if p.spec.OIDC != nil {
 		a.Nonce = rand.Text() // OpenID Connect Core 1.0 section 3.1.2.1
 	}
-	location, err = p.address(request.URL(m, client.ID, "", p.scopes(m)), a.Nonce)
+	location, err = address(p, request.URL(m, client.ID, "", p.scopes(m)), a.Nonce)
 	if err != nil {
 		return "", Attempt{}, p.fail("authorization endpoint", err)
 	}
@@ -58,7 +58,7 @@ func (p *Provider) scopes(m *oauth.Metadata) []string {
 
 // address adds the nonce and the additional parameters to an authorization request. They
 // cannot replace those of the protocol, and neither can the query of the endpoint.
-func (p *Provider) address(request, nonce string) (string, error) {
+func address(p *Provider, request, nonce string) (string, error) {
 	base, query, _ := strings.Cut(request, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {

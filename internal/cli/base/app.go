@@ -20,6 +20,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/registry"
 	"github.com/toolhaven/toolhaven/internal/secret/providers"
 	"github.com/toolhaven/toolhaven/internal/settings"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // App holds the standard streams and the environment of a command line, and opens the
@@ -105,7 +106,8 @@ func (a *App) Manager() (*manager.Manager, error) {
 	}
 	return manager.New(manager.Config{
 		Store: store, Engine: a.Engine, Executable: exe,
-		Forget: a.forgetSecrets, Handover: a.handover,
+		Forget:   func(name string) error { return forgetSecrets(a, name) },
+		Handover: func(ctx context.Context, spec *workload.Spec) ([]byte, error) { return handover(ctx, a, spec) },
 	}), nil
 }
 
@@ -125,17 +127,17 @@ func (a *App) Catalog() (registry.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := a.httpClient(15 * time.Second)
+	client, err := httpClient(15 * time.Second)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := a.registryTokens(cfg.Registry)
+	tokens, err := newRegistryTokens(a, cfg.Registry)
 	if err != nil {
 		return nil, err
 	}
 	return registry.Open(cfg.Registry, client, tokens)
 }
 
-func (a *App) httpClient(timeout time.Duration) (*http.Client, error) {
+func httpClient(timeout time.Duration) (*http.Client, error) {
 	return netguard.Client(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, Redirects: 3, Timeout: timeout})
 }

@@ -36,47 +36,47 @@ func ClientWorkload(s *workload.Spec) *clientconfig.Workload {
 func (a *App) SyncClients(ctx context.Context, name string) {
 	clients, err := a.Clients()
 	if err != nil {
-		a.note(err)
+		note(a, err)
 		return
 	}
 	store, err := a.Store()
 	if err != nil {
-		a.note(err)
+		note(a, err)
 		return
 	}
 	spec, err := store.Get(name)
 	if err != nil {
-		a.note(err)
+		note(a, err)
 		return
 	}
 	changes, err := clients.Sync(ctx, ClientWorkload(spec))
 	if err != nil {
-		a.note(err)
+		note(a, err)
 	}
-	a.PrintChanges(changes)
+	PrintChanges(a, changes)
 }
 
 // ForgetClients removes the entries of a workload that was removed.
 func (a *App) ForgetClients(ctx context.Context, name string) {
 	clients, err := a.Clients()
 	if err != nil {
-		a.note(err)
+		note(a, err)
 		return
 	}
 	changes, err := clients.Forget(context.WithoutCancel(ctx), name)
 	if err != nil {
-		a.note(err)
+		note(a, err)
 	}
-	a.PrintChanges(changes)
+	PrintChanges(a, changes)
 }
 
-func (a *App) note(err error) {
+func note(a *App, err error) {
 	fmt.Fprintln(a.Err, "Note: the files of clients were not changed:", plaintext.Lines(err.Error()))
 }
 
 // PrintChanges writes to standard error what happened to the entries of workloads: one
 // line for each workload and action, and a note for each file that was left as it was.
-func (a *App) PrintChanges(changes []clientconfig.Change) {
+func PrintChanges(a *App, changes []clientconfig.Change) {
 	words := map[clientconfig.Action]string{
 		clientconfig.Added: "added to", clientconfig.Changed: "changed in", clientconfig.Removed: "removed from",
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Build builds the image of a package, or finds one built before.
-func (a *App) Build(ctx context.Context, engine container.Engine, r build.Request, progress func(manager.Event)) (build.Result, error) {
+func Build(ctx context.Context, a *App, engine container.Engine, r build.Request, progress func(manager.Event)) (build.Result, error) {
 	dirs, err := a.Dirs()
 	if err != nil {
 		return build.Result{}, err
@@ -33,7 +33,7 @@ func (a *App) Build(ctx context.Context, engine container.Engine, r build.Reques
 }
 
 // BuildPackage builds the image of a Spec's package, or finds one built before.
-func (a *App) BuildPackage(ctx context.Context, engine container.Engine, s *workload.Spec, progress func(manager.Event)) error {
+func BuildPackage(ctx context.Context, a *App, engine container.Engine, s *workload.Spec, progress func(manager.Event)) error {
 	pkg := s.Package
 	r := build.Request{
 		Scheme: pkg.Scheme, Name: pkg.Name, Version: pkg.Version,
@@ -50,7 +50,7 @@ func (a *App) BuildPackage(ctx context.Context, engine container.Engine, s *work
 		}
 		r.Name, r.Version, r.Dir = "", "", pkg.Name
 	}
-	result, err := a.Build(ctx, engine, r, progress)
+	result, err := Build(ctx, a, engine, r, progress)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var probes = [][]byte{
 }
 
 // LoginRequest returns the sign-in at the remote server of a Spec.
-func (a *App) LoginRequest(s *workload.Spec) oauthclient.Request {
+func LoginRequest(a *App, s *workload.Spec) oauthclient.Request {
 	auth := s.Remote.Auth
 	if auth == nil {
 		auth = &workload.RemoteAuth{}
@@ -39,13 +39,13 @@ func (a *App) LoginRequest(s *workload.Spec) oauthclient.Request {
 			ID: auth.ClientID, SecretRef: auth.ClientSecret, SecretFile: auth.ClientSecretFile, MetadataURL: a.Env(EnvClientMetadata),
 		},
 	}
-	a.HowToSignIn(&r, "--remote-auth-skip-browser", auth.SkipBrowser)
+	HowToSignIn(a, &r, "--remote-auth-skip-browser", auth.SkipBrowser)
 	return r
 }
 
 // HowToSignIn sets how the address to sign in at is shown, and opens a browser. without is
 // the flag or command for a machine that has none.
-func (a *App) HowToSignIn(r *oauthclient.Request, without string, skipBrowser bool) {
+func HowToSignIn(a *App, r *oauthclient.Request, without string, skipBrowser bool) {
 	if skipBrowser {
 		r.Paste = a.In
 		r.Complain = func(text string) { fmt.Fprintln(a.Err, plaintext.Line(text)) }
@@ -63,7 +63,7 @@ func (a *App) HowToSignIn(r *oauthclient.Request, without string, skipBrowser bo
 }
 
 // PrintLogin reports a sign-in.
-func (a *App) PrintLogin(login *oauthclient.Login) {
+func PrintLogin(a *App, login *oauthclient.Login) {
 	if login.Reused {
 		fmt.Fprintf(a.Err, "using the login to %s at %s\n", plaintext.Line(login.Resource), plaintext.Line(login.Issuer))
 		return

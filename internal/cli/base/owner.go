@@ -9,6 +9,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/overlay"
 	"github.com/toolhaven/toolhaven/internal/owner"
+	"github.com/toolhaven/toolhaven/internal/owner/hidden"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -30,12 +31,12 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 	if err != nil {
 		return owner.Config{}, err
 	}
-	overlays, err := a.Overlays()
+	paths, err := a.Hidden()
 	if err != nil {
 		return owner.Config{}, err
 	}
 	cfg := owner.Config{
-		Name: name, Store: store, Engine: a.Engine, SignIns: signIns, Overlays: overlays,
+		Name: name, Store: store, Engine: a.Engine, SignIns: signIns, Hidden: paths,
 		Secrets: func(ref string) (string, error) { return secrets.Resolve(context.Background(), ref) },
 	}
 	cfg.Build = func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) error {
@@ -43,7 +44,7 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 		if err != nil {
 			return err
 		}
-		return a.BuildPackage(ctx, engine, spec, progress)
+		return BuildPackage(ctx, a, engine, spec, progress)
 	}
 	level := slog.LevelInfo
 	if spec, err := store.Get(name); err == nil && spec.Debug || a.Debug {
@@ -68,8 +69,8 @@ func (a *App) StartTimeout() (time.Duration, error) {
 	return d, nil
 }
 
-// Overlays returns how paths in mounts are hidden.
-func (a *App) Overlays() (owner.Overlays, error) {
+// Hidden returns how paths in mounts are hidden.
+func (a *App) Hidden() (hidden.Paths, error) {
 	dirs, err := a.Dirs()
-	return owner.Overlays{Global: filepath.Join(dirs.Config, overlay.GlobalName), Empty: filepath.Join(dirs.State, "empty")}, err
+	return hidden.Paths{Global: filepath.Join(dirs.Config, overlay.GlobalName), Empty: filepath.Join(dirs.State, "empty")}, err
 }

@@ -25,9 +25,9 @@ type registryTokens struct {
 	signIn *oauthclient.Source // nil for a registry without sign-in
 }
 
-// registryTokens returns the tokens for the registry at a location; nil for one that is
+// newRegistryTokens returns the tokens for the registry at a location; nil for one that is
 // not read over HTTP.
-func (a *App) registryTokens(location string) (registry.TokenSource, error) {
+func newRegistryTokens(a *App, location string) (registry.TokenSource, error) {
 	target, _, err := registry.Protected(location)
 	if err != nil || target == "" {
 		return nil, err

@@ -38,7 +38,8 @@ func (a *App) AllSecrets() (*providers.Secrets, error) {
 	}
 	a.secrets, err = providers.Open(providers.Config{
 		Dir: filepath.Join(dirs.State, "secrets"), Env: a.Env, Environ: os.Environ,
-		Password: a.password, Keys: keyring.New(a.Env), Handed: a.handed,
+		Password: func(ctx context.Context, q local.Question) (string, error) { return password(ctx, a, q) },
+		Keys:     keyring.New(a.Env), Handed: a.handed,
 	})
 	return a.secrets, err
 }
@@ -76,12 +77,12 @@ func (a *App) Receive(line []byte) error {
 // Unlock reads the secrets of a workload, so that what is missing or locked is an error
 // before anything starts.
 func (a *App) Unlock(ctx context.Context, spec *workload.Spec) error {
-	_, err := a.handover(ctx, spec)
+	_, err := handover(ctx, a, spec)
 	return err
 }
 
 // handover is manager.Config.Handover.
-func (a *App) handover(ctx context.Context, spec *workload.Spec) ([]byte, error) {
+func handover(ctx context.Context, a *App, spec *workload.Spec) ([]byte, error) {
 	all, err := a.AllSecrets()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (a *App) handover(ctx context.Context, spec *workload.Spec) ([]byte, error)
 }
 
 // forgetSecrets is manager.Config.Forget. A workload without secrets needs no password.
-func (a *App) forgetSecrets(name string) error {
+func forgetSecrets(a *App, name string) error {
 	ctx := context.Background()
 	store, err := a.Secrets()
 	if err != nil {
@@ -117,7 +118,7 @@ func (a *App) forgetSecrets(name string) error {
 
 // password is the password of the secrets store: that of the environment, else of the file
 // it names, else what is typed at the terminal.
-func (a *App) password(ctx context.Context, q local.Question) (string, error) {
+func password(ctx context.Context, a *App, q local.Question) (string, error) {
 	wrong := func(from string) error {
 		return fmt.Errorf("%w: that in %s does not open %s", local.ErrPassword, from, q.File)
 	}
@@ -140,7 +141,7 @@ func (a *App) password(ctx context.Context, q local.Question) (string, error) {
 		}
 		return passwordFile(file)
 	}
-	in, ok := a.terminal()
+	in, ok := terminal(a)
 	if !ok {
 		return "", fmt.Errorf("its password is needed; set %s to a file with it, or %s, or run this on a terminal", EnvSecretsPasswordFile, EnvSecretsPassword)
 	}
@@ -148,13 +149,13 @@ func (a *App) password(ctx context.Context, q local.Question) (string, error) {
 		return "", fmt.Errorf("%w: three were given that do not open %s", local.ErrPassword, q.File)
 	}
 	if q.New {
-		return a.newPassword(ctx, in)
+		return newPassword(ctx, a, in)
 	}
 	prompt := "Password of the secrets store: "
 	if q.Wrong > 0 {
 		prompt = "That is not its password. " + prompt
 	}
-	return a.hidden(ctx, in, prompt)
+	return typed(ctx, a, in, prompt)
 }
 
 func passwordFile(file string) (string, error) {
@@ -166,15 +167,15 @@ func passwordFile(file string) (string, error) {
 }
 
 // newPassword reads a password twice.
-func (a *App) newPassword(ctx context.Context, in *os.File) (string, error) {
-	first, err := a.hidden(ctx, in, "New password of the secrets store: ")
+func newPassword(ctx context.Context, a *App, in *os.File) (string, error) {
+	first, err := typed(ctx, a, in, "New password of the secrets store: ")
 	if err != nil {
 		return "", err
 	}
 	if first == "" {
 		return "", errors.New("the password is empty")
 	}
-	second, err := a.hidden(ctx, in, "The same password again: ")
+	second, err := typed(ctx, a, in, "The same password again: ")
 	if err == nil && first != second {
 		err = errors.New("the two passwords differ")
 	}
@@ -184,21 +185,21 @@ func (a *App) newPassword(ctx context.Context, in *os.File) (string, error) {
 // ReadHidden prompts for a value that the terminal does not show. ok is false without a
 // terminal.
 func (a *App) ReadHidden(ctx context.Context, prompt string) (text string, ok bool, err error) {
-	in, ok := a.terminal()
+	in, ok := terminal(a)
 	if !ok {
 		return "", false, nil
 	}
-	text, err = a.hidden(ctx, in, prompt)
+	text, err = typed(ctx, a, in, prompt)
 	return text, true, err
 }
 
-func (a *App) terminal() (in *os.File, ok bool) {
+func terminal(a *App) (in *os.File, ok bool) {
 	in, ok = a.In.(*os.File)
 	return in, ok && render.IsTerminal(a.In) && render.IsTerminal(a.Err)
 }
 
-// hidden reads a line from a terminal that does not show it.
-func (a *App) hidden(ctx context.Context, in *os.File, prompt string) (string, error) {
+// typed reads a line from a terminal that does not show it.
+func typed(ctx context.Context, a *App, in *os.File, prompt string) (string, error) {
 	fmt.Fprint(a.Err, prompt)
 	text, err := render.NewInput(in).Read(ctx, true)
 	fmt.Fprintln(a.Err)

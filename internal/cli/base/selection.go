@@ -67,7 +67,7 @@ func (s *Selection) Resolve(ctx context.Context, app *App) (m *manager.Manager, 
 		return m, s.names, nil
 	}
 	if s.Group != "" {
-		if err := app.GroupExists(s.Group); err != nil {
+		if err := GroupExists(app, s.Group); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Selection) Resolve(ctx context.Context, app *App) (m *manager.Manager, 
 // Each calls do for each name and writes the errors to standard error as they occur. It
 // goes on after an error, but not after ctx ends. The error it returns is Reported, or
 // that of ctx when no written error reports the interruption.
-func (a *App) Each(ctx context.Context, names []string, do func(name string) error) error {
+func Each(ctx context.Context, a *App, names []string, do func(name string) error) error {
 	failed := 0
 	var last error
 	for _, name := range names {

@@ -18,7 +18,7 @@ func TestControlSequencesAreRemoved(t *testing.T) {
 	a := clitest.App(t)
 	var errOut strings.Builder
 	a.Err = &errOut
-	a.PrintState(&workload.Status{Name: "x", State: workload.Running, Server: "s" + steering})
+	base.PrintState(a, &workload.Status{Name: "x", State: workload.Running, Server: "s" + steering})
 	for what, text := range map[string]string{
 		"an error":           base.Sentence(errors.New("the server says: " + steering)),
 		"a usage error":      base.Sentence(base.Usage("%s", steering)),

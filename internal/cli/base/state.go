@@ -43,7 +43,7 @@ func Exposure(st *workload.Status) string {
 }
 
 // GroupExists returns manager.ErrGroupNotFound when there is no such group.
-func (a *App) GroupExists(name string) error {
+func GroupExists(a *App, name string) error {
 	store, err := a.Store()
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (a *App) GroupExists(name string) error {
 
 // PrintState writes a workload's state and its server's name to standard error, in one
 // line.
-func (a *App) PrintState(st *workload.Status) {
+func PrintState(a *App, st *workload.Status) {
 	server := ""
 	if st.Server != "" {
 		server = ": " + plaintext.Line(st.Server)
@@ -73,7 +73,7 @@ func (a *App) PrintState(st *workload.Status) {
 
 // PrintReady writes the URL of a workload that has started, or, with -o json, its
 // status.
-func (a *App) PrintReady(st *workload.Status) error {
+func PrintReady(a *App, st *workload.Status) error {
 	if st.Exposed != "" {
 		fmt.Fprintln(a.Err, "Note:", plaintext.Lines(Exposure(st)))
 	}

@@ -149,7 +149,7 @@ func workloads(ctx context.Context, app *base.App, states bool) ([]*clientconfig
 
 // finish writes changes as a command's result. The error reports that a file failed.
 func finish(app *base.App, changes []clientconfig.Change) error {
-	app.PrintChanges(changes)
+	base.PrintChanges(app, changes)
 	failed := 0
 	for _, c := range changes {
 		if c.Action == clientconfig.Failed {

@@ -58,7 +58,7 @@ func runSetup(ctx context.Context, o *setupOptions) error {
 		return err
 	}
 	if o.group != "" {
-		if err := o.app.GroupExists(o.group); err != nil {
+		if err := base.GroupExists(o.app, o.group); err != nil {
 			return err
 		}
 	}

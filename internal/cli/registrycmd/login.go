@@ -123,7 +123,7 @@ func runLogin(ctx context.Context, opt *loginOptions) error {
 		}
 	}
 	r.Target, r.Probe = target, page
-	app.HowToSignIn(&r, "--skip-browser", opt.skipBrowser)
+	base.HowToSignIn(app, &r, "--skip-browser", opt.skipBrowser)
 	login, err := store.SignIn(ctx, r)
 	switch {
 	case errors.Is(err, oauthclient.ErrOpen):

@@ -112,7 +112,7 @@ var serverAuthFlags = []string{"resource-url", "oidc-scopes"}
 
 // setAuthServer makes the embedded authorization server the issuer of the clients' tokens. An
 // issuer on this machine determines the port.
-func (o *options) setAuthServer(s *workload.Spec, x *externalauth.EmbeddedAuthServer) error {
+func setAuthServer(o *options, s *workload.Spec, x *externalauth.EmbeddedAuthServer) error {
 	for _, flag := range authFlags {
 		if o.given(flag) && !slices.Contains(serverAuthFlags, flag) {
 			s.Auth = nil // its own faults do not matter

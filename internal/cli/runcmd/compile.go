@@ -173,7 +173,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 	note(err)
 	s.ExternalAuth = external
 	if authServer != nil {
-		note(o.setAuthServer(s, authServer))
+		note(setAuthServer(o, s, authServer))
 	}
 	s.Telemetry, err = o.telemetry.parse(o.given, o.app.Env)
 	note(err)

@@ -104,7 +104,7 @@ func check(s workload.Spec) error {
 // is fetched. An empty name or group is not checked. Manager.Create decides in the end.
 func checkName(ctx context.Context, app *base.App, name, group string) error {
 	if group != "" {
-		err := app.GroupExists(group)
+		err := base.GroupExists(app, group)
 		if errors.Is(err, manager.ErrGroupNotFound) {
 			err = fmt.Errorf("%w; make it with `thv group create %s`", err, group)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/render"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/owner"
@@ -69,9 +70,9 @@ func startDetached(ctx context.Context, o *options, m *manager.Manager, name str
 		return false, err
 	}
 	o.progress.Done()
-	o.app.PrintState(st)
+	base.PrintState(o.app, st)
 	o.app.SyncClients(ctx, name)
-	return true, o.app.PrintReady(st)
+	return true, base.PrintReady(o.app, st)
 }
 
 // runOwner runs the owner in this process. It returns when the container exits, or on
@@ -99,7 +100,7 @@ func runOwner(ctx context.Context, o *options, m *manager.Manager, spec *workloa
 			o.app.SyncClients(ctx, spec.Name)
 			st, err := m.Status(ctx, spec.Name)
 			if err == nil {
-				err = o.app.PrintReady(st)
+				err = base.PrintReady(o.app, st)
 			}
 			if err != nil {
 				fmt.Fprintln(o.app.Err, "Note: the workload runs, but its status cannot be shown:", plaintext.Lines(err.Error()))

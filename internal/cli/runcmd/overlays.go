@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/overlay"
-	"github.com/toolhaven/toolhaven/internal/owner"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
@@ -14,12 +13,11 @@ import (
 // does at each start, so that a fault is an error here. It prints that with
 // --print-resolved-overlays, and notes files that look like secrets and are visible.
 func resolveOverlays(ctx context.Context, o *options, d *draft) error {
-	overlays, err := o.app.Overlays()
+	paths, err := o.app.Hidden()
 	if err != nil {
 		return err
 	}
-	c := &d.spec.Container
-	found, err := overlay.Resolve(ctx, owner.OverlayMounts(c), overlays.GlobalFor(c))
+	found, err := paths.Resolve(ctx, &d.spec.Container)
 	if err != nil {
 		return err
 	}
@@ -37,7 +35,7 @@ func resolveOverlays(ctx context.Context, o *options, d *draft) error {
 	}
 	if len(found.Exposed) > 0 {
 		d.notices = append(d.notices, fmt.Sprintf("the server can read files that look like secrets: %s; a pattern in a file %s of the mount, or in %s, hides them",
-			strings.Join(found.Exposed, ", "), overlay.FileName, overlays.Global))
+			strings.Join(found.Exposed, ", "), overlay.FileName, paths.Global))
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
 		return err
 	}
 	if s.Package != nil {
-		if err := o.app.BuildPackage(ctx, engine, s, o.progress.Event); err != nil {
+		if err := base.BuildPackage(ctx, o.app, engine, s, o.progress.Event); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend/wire"
@@ -27,7 +28,7 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 		return err
 	}
 	if a := s.Remote.Auth; a != nil {
-		o.withImportedLogin(a)
+		withImportedLogin(o, a)
 		if a.Required {
 			if err := o.login(ctx, d, signIns, true); err != nil {
 				return err
@@ -36,7 +37,7 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 	}
 	if s.Transport != "" || workload.PerCaller(s) {
 		s.Transport = cmp.Or(s.Transport, workload.StreamableHTTP)
-		if o.mayLogIn(s) && signIns.Protected(ctx, o.app.LoginRequest(s)) {
+		if o.mayLogIn(s) && signIns.Protected(ctx, base.LoginRequest(o.app, s)) {
 			return o.login(ctx, d, signIns, false)
 		}
 		return nil
@@ -66,7 +67,7 @@ func (o *options) signIns(ctx context.Context, d *draft) (*oauthclient.Store, er
 
 // withImportedLogin sets what may be given with --from-config, and removes the login of the
 // machine that the file is from: it is found again by what it is for.
-func (o *options) withImportedLogin(a *workload.RemoteAuth) {
+func withImportedLogin(o *options, a *workload.RemoteAuth) {
 	a.Login = ""
 	if o.given("remote-auth-skip-browser") {
 		a.SkipBrowser = o.server.login.SkipBrowser
@@ -97,7 +98,7 @@ func (o *options) mayLogIn(s *workload.Spec) bool {
 // login logs in at the remote server; also at one that requires no login, if force is set.
 func (o *options) login(ctx context.Context, d *draft, signIns *oauthclient.Store, force bool) error {
 	o.progress.Done()
-	r := o.app.LoginRequest(d.spec)
+	r := base.LoginRequest(o.app, d.spec)
 	r.Force = force
 	login, err := signIns.SignIn(ctx, r)
 	if err != nil {
@@ -106,7 +107,7 @@ func (o *options) login(ctx context.Context, d *draft, signIns *oauthclient.Stor
 		}
 		return fmt.Errorf("log in to %s: %w", d.spec.Remote.URL, err)
 	}
-	o.app.PrintLogin(login)
+	base.PrintLogin(o.app, login)
 	if d.spec.Remote.Auth == nil {
 		d.spec.Remote.Auth = &workload.RemoteAuth{}
 	}

@@ -216,7 +216,7 @@ func runDelete(ctx context.Context, app *base.App, names []string) error {
 		return err
 	}
 	var deleted []listed
-	err = app.Each(ctx, names, func(name string) error {
+	err = base.Each(ctx, app, names, func(name string) error {
 		if err := p.Delete(ctx, name); err != nil {
 			return err
 		}

@@ -1,4 +1,6 @@
-package owner
+// Package embedded is the authorization server in the process of a workload: it is made from the
+// workload's description, and gives credentials the upstream tokens of the callers.
+package embedded
 
 import (
 	"context"
@@ -17,21 +19,22 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// authServer is the embedded authorization server of a workload.
-type authServer struct {
+// Server is the embedded authorization server of a workload. A nil Server is none.
+type Server struct {
 	*authserver.Server
 	store storage.Store
 }
 
-// newAuthServer starts it; nil without one. It sends no request.
-func newAuthServer(cfg Config, spec *workload.Spec, log *slog.Logger) (*authServer, error) {
+// New makes the server of spec; nil without one. secrets returns the value of a reference. It
+// sends no request. The error is of the configuration, such as a key that cannot be used.
+func New(spec *workload.Spec, secrets func(ref string) (string, error), log *slog.Logger) (*Server, error) {
 	if spec.AuthServer == nil {
 		return nil, nil
 	}
-	secrets := workload.AuthSecret(cfg.Secrets)
+	values := workload.AuthSecret(secrets)
 	store := storage.Store(memory.New(memory.Options{}))
 	if st := spec.AuthServer.Storage; st != nil && st.Redis != nil {
-		r, err := redis.New(redis.Config{Redis: *st.Redis, Secret: secrets, Prefix: "thv:auth:" + spec.Name + ":"})
+		r, err := redis.New(redis.Config{Redis: *st.Redis, Secret: values, Prefix: "thv:auth:" + spec.Name + ":"})
 		if err != nil {
 			return nil, fmt.Errorf("authorization server: %w", err)
 		}
@@ -43,25 +46,26 @@ func newAuthServer(cfg Config, spec *workload.Spec, log *slog.Logger) (*authServ
 		}()
 	}
 	server, err := authserver.New(authserver.Config{
-		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: secrets, Store: store, CAFiles: spec.CAFiles(), Log: log,
+		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: values, Store: store, CAFiles: spec.CAFiles(), Log: log,
 	})
 	if err != nil {
 		_ = store.Close() // nothing was stored
 		return nil, fmt.Errorf("authorization server: %w", err)
 	}
-	return &authServer{server, store}, nil
+	return &Server{server, store}, nil
 }
 
-// wrap serves the endpoints of the authorization server before the stage that requires its
+// Before serves the endpoints of the authorization server before the stage that requires its
 // tokens.
-func (a *authServer) wrap(authenticate func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+func (a *Server) Before(authenticate func(http.Handler) http.Handler) func(http.Handler) http.Handler {
 	if a == nil {
 		return authenticate
 	}
 	return func(next http.Handler) http.Handler { return a.Wrap(authenticate(next)) }
 }
 
-func (a *authServer) close() {
+// Close ends it.
+func (a *Server) Close() {
 	if a == nil {
 		return
 	}
@@ -71,8 +75,8 @@ func (a *authServer) close() {
 	_ = a.store.Close() // nothing is lost: every write was waited for
 }
 
-// upstreamTokens returns tokens of upstream providers for credentials; nil without a server.
-func (a *authServer) upstreamTokens() credential.Upstream {
+// UpstreamTokens returns tokens of upstream providers for credentials; nil without a server.
+func (a *Server) UpstreamTokens() credential.Upstream {
 	if a == nil {
 		return nil
 	}

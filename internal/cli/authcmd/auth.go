@@ -1,4 +1,5 @@
-package cli
+// Package authcmd is `thv auth`: it checks and explains MCPExternalAuthConfig files, offline.
+package authcmd
 
 import (
 	"errors"
@@ -14,17 +15,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/runflag"
 )
 
-// newAuth is the command for files with MCPExternalAuthConfig resources.
-func newAuth(app *base.App) *cobra.Command {
+// New is the command for files with MCPExternalAuthConfig resources.
+func New(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",
 		Short: "Check and explain MCPExternalAuthConfig files",
 	}
-	cmd.AddCommand(newAuthCheck(app), newAuthExplain(app))
+	cmd.AddCommand(newCheck(app), newExplain(app))
 	return cmd
 }
 
-func newAuthCheck(app *base.App) *cobra.Command {
+func newCheck(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report everything that is wrong with MCPExternalAuthConfig resources",

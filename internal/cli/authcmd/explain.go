@@ -1,4 +1,4 @@
-package cli
+package authcmd
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/runflag"
 )
 
-func newAuthExplain(app *base.App) *cobra.Command {
+func newExplain(app *base.App) *cobra.Command {
 	var claims string
 	cmd := &cobra.Command{
 		Use:   "explain FILE --claims CLAIMS",

@@ -1,4 +1,6 @@
-package owner
+// Package hidden mounts something empty over the paths that ignore files hide from a server
+// (package overlay).
+package hidden
 
 import (
 	"context"
@@ -11,8 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// Overlays is how paths in mounts are hidden.
-type Overlays struct {
+// Paths is how paths in mounts are hidden.
+type Paths struct {
 	// Global is the file with the user's own ignore patterns; "" is none.
 	Global string
 	// Empty is a directory for the empty file and the empty directory that are mounted over
@@ -20,10 +22,10 @@ type Overlays struct {
 	Empty string
 }
 
-// mounts returns what is mounted over the paths that the server must not see: an empty file
+// Mounts returns what is mounted over the paths that the server must not see: an empty file
 // or directory, read-only. The ignore files are read at each start.
-func (o Overlays) mounts(ctx context.Context, c *workload.Container) ([]container.Mount, error) {
-	found, err := overlay.Resolve(ctx, OverlayMounts(c), o.GlobalFor(c))
+func (o Paths) Mounts(ctx context.Context, c *workload.Container) ([]container.Mount, error) {
+	found, err := o.Resolve(ctx, c)
 	if err != nil || len(found.Hidden) == 0 {
 		return nil, err
 	}
@@ -42,25 +44,22 @@ func (o Overlays) mounts(ctx context.Context, c *workload.Container) ([]containe
 	return mounts, nil
 }
 
-// GlobalFor returns the global ignore file for a container; "" for none.
-func (o Overlays) GlobalFor(c *workload.Container) string {
-	if c.SkipGlobalIgnore {
-		return ""
-	}
-	return o.Global
-}
-
-// OverlayMounts are the mounts of a container, for [overlay.Resolve].
-func OverlayMounts(c *workload.Container) []overlay.Mount {
+// Resolve finds the hidden paths in the mounts of a container. The error is of an ignore file,
+// or that there are too many paths.
+func (o Paths) Resolve(ctx context.Context, c *workload.Container) (*overlay.Result, error) {
 	var mounts []overlay.Mount
 	for _, m := range c.Mounts {
 		mounts = append(mounts, overlay.Mount{Host: m.Host, Container: m.Container})
 	}
-	return mounts
+	global := o.Global
+	if c.SkipGlobalIgnore {
+		global = ""
+	}
+	return overlay.Resolve(ctx, mounts, global)
 }
 
 // empty returns an empty file and an empty directory, which only their owner can write.
-func (o Overlays) empty() (file, dir string, err error) {
+func (o Paths) empty() (file, dir string, err error) {
 	file, dir = filepath.Join(o.Empty, "file"), filepath.Join(o.Empty, "dir")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", "", err
