@@ -49,7 +49,7 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 	if err := check(*s); err != nil {
 		return nil, base.AsUsage(err)
 	}
-	d := &draft{spec: s, secrets: map[string]string{}, notices: found.Notices, origin: "the registry"}
+	d := &draft{spec: s, secrets: map[string]string{}, notices: found.Notices, dry: o.dryRun, origin: "the registry"}
 	if o.profile != "" {
 		d.origin = "the permission profile"
 	}

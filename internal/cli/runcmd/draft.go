@@ -21,6 +21,9 @@ type draft struct {
 	secrets map[string]string // by key of the workload's secrets
 	notices []string
 	origin  string // of the permissions: "the registry" or "the permission profile"
+	// dry is for --dry-run: asked are the values that run would prompt for.
+	dry   bool
+	asked []string
 }
 
 // secretOf returns a function for the values of the secrets of a draft, which is not stored
@@ -48,16 +51,18 @@ func (d *draft) secret(ref string) (string, error) {
 	return "", fmt.Errorf("%w: %s", secret.ErrNotFound, ref)
 }
 
-// prepare makes the Spec that the command line or the exported file describes, checks
-// it, and makes its image present. Only a registry is contacted before the check.
-func prepare(ctx context.Context, o *options) (*draft, error) {
-	var d *draft
-	var err error
+// read makes the Spec that the command line or the exported file describes, and checks it.
+// Only a registry is contacted.
+func read(ctx context.Context, o *options) (*draft, error) {
 	if o.fromConfig != "" {
-		d, err = importFile(ctx, o)
-	} else {
-		d, err = compile(ctx, o)
+		return importFile(ctx, o)
 	}
+	return compile(ctx, o)
+}
+
+// prepare reads the Spec, and makes its image present.
+func prepare(ctx context.Context, o *options) (*draft, error) {
+	d, err := read(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +73,7 @@ func prepare(ctx context.Context, o *options) (*draft, error) {
 	if d.spec.Remote != nil {
 		err = o.settleRemote(ctx, d)
 	} else {
-		if err = resolveOverlays(ctx, o, d); err == nil {
+		if _, err = resolveOverlays(ctx, o, d); err == nil {
 			err = o.settleImage(ctx, d.spec)
 		}
 	}

@@ -48,7 +48,7 @@ func (d *draft) applyEnv(ctx context.Context, app *base.App, own map[string]stri
 		}
 	}
 	maps.Copy(values, own)
-	if err := askMissing(ctx, app, values, inputs); err != nil {
+	if err := d.askMissing(ctx, app, values, inputs); err != nil {
 		return err
 	}
 	s.Env = nil

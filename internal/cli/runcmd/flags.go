@@ -25,6 +25,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringArrayVarP(&o.ports, "publish", "p", nil, "Port publishing, format hostPort:containerPort; on the loopback address")
 	f.BoolVar(&o.ignoreGlobally, "ignore-globally", true, "Load global ignore patterns from the ignore file in the user configuration directory")
 	f.BoolVar(&o.printOverlays, "print-resolved-overlays", false, "Debug: show resolved container paths for tmpfs overlays")
+	f.BoolVar(&o.dryRun, "dry-run", false, "Show what would run, and start nothing")
 	f.StringVar(&o.network, "network", "", "Container network (for example host)")
 	f.BoolVar(&o.isolateNetwork, "isolate-network", false, "Isolate container network from the host: the server connects only to what its permission profile lists; see thv connections")
 	f.BoolVar(&o.allowGateway, "allow-docker-gateway", false, "Allow outbound connections to the container runtime's gateway host names and default bridge gateway address (these are blocked by default even when insecure_allow_all is enabled); applies only with --isolate-network")
@@ -66,7 +67,7 @@ func (o *options) conflicts(flags *pflag.FlagSet) []error {
 	var with []string
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "from-config", "foreground", "debug", "name", "output", "print-resolved-overlays",
+		case "from-config", "foreground", "debug", "name", "output", "print-resolved-overlays", "dry-run",
 			// the values of the secrets that the file refers to
 			"env", "env-file", "secret", "auth", "remote-forward-headers-secret", "oidc-client-secret", "remote-auth-client-secret", "remote-auth-bearer-token", "remote-auth-skip-browser", "remote-auth-timeout", "token-exchange-client-secret", "otel-headers":
 		default:

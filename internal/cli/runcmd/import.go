@@ -35,7 +35,7 @@ func importFile(ctx context.Context, o *options) (*draft, error) {
 	if err != nil {
 		return nil, base.AsUsage(err)
 	}
-	d := &draft{spec: spec, secrets: map[string]string{}, notices: notices, origin: "the permission profile"}
+	d := &draft{spec: spec, secrets: map[string]string{}, notices: notices, dry: o.dryRun, origin: "the permission profile"}
 	from := spec.Name
 	if o.given("name") {
 		spec.Name = o.name
@@ -201,7 +201,7 @@ func (d *draft) recoverSecrets(ctx context.Context, o *options, from string, giv
 	if len(errs) > 0 {
 		return base.AsUsage(errors.Join(errs...))
 	}
-	if err := askMissing(ctx, app, values, wanted); err != nil {
+	if err := d.askMissing(ctx, app, values, wanted); err != nil {
 		return err
 	}
 	maps.Copy(d.secrets, values)

@@ -15,6 +15,20 @@ import (
 	"github.com/toolhaven/toolhaven/internal/source"
 )
 
+// askMissing completes values by [askMissing]. In a dry run the missing ones are noted.
+func (d *draft) askMissing(ctx context.Context, app *base.App, values map[string]string, inputs []source.Input) error {
+	if d.dry {
+		inputs = slices.DeleteFunc(slices.Clone(inputs), func(in source.Input) bool {
+			missing := in.Required && values[variable(in)] == ""
+			if missing {
+				d.asked = append(d.asked, variable(in))
+			}
+			return missing
+		})
+	}
+	return askMissing(ctx, app, values, inputs)
+}
+
 // askMissing prompts for the required values that are missing; a secret is not shown
 // while it is typed. Without a terminal, the error lists them with the flags to add.
 func askMissing(ctx context.Context, app *base.App, values map[string]string, inputs []source.Input) error {

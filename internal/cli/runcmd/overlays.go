@@ -12,14 +12,14 @@ import (
 // resolveOverlays finds what the ignore files hide in the mounts, as the workload's process
 // does at each start, so that a fault is an error here. It prints that with
 // --print-resolved-overlays, and notes files that look like secrets and are visible.
-func resolveOverlays(ctx context.Context, o *options, d *draft) error {
+func resolveOverlays(ctx context.Context, o *options, d *draft) (*overlay.Result, error) {
 	paths, err := o.app.Hidden()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, err := paths.Resolve(ctx, &d.spec.Container)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if o.printOverlays {
 		if len(found.Hidden) == 0 {
@@ -37,5 +37,5 @@ func resolveOverlays(ctx context.Context, o *options, d *draft) error {
 		d.notices = append(d.notices, fmt.Sprintf("the server can read files that look like secrets: %s; a pattern in a file %s of the mount, or in %s, hides them",
 			strings.Join(found.Exposed, ", "), overlay.FileName, paths.Global))
 	}
-	return nil
+	return found, nil
 }

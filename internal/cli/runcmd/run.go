@@ -41,6 +41,7 @@ type options struct {
 	isolateNetwork         bool
 	allowGateway           bool
 	printOverlays          bool
+	dryRun                 bool
 	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
 	labels, volumes, ports []string
@@ -105,6 +106,10 @@ values of the secrets that the file refers to, and nothing else.
 stored, or that another provider has (thv secret provider). It wins over -e. The value is
 read at each start, and is in no configuration, log or argument. A file of --from-config
 that refers to such a secret needs the flag too: the file alone cannot take it.
+
+--dry-run shows what would run, and starts, downloads and stores nothing: the image, the
+command, mounts and hidden paths, the network's rules, names of variables and secrets, and
+what run would prompt for.
 
 With --isolate-network the server connects only to the hosts and ports that its permission
 profile, or the registry's, lists; without hosts that is nothing. thv connections NAME shows
@@ -205,6 +210,9 @@ func swallowed(flags *pflag.FlagSet) (hint string) {
 func run(ctx context.Context, o *options) error {
 	if _, err := o.app.StartTimeout(); err != nil {
 		return err
+	}
+	if o.dryRun {
+		return dryRun(ctx, o)
 	}
 	o.progress = render.NewProgress(o.app.Err, o.app.Env)
 	defer o.progress.Done()
