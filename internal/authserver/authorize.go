@@ -73,6 +73,10 @@ var challengePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 // authorize is the authorization endpoint (RFC 6749 section 3.1). Faults of the client or its
 // redirect URI are shown to the person; others are sent to the client.
 func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
+	if !s.starts.allow(s.cfg.Address(r)) {
+		s.errorPage(w, r, http.StatusTooManyRequests, "There were too many logins from your address. Try again in a minute.", errors.New("too many logins from an address"))
+		return
+	}
 	if err := r.ParseForm(); err != nil {
 		s.errorPage(w, r, http.StatusBadRequest, "The request cannot be read.", err)
 		return

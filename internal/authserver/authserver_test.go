@@ -325,6 +325,19 @@ func TestLogin_GivesTokens(t *testing.T) {
 	}
 }
 
+// A flood of logins fills nothing.
+func TestLogin_Flood(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	var last *answer
+	for range 70 {
+		last = f.get(f.browser, f.request())
+	}
+	if last.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("%d", last.StatusCode)
+	}
+}
+
 func TestConsent_IsAskedAgainForThisMachine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -700,8 +713,28 @@ func TestMetadata_AtEveryLocation(t *testing.T) {
 	if a := f.get(http.DefaultClient, f.url+"/mcp"); a.StatusCode != http.StatusNotFound {
 		t.Errorf("another path: %d", a.StatusCode)
 	}
-	if a := f.get(http.DefaultClient, f.url+pathToken); a.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("GET of the token endpoint: %d", a.StatusCode)
+	for path, methods := range map[string][]string{
+		pathToken:     {"GET", "HEAD"},
+		pathCallback:  {"HEAD", "POST", "OPTIONS"}, // HEAD: a preview of a link must not use it up
+		pathAuthorize: {"HEAD", "OPTIONS"},
+		pathConsent:   {"GET"},
+	} {
+		for _, method := range methods {
+			r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := f.do(http.DefaultClient, r); a.StatusCode != http.StatusMethodNotAllowed || a.Header.Get("Allow") == "" {
+				t.Errorf("%s %s: %d", method, path, a.StatusCode)
+			}
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, f.url+pathToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := f.do(http.DefaultClient, r); a.StatusCode != http.StatusNoContent || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("a preflight: %d", a.StatusCode)
 	}
 }
 

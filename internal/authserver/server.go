@@ -104,6 +104,7 @@ type logins struct {
 	*core
 	clients   *clients
 	upstreams []Upstream // the primary one first
+	starts    limiter    // of logins, each of which is stored for a while
 }
 
 // tokens are the endpoints that issue, describe and revoke tokens.
@@ -131,7 +132,7 @@ const (
 func New(cfg Config) (*Server, error) {
 	c := &core{cfg: cfg, now: time.Now}
 	s := &Server{core: c, clients: &clients{core: c, registrations: limiter{every: rate.Every(time.Second), burst: 60}}}
-	s.logins, s.tokens = &logins{core: c, clients: s.clients}, &tokens{core: c, clients: s.clients}
+	s.logins, s.tokens = &logins{core: c, clients: s.clients, starts: limiter{every: rate.Every(time.Second), burst: 60}}, &tokens{core: c, clients: s.clients}
 	if s.cfg.Address == nil {
 		s.cfg.Address = func(r *http.Request) string {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
@@ -182,7 +183,7 @@ func (s *core) scopesFor(requested []string, register bool) []string {
 
 // setUpstreams makes the providers, the primary one first: it identifies persons.
 func (s *Server) setUpstreams() error {
-	s.callbacks = []string{s.issuerPath + pathCallback}
+	s.callbacks = []string{s.issuerPath + pathCallback, pathCallback} // a proxy may remove the issuer's path
 	s.browserBase = s.cfg.Spec.Issuer
 	s.logins.upstreams = s.cfg.Upstreams
 	if s.logins.upstreams == nil {
@@ -270,9 +271,9 @@ func (s *Server) endpoint(path string) http.HandlerFunc {
 	}
 	switch path { // root and path-inserted (RFC 8414 section 3.1)
 	case wellKnownOAuth, wellKnownOAuth + s.issuerPath, wellKnownOpenID, wellKnownOpenID + s.issuerPath, s.issuerPath + wellKnownOpenID, s.issuerPath + wellKnownOAuth:
-		return only(crossOrigin(s.metadata), http.MethodGet)
+		return crossOrigin(only(s.metadata, http.MethodGet, http.MethodHead))
 	case pathKeys, s.issuerPath + pathKeys:
-		return only(crossOrigin(s.keys), http.MethodGet)
+		return crossOrigin(only(s.keys, http.MethodGet, http.MethodHead))
 	}
 	// A reverse proxy may remove the issuer's path.
 	below := strings.TrimPrefix(path, s.issuerPath)
@@ -286,21 +287,21 @@ func (s *Server) endpoint(path string) http.HandlerFunc {
 	case pathConnect:
 		return only(s.logins.connect, http.MethodPost)
 	case pathToken:
-		return only(crossOrigin(s.tokens.token), http.MethodPost)
+		return crossOrigin(only(s.tokens.token, http.MethodPost))
 	case pathRegister:
-		return only(crossOrigin(s.clients.register), http.MethodPost)
+		return crossOrigin(only(s.clients.register, http.MethodPost))
 	case pathRevoke:
-		return only(crossOrigin(s.tokens.revoke), http.MethodPost)
+		return crossOrigin(only(s.tokens.revoke, http.MethodPost))
 	case pathIntrospect:
 		return only(s.tokens.introspect, http.MethodPost)
 	}
 	return nil
 }
 
-// only refuses other methods. OPTIONS is a preflight of a browser.
+// only refuses other methods.
 func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !slices.Contains(methods, r.Method) && r.Method != http.MethodHead && r.Method != http.MethodOptions {
+		if !slices.Contains(methods, r.Method) {
 			w.Header().Set("Allow", strings.Join(methods, ", "))
 			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 			return
@@ -309,8 +310,8 @@ func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
 	}
 }
 
-// crossOrigin lets clients in browsers read the response. No cookie counts at these
-// endpoints.
+// crossOrigin lets clients in browsers read the response, and answers their preflights. No
+// cookie counts at these endpoints.
 func crossOrigin(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
