@@ -786,6 +786,27 @@ func TestClientDocument(t *testing.T) {
 	}
 }
 
+// A server without hmacSecretRefs knows its clients again after a restart, by its key.
+func TestKey_KeepsClients(t *testing.T) {
+	t.Parallel()
+	key := []byte(strings.Repeat("k", 32))
+	f := newFixture(t, func(c *Config) { c.Key = key })
+	for _, c := range []struct {
+		key   []byte
+		known bool
+	}{{key, true}, {nil, false}} {
+		cfg := f.core.cfg
+		cfg.Key = c.key
+		again, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.clients.get(t.Context(), f.client); (err == nil) != c.known {
+			t.Errorf("known %t: %v", c.known, err)
+		}
+	}
+}
+
 // Keys that change are used, while tokens under the old ones hold.
 func TestKeys_Rotate(t *testing.T) {
 	t.Parallel()

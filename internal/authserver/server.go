@@ -54,7 +54,10 @@ type Config struct {
 	// Secret returns the value of a secret. It is called again while the server runs, so
 	// that changed keys are used.
 	Secret func(externalauth.SecretRef) (string, error)
-	Store  storage.Store
+	// Key is used without hmacSecretRefs: 32 random bytes that stay the same. nil is a
+	// random one, and clients have to register again after a restart.
+	Key   []byte
+	Store storage.Store
 	// Address identifies the sender of a request, to bound registrations; nil is the
 	// connection's address.
 	Address func(*http.Request) string
@@ -147,7 +150,12 @@ func New(cfg Config) (*Server, error) {
 	s.authorizeBase = cmp.Or(cfg.Spec.AuthorizationEndpointBaseURL, cfg.Spec.Issuer)
 	s.lifespans.access, s.lifespans.refresh, s.lifespans.code = cfg.Spec.Lifespans()
 	s.signing = &reloaded[*signingKeys]{refs: cfg.Spec.SigningKeySecretRefs, secret: cfg.Secret, parse: parseSigningKeys, log: cfg.Log}
-	s.ring = &reloaded[*ring]{refs: cfg.Spec.HMACSecretRefs, secret: cfg.Secret, parse: parseRing, log: cfg.Log}
+	s.ring = &reloaded[*ring]{refs: cfg.Spec.HMACSecretRefs, secret: cfg.Secret, log: cfg.Log, parse: func(secrets []string) (*ring, error) {
+		if len(secrets) == 0 && cfg.Key != nil {
+			secrets = []string{string(cfg.Key)}
+		}
+		return parseRing(secrets)
+	}}
 	var errs []error
 	if _, err := s.signing.get(); err != nil {
 		errs = append(errs, err)

@@ -268,7 +268,11 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	}
 	defer serverLog.Close()
 
-	if o.authServer, err = embedded.New(o.spec, o.cfg.Secrets, o.log); err != nil {
+	key, err := o.cfg.Store.Key(o.spec.Name)
+	if err != nil {
+		return err
+	}
+	if o.authServer, err = embedded.New(o.spec, o.cfg.Secrets, key, o.log); err != nil {
 		return err
 	}
 	defer o.authServer.Close()

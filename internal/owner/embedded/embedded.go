@@ -25,9 +25,10 @@ type Server struct {
 	store storage.Store
 }
 
-// New makes the server of spec; nil without one. secrets returns the value of a reference. It
-// sends no request. The error is of the configuration, such as a key that cannot be used.
-func New(spec *workload.Spec, secrets func(ref string) (string, error), log *slog.Logger) (*Server, error) {
+// New makes the server of spec; nil without one. secrets returns the value of a reference; key
+// is the workload's own. It sends no request. The error is of the configuration, such as a key
+// that cannot be used.
+func New(spec *workload.Spec, secrets func(ref string) (string, error), key []byte, log *slog.Logger) (*Server, error) {
 	if spec.AuthServer == nil {
 		return nil, nil
 	}
@@ -46,7 +47,7 @@ func New(spec *workload.Spec, secrets func(ref string) (string, error), log *slo
 		}()
 	}
 	server, err := authserver.New(authserver.Config{
-		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: values, Store: store, CAFiles: spec.CAFiles(), Log: log,
+		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: values, Key: key, Store: store, CAFiles: spec.CAFiles(), Log: log,
 	})
 	if err != nil {
 		_ = store.Close() // nothing was stored
