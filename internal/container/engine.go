@@ -141,6 +141,8 @@ type Config struct {
 	SetUp      bool   // see above
 	Memory     int64  // bytes; 0 is the default limit
 	Pids       int64  // processes; 0 is the default limit
+	// NanoCPUs bounds the processors, in billionths of one; 0 is no bound.
+	NanoCPUs int64
 }
 
 // Mount is a host path made visible in a container.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -204,6 +205,8 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 		Labels:     labels,
 		Network:    s.spec.NetworkName(),
 		Privileged: c.Permissions.Privileged,
+		Memory:     c.Memory,
+		NanoCPUs:   int64(math.Round(c.CPUs * 1e9)),
 	}
 	for _, m := range c.Mounts {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{Source: m.Host, Target: m.Container, ReadOnly: m.ReadOnly, Relabel: m.Relabel})

@@ -167,6 +167,10 @@ type Container struct {
 	IsolateNetwork bool `json:"isolateNetwork,omitempty"`
 	// AllowDockerGateway opens the container engine's gateway in an isolated network.
 	AllowDockerGateway bool `json:"allowDockerGateway,omitempty"`
+	// Memory bounds the container's memory, in bytes; 0 is 2 GiB. CPUs bounds its processors,
+	// such as 1.5; 0 is no bound.
+	Memory int64   `json:"memory,omitempty"`
+	CPUs   float64 `json:"cpus,omitempty"`
 	// MaxProcesses bounds the processes of a stdio server; 0 is 32.
 	MaxProcesses int `json:"maxProcesses,omitempty"`
 }

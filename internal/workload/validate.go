@@ -93,6 +93,12 @@ func validateRemote(s *Spec) error {
 	return errors.Join(errs...)
 }
 
+// Bounds of Container.Memory, in bytes.
+const (
+	minMemory = 16 << 20
+	maxMemory = 1 << 40
+)
+
 // maxProcesses bounds Container.MaxProcesses.
 const maxProcesses = 1024
 
@@ -116,6 +122,12 @@ func validateContainer(s *Spec) error {
 		if s.TargetHost == "" || strings.ContainsAny(s.TargetHost, "/ ") {
 			add("target host %q is not a host name or address", s.TargetHost)
 		}
+	}
+	if m := s.Container.Memory; m != 0 && (m < minMemory || m > maxMemory) {
+		add("a memory limit of %d bytes: choose 16 MiB to 1 TiB (--memory 512m)", m)
+	}
+	if n := s.Container.CPUs; n != 0 && (n < 0.01 || n > 1024) {
+		add("a limit of %g processors: choose 0.01 to 1024 (--cpus 1.5)", n)
 	}
 	if n := s.Container.MaxProcesses; n != 0 && s.Transport != Stdio {
 		add("maximum of processes: only a stdio server has a process for each of its sessions")

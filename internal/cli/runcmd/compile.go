@@ -106,6 +106,14 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 			errs = append(errs, err)
 		}
 	}
+	if o.memory != "" {
+		memory, err := runflag.Memory(o.memory)
+		if err != nil {
+			note(fmt.Errorf("--memory: %w", err))
+		}
+		s.Container.Memory = memory
+	}
+	s.Container.CPUs = o.cpus
 	if o.given("max-processes") && (o.maxProcesses < 1 || o.maxProcesses > 1024) {
 		note(fmt.Errorf("--max-processes %d: choose 1 to 1024", o.maxProcesses))
 		c.MaxProcesses = 0
@@ -260,7 +268,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		if o.isolateNetwork {
 			refuse("is for servers that run here, not for a remote URL", "isolate-network")
 		}
-		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes")
+		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus")
 	} else {
 		refuse("is for a remote server, not for one that runs here", remoteFlags()...)
 	}

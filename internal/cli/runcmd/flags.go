@@ -43,6 +43,8 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.BoolVar(&o.trustProxyHeaders, "trust-proxy-headers", false, "Trust X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Port, X-Forwarded-Prefix")
 	f.StringSliceVar(&o.allowedHosts, "allowed-hosts", nil, "Names, with or without a port, under which the proxy is reached besides localhost and its addresses")
 	f.DurationVar(&o.sessionTTL, "session-ttl", 0, "Session inactivity timeout (for example 30m, 2h); 2h when zero or unset")
+	f.StringVar(&o.memory, "memory", "", "Memory limit of the container, such as 512m or 4g (default 2g)")
+	f.Float64Var(&o.cpus, "cpus", 0, "Limit of processors, such as 1.5 (default: none)")
 	f.IntVar(&o.maxProcesses, "max-processes", 0, "Processes of a stdio server that may run at the same time (1 to 1024); 32 when unset")
 	f.StringSliceVar(&o.tools, "tools", nil, "Filter tools (comma-separated names); repeatable. Clients see and can call only these; the names are those of --tools-override, where it gives any")
 	f.StringVar(&o.toolsOverride, "tools-override", "", `Path to JSON file overriding tool names and descriptions: {"toolsOverride": {"SERVER'S NAME": {"name": "...", "description": "..."}}}`)

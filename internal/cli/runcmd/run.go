@@ -58,6 +58,8 @@ type options struct {
 	allowedHosts           []string
 	sessionTTL             time.Duration
 	maxProcesses           int
+	memory                 string
+	cpus                   float64
 	stateless              bool
 	tools                  []string
 	toolsOverride          string

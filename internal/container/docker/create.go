@@ -48,7 +48,7 @@ func (s containers) Create(ctx context.Context, c container.Config) (string, err
 		host.NetworkMode = ctr.NetworkMode(own)
 	}
 	id, err := s.create(ctx, c, labels, host)
-	if err != nil && limitsRefused(err) && c.Memory == 0 && c.Pids == 0 {
+	if err != nil && limitsRefused(err) && c.Memory == 0 && c.Pids == 0 && c.NanoCPUs == 0 {
 		// An engine without cgroup delegation (rootless on cgroup v1) cannot
 		// limit. These limits are defaults, so it runs without.
 		host.Memory, host.PidsLimit = 0, nil
@@ -120,8 +120,8 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 		// What an unnamed network is, the engine's configuration decides: in
 		// Podman's it can be the host's.
 		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)
-	case c.Memory < 0 || c.Pids < 0:
-		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d)", c.Memory, c.Pids)
+	case c.Memory < 0 || c.Pids < 0 || c.NanoCPUs < 0:
+		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d, processors %d)", c.Memory, c.Pids, c.NanoCPUs)
 	}
 	pids := c.Pids
 	if pids == 0 {
@@ -139,7 +139,7 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 		RestartPolicy: ctr.RestartPolicy{Name: ctr.RestartPolicyDisabled},
 		Init:          &noInit, // our guest is PID 1
 		Privileged:    c.Privileged,
-		Resources:     ctr.Resources{Memory: memory, PidsLimit: &pids},
+		Resources:     ctr.Resources{Memory: memory, PidsLimit: &pids, NanoCPUs: c.NanoCPUs},
 	}
 	if !c.Privileged {
 		host.CapDrop = []string{"ALL"}

@@ -22,6 +22,7 @@ type createRequest struct {
 		CapDrop, CapAdd, SecurityOpt, Binds []string
 		Memory                              int64
 		PidsLimit                           *int64
+		NanoCPUs                            int64 `json:"NanoCpus"`
 		Privileged, AutoRemove              bool
 		Init                                *bool
 		NetworkMode                         string
@@ -62,7 +63,7 @@ func TestEveryContainerIsHardened(t *testing.T) {
 	if _, err := e.Create(t.Context(), plain); err != nil {
 		t.Fatal(err)
 	}
-	privileged := container.Config{Name: "a", Image: "i", Privileged: true, Memory: 1 << 20, Pids: 5}
+	privileged := container.Config{Name: "a", Image: "i", Privileged: true, Memory: 1 << 20, Pids: 5, NanoCPUs: 5e8}
 	if _, err := e.Create(t.Context(), privileged); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestEveryContainerIsHardened(t *testing.T) {
 		t.Error(diff)
 	}
 	p := (*got)[1].HostConfig
-	if !p.Privileged || len(p.CapDrop) != 0 || p.Memory != 1<<20 || *p.PidsLimit != 5 {
+	if !p.Privileged || len(p.CapDrop) != 0 || p.Memory != 1<<20 || *p.PidsLimit != 5 || p.NanoCPUs != 5e8 {
 		t.Errorf("privileged: %+v", p)
 	}
 }
