@@ -238,11 +238,12 @@ func TestFromConfig_Secrets(t *testing.T) {
 		t.Errorf("a copy: exit code %d, %s", code, stderr)
 	}
 	// Another server does not receive them, whatever its file is called.
-	key.Store("")
-	stranger := clitest.RemoteServer(t, func(r *http.Request) { key.Store(r.Header.Get("X-Api-Key")) })
+	var leaked atomic.Value // not key, which the running workloads' checks still store
+	leaked.Store("")
+	stranger := clitest.RemoteServer(t, func(r *http.Request) { leaked.Store(r.Header.Get("X-Api-Key")) })
 	_, stderr, code = clitest.Run(t, app, "run", "--from-config", writeConfig(t, "one", stranger), "--name", "three")
-	if code != base.ExitUsage || key.Load() != "" {
-		t.Errorf("a stranger's configuration: exit code %d, key %q, %s", code, key.Load(), stderr)
+	if code != base.ExitUsage || leaked.Load() != "" {
+		t.Errorf("a stranger's configuration: exit code %d, key %q, %s", code, leaked.Load(), stderr)
 	}
 	// Nor by a reference to them.
 	content, err := os.ReadFile(writeConfig(t, "four", stranger))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -122,12 +123,31 @@ func (s *summary) endPackage(e event, output string) {
 		return
 	case "fail":
 		fmt.Fprint(s.out, output)
+		s.printUnended(e.Package)
 		s.lines = append(s.lines, fmt.Sprintf("FAIL\t%s\t%.3fs", e.Package, e.Elapsed))
 	default:
 		s.lines = append(s.lines, fmt.Sprintf("ok  \t%s\t%.3fs", e.Package, e.Elapsed))
 	}
 	s.packages = append(s.packages, duration{e.Package, e.Elapsed})
 	fmt.Fprintln(s.out, s.lines[len(s.lines)-1])
+}
+
+// maxUnended bounds the output of a test that did not end, in bytes: a timeout's has the
+// stacks of all goroutines.
+const maxUnended = 200 << 10
+
+// printUnended prints the output of the tests that ran when their process ended: by a timeout,
+// a panic or a signal, which are in it.
+func (s *summary) printUnended(pkg string) {
+	for _, k := range slices.Sorted(maps.Keys(s.output)) {
+		name, ok := strings.CutPrefix(k, key(pkg, ""))
+		if !ok || name == "" {
+			continue
+		}
+		output := s.output[k].String()
+		fmt.Fprintf(s.out, "!! %s did not end\n%s\n", name, output[:min(len(output), maxUnended)])
+		delete(s.output, k)
+	}
 }
 
 // reason is the message of a skipped test.

@@ -44,6 +44,19 @@ func TestSummary_PrintsOutputOfFailures(t *testing.T) {
 	}
 }
 
+// A timeout ends the process: no test of it ends.
+func TestSummary_PrintsOutputOfTestsThatDidNotEnd(t *testing.T) {
+	out, passed := summarize(t,
+		`{"Action":"run","Package":"p","Test":"A"}`,
+		`{"Action":"output","Package":"p","Test":"A","Output":"panic: test timed out\n"}`,
+		`{"Action":"run","Package":"q","Test":"B"}`,
+		`{"Action":"output","Package":"q","Test":"B","Output":"of another package\n"}`,
+		`{"Action":"fail","Package":"p"}`)
+	if passed || !strings.Contains(out, "!! A did not end\npanic: test timed out") || strings.Contains(out, "another package") {
+		t.Errorf("passed %v:\n%s", passed, out)
+	}
+}
+
 func TestSummary_CountsBuildFailure(t *testing.T) {
 	out, passed := summarize(t,
 		`{"Action":"run","Package":"q","Test":"B"}`,

@@ -119,10 +119,10 @@ func (s *session) run(code int, args ...string) (stdout, stderr string) {
 
 // noteSecrets collects what the store holds now.
 func (s *session) noteSecrets() {
-	files, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_STATE_HOME"), "thv/oauth/*/*.json"))
-	for _, file := range files {
+	// Sign-ins are JSON in values of the secrets store, which is JSON without a password.
+	for _, file := range []string{filepath.Join(os.Getenv("XDG_STATE_HOME"), "thv/secrets/store")} {
 		b, _ := os.ReadFile(file)
-		for _, m := range regexp.MustCompile(`"(?:accessToken|refreshToken|secret)":"([^"]+)"`).FindAllSubmatch(b, -1) {
+		for _, m := range regexp.MustCompile(`"(?:accessToken|refreshToken|secret)\\":\\"([^"\\]+)`).FindAllSubmatch(b, -1) {
 			s.secrets[string(m[1])] = true
 		}
 	}
