@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 )
 
 func TestSIGHUPEndsAForegroundRun(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as below nohup, and so it is in the programs that are started")
+	}
 	app := clitest.LivingApp(t)
 	server := clitest.RemoteServer(t, nil)
 	p := clitest.Start(t, "run", "-f", server, "--name", "one")
