@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/netguard"
@@ -93,6 +94,9 @@ func secretValue(secrets func(string) (string, error), ref, file string) func() 
 	}
 	return nil
 }
+
+// HeaderKey is the key of a header's value among a workload's secrets.
+func HeaderKey(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 // Credentials returns what the requests to the server need beside login, which is nil
 // without a login. secrets returns the value of a reference. upstream has the tokens of

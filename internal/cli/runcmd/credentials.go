@@ -257,7 +257,7 @@ func (d *draft) keepSecrets(value func(key string) string) {
 	}
 	if r := d.spec.Remote; r != nil {
 		for name, v := range r.Headers {
-			if key := headerKey(name); v != "" && secret.Looks(key, v) {
+			if key := workload.HeaderKey(name); v != "" && secret.Looks(key, v) {
 				d.secrets[key] = v
 				delete(r.Headers, name)
 				r.SecretHeaders = put(r.SecretHeaders, name, secret.Ref(d.spec.Name, key))

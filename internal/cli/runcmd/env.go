@@ -6,24 +6,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // variable returns the name that -e uses for an input: X_API_KEY for the header X-Api-Key
 // of a remote server.
 func variable(in source.Input) string {
 	if in.Header {
-		return headerKey(in.Name)
+		return workload.HeaderKey(in.Name)
 	}
 	return in.Name
 }
-
-// headerKey returns the key of a header's value among a workload's secrets.
-func headerKey(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 // applyEnv sets the server's variables and headers: the registry's defaults, then own.
 // Values that the registry marks as secret, or that look so, go to the secrets store.

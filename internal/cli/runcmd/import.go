@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
+	"github.com/toolhaven/toolhaven/internal/cli/runcmd/toolhive"
 	"github.com/toolhaven/toolhaven/internal/runflag"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/source"
@@ -84,7 +85,7 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 	err := json.Unmarshal(content, &probe)
 	switch {
 	case err == nil && probe.SchemaVersion != nil:
-		return decodeToolHive(content)
+		return toolhive.Decode(content)
 	case err == nil && probe.Schema != nil && *probe.Schema != workload.Schema:
 		return nil, nil, fmt.Errorf("its schema is %q; this version of thv reads %q", *probe.Schema, workload.Schema)
 	}

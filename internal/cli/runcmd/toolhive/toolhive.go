@@ -1,10 +1,12 @@
-package runcmd
+// Package toolhive reads the run configurations that ToolHive exports.
+package toolhive
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -206,7 +208,9 @@ func isEmptyJSON(raw json.RawMessage) bool {
 	return false
 }
 
-func decodeToolHive(content []byte) (*workload.Spec, []string, error) {
+// Decode decodes a run configuration that ToolHive exported. It also returns notices about what
+// has no effect here. The error has every setting that cannot be taken over.
+func Decode(content []byte) (*workload.Spec, []string, error) {
 	var t toolHive
 	if err := runflag.DecodeStrict(content, &t); err != nil {
 		return nil, nil, err
@@ -301,9 +305,9 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 			s.TargetHost = "127.0.0.1"
 		}
 	}
-	cwd, err := workingDir()
+	cwd, err := os.Getwd() // relative paths are resolved against it
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find the current directory: %w", err)
 	}
 	var errs []error
 	for _, v := range t.Secrets {
@@ -349,4 +353,13 @@ func (t *toolHive) spec() (*workload.Spec, error) {
 		s.Container.Labels = put(s.Container.Labels, key, value)
 	}
 	return s, errors.Join(errs...)
+}
+
+// put sets a key of a map that may be nil.
+func put(m map[string]string, k, v string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[k] = v
+	return m
 }

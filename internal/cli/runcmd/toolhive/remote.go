@@ -1,4 +1,4 @@
-package runcmd
+package toolhive
 
 import (
 	"errors"
@@ -87,7 +87,7 @@ func (t *toolHive) remote() (*workload.Remote, error) {
 			r.Headers = put(r.Headers, name, value)
 		}
 		for name := range h.Secret {
-			r.SecretHeaders = put(r.SecretHeaders, name, secret.Ref(t.Name, headerKey(name))) // run prompts for it
+			r.SecretHeaders = put(r.SecretHeaders, name, secret.Ref(t.Name, workload.HeaderKey(name))) // run prompts for it
 		}
 	}
 	a := t.RemoteAuth
