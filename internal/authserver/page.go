@@ -82,7 +82,9 @@ func (s *core) page(w http.ResponseWriter, status int, name string, data any) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	// With no-referrer, browsers send "Origin: null" with the page's own form (Fetch
+	// standard, append a request Origin header).
+	h.Set("Referrer-Policy", "same-origin")
 	if status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "5")
 	}

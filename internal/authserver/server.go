@@ -306,6 +306,13 @@ func (s *Server) endpoint(path string) http.HandlerFunc {
 	return nil
 }
 
+// Navigable reports whether pages of other sites lead browsers to a path: clients begin a
+// login, and upstream providers send the person back.
+func (s *Server) Navigable(path string) bool {
+	below := strings.TrimPrefix(path, s.issuerPath)
+	return below == pathAuthorize || below == pathLogin || slices.Contains(s.callbacks, path)
+}
+
 // only refuses other methods.
 func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

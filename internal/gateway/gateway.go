@@ -65,6 +65,9 @@ type Config struct {
 type Stages struct {
 	// TelemetryHTTP and Authenticate inspect HTTP requests.
 	TelemetryHTTP, Authenticate func(http.Handler) http.Handler
+	// Navigable are the paths of pages that Authenticate serves and any site may lead a
+	// browser to; nil is none.
+	Navigable func(path string) bool
 	// The others inspect exchanges.
 	Telemetry, Audit, Tools, Policy, Webhooks, TelemetryServer exchange.Stage
 	// Metrics serves /metrics, after Authenticate; nil responds with 404.
@@ -159,6 +162,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 	g.stateless = stateless.New(core)
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
+	guard.Navigable = stages.Navigable
 	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.TelemetryHTTP, stages.Authenticate)))
 	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil

@@ -66,6 +66,9 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 			return fmt.Errorf("authentication of clients: %w", err)
 		}
 		s.Authenticate = s.server.Before(s.authn.Wrap)
+		if s.server != nil {
+			s.Navigable = s.server.Navigable
+		}
 	}
 	if spec.Policy != nil {
 		p, err := policy.New(*spec.Policy, log)

@@ -29,6 +29,7 @@ func serverCommands() map[string]command {
 		"assumed":  assumed,
 		"token":    accessToken,
 		"signin":   signIn,
+		"browse":   browse,
 		"header":   responseHeader,
 		"secret":   secretValues,
 		"nowhere":  nowhere,

@@ -25,6 +25,9 @@ import (
 type Guard struct {
 	hosts          map[string]bool // lower case; "host" or "host:port"
 	trustForwarded bool
+	// Navigable reports whether a page of any site may lead a browser to a path: the pages of
+	// a login, to which an identity provider redirects. nil is none.
+	Navigable func(path string) bool
 }
 
 // NewGuard makes a guard. allowed was validated ([endpoint.Config]). trustForwarded is set
@@ -64,7 +67,7 @@ func (g *Guard) admitOrigin(w http.ResponseWriter, r *http.Request, local net.Ad
 	if len(origins) == 0 {
 		// Browsers omit the Origin in some requests of a page (the source of an
 		// image) but send Sec-Fetch-Site.
-		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && !g.navigation(r) {
 			Refuse(w, http.StatusForbidden, "forbidden_origin", "requests from web pages of other sites are not served")
 			return false
 		}
@@ -90,6 +93,14 @@ func (g *Guard) admitOrigin(w http.ResponseWriter, r *http.Request, local net.Ad
 		return false
 	}
 	return true
+}
+
+// navigation reports whether a browser opens a navigable path as a page of its own, not in a
+// frame or from a script (Fetch Metadata, sections 2.1 and 2.2). The page that led there
+// cannot read the response.
+func (g *Guard) navigation(r *http.Request) bool {
+	return g.Navigable != nil && g.Navigable(r.URL.Path) && r.Method == http.MethodGet &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // paramHeaders are the Mcp-Param-* headers that a page is about to send. The schemas of

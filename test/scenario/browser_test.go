@@ -1,0 +1,58 @@
+//go:build integration
+
+package scenario
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// browse opens an address in Chromium, as a link of another site: it signs a person in at the
+// identity provider, allows access on the page of thv's authorization server, and waits until
+// the client's address is open, which is the value of VAR then.
+//
+//	browse VAR ADDRESS PERSON CLIENT
+func browse(ts *testscript.TestScript, _ bool, args []string) {
+	const chromium = "/usr/bin/chromium"
+	if _, err := os.Stat(chromium); err != nil {
+		ts.Fatalf("%v; test/setup/chromium.sh installs it", err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
+		// Only this machine is reached: the provider's page requests a font of Google's.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"), chromedp.WSURLReadTimeout(time.Minute))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	// The library does not know every value of this Chromium.
+	browser, stop := chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {}))
+	defer stop()
+	ts.Check(chromedp.Run(browser)) // it lives as long as the context of its first run
+	bounded, stop := context.WithTimeout(browser, time.Minute)
+	defer stop()
+	var at, page string
+	err := chromedp.Run(bounded,
+		chromedp.Navigate(args[1]),
+		chromedp.WaitVisible(`input[name=login]`), chromedp.SendKeys(`input[name=login]`, args[2]), chromedp.SendKeys(`input[name=password]`, "x"), chromedp.Click(`button[type=submit]`),
+		chromedp.WaitVisible(`button[autofocus]`), chromedp.Click(`button[type=submit]`),
+		chromedp.WaitVisible(`button[name=decision][value=allow]`), chromedp.Click(`button[name=decision][value=allow]`),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			for !strings.HasPrefix(at, args[3]) { // the page changes meanwhile, so it cannot wait itself
+				if err := chromedp.Location(&at).Do(ctx); err != nil && ctx.Err() != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	)
+	if err != nil {
+		again, stop := context.WithTimeout(browser, 5*time.Second)
+		defer stop()
+		_ = chromedp.Run(again, chromedp.Location(&at), chromedp.Text(`body`, &page))
+		ts.Fatalf("%v at %s: %s", err, at, page)
+	}
+	ts.Setenv(args[0], at)
+}
