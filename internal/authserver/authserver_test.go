@@ -15,10 +15,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/toolhaven/toolhaven/internal/authserver/storage/memory"
 	"github.com/toolhaven/toolhaven/internal/authserver/upstream"
@@ -778,6 +781,12 @@ func TestClientDocument(t *testing.T) {
 	f.client = host.URL + "/good"
 	if f.redeem(f.code()).json(t)["access_token"] == nil {
 		t.Error("no token")
+	}
+	f.clients.documents.unknown = rate.NewLimiter(0, 1) // anyone can name a document
+	for i, want := range []error{nil, errUnavailable} {
+		if _, err := f.clients.documents.get(t.Context(), host.URL+"/flood"+strconv.Itoa(i)); errors.Is(err, errUnavailable) != (want != nil) {
+			t.Errorf("fetch %d: %v", i, err)
+		}
 	}
 	for _, id := range []string{"http://192.0.2.1/c", "https://127.0.0.1", "https://127.0.0.1/a/../b", "https://u@127.0.0.1/c", "https://127.0.0.1/c#f"} {
 		if err := f.clients.documents.check(id); err == nil {

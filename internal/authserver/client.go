@@ -235,6 +235,8 @@ type documents struct {
 	// plainHTTP permits documents of this machine without TLS, for clients in development.
 	plainHTTP bool
 	fetches   singleflight.Group
+	// unknown bounds the fetches that requests of anyone cause, at the token endpoint too.
+	unknown *rate.Limiter
 
 	mu   sync.Mutex
 	kept map[string]keptDocument
@@ -256,6 +258,9 @@ func (d *documents) get(ctx context.Context, id string) (*client, error) {
 	d.mu.Unlock()
 	if ok && time.Now().Before(kept.until) {
 		return kept.client, kept.err
+	}
+	if !d.unknown.Allow() {
+		return nil, errUnavailable
 	}
 	// The fetch goes on for others when this request ends.
 	result := d.fetches.DoChan(id, func() (any, error) {

@@ -5,28 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	jose "github.com/go-jose/go-jose/v4"
+
+	"github.com/toolhaven/toolhaven/internal/authserver/storage"
 )
 
 // revoke is the revocation endpoint (RFC 7009). Any token of a session ends the whole
 // session; access tokens that are out stay valid until they expire, because they are
 // verified without a request. A token that is not the client's changes nothing and is no
 // error (section 2.2).
-func (s *tokens) revoke(w http.ResponseWriter, r *http.Request) {
-	form, fault := readForm(r)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
-	c, fault := s.clients.authenticate(r, form)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
+func (s *tokens) revoke(w http.ResponseWriter, r *http.Request, c *client, form url.Values) {
 	if form.Get("token") == "" {
 		s.fail(w, &oauthError{code: "invalid_request", description: "token is missing"})
 		return
@@ -38,7 +31,8 @@ func (s *tokens) revoke(w http.ResponseWriter, r *http.Request) {
 		if err == nil && current.Client == c.ID {
 			err = s.revokeSession(r.Context(), id, &current.grant)
 		}
-		if errors.Is(err, errUnavailable) {
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			s.cfg.Log.Error("a session is not revoked as a whole", "error", err)
 			s.fail(w, unavailableError)
 			return
 		}
@@ -48,17 +42,7 @@ func (s *tokens) revoke(w http.ResponseWriter, r *http.Request) {
 
 // introspect is the introspection endpoint (RFC 7662). A client learns about its own tokens
 // only.
-func (s *tokens) introspect(w http.ResponseWriter, r *http.Request) {
-	form, fault := readForm(r)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
-	c, fault := s.clients.authenticate(r, form)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
+func (s *tokens) introspect(w http.ResponseWriter, r *http.Request, c *client, form url.Values) {
 	answer, err := s.describeToken(r.Context(), c, form.Get("token"))
 	if errors.Is(err, errUnavailable) {
 		s.fail(w, unavailableError)

@@ -169,7 +169,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	s.clients.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), kept: map[string]keptDocument{}}
+	s.clients.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), unknown: rate.NewLimiter(5, 50), kept: map[string]keptDocument{}}
 	errs = append(errs, s.setUpstreams())
 	return s, errors.Join(errs...)
 }
@@ -295,13 +295,13 @@ func (s *Server) endpoint(path string) http.HandlerFunc {
 	case pathConnect:
 		return only(s.logins.connect, http.MethodPost)
 	case pathToken:
-		return crossOrigin(only(s.tokens.token, http.MethodPost))
+		return crossOrigin(only(s.tokens.authenticated(s.tokens.token), http.MethodPost))
 	case pathRegister:
 		return crossOrigin(only(s.clients.register, http.MethodPost))
 	case pathRevoke:
-		return crossOrigin(only(s.tokens.revoke, http.MethodPost))
+		return crossOrigin(only(s.tokens.authenticated(s.tokens.revoke), http.MethodPost))
 	case pathIntrospect:
-		return only(s.tokens.introspect, http.MethodPost)
+		return only(s.tokens.authenticated(s.tokens.introspect), http.MethodPost)
 	}
 	return nil
 }

@@ -49,18 +49,25 @@ type session struct {
 	grant
 }
 
+// authenticated is an endpoint of clients: it reads the form and authenticates its client.
+func (s *tokens) authenticated(h func(w http.ResponseWriter, r *http.Request, c *client, form url.Values)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		form, fault := readForm(r)
+		if fault != nil {
+			s.fail(w, fault)
+			return
+		}
+		c, fault := s.clients.authenticate(r, form)
+		if fault != nil {
+			s.fail(w, fault)
+			return
+		}
+		h(w, r, c, form)
+	}
+}
+
 // token is the token endpoint (RFC 6749 section 3.2).
-func (s *tokens) token(w http.ResponseWriter, r *http.Request) {
-	form, fault := readForm(r)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
-	c, fault := s.clients.authenticate(r, form)
-	if fault != nil {
-		s.fail(w, fault)
-		return
-	}
+func (s *tokens) token(w http.ResponseWriter, r *http.Request, c *client, form url.Values) {
 	for _, resource := range form["resource"] {
 		if !s.isResource(resource) {
 			s.fail(w, invalidTarget)
@@ -68,6 +75,7 @@ func (s *tokens) token(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var answer map[string]any
+	var fault *oauthError
 	switch form.Get("grant_type") {
 	case "authorization_code":
 		answer, fault = s.redeem(r.Context(), c, form)
