@@ -277,6 +277,14 @@ func (f *fixture) refreshing(token string, pairs ...string) *answer {
 	return f.post(http.DefaultClient, pathToken, q)
 }
 
+// other is text with another first character.
+func other(text string) string {
+	if text[0] == 'A' {
+		return "B" + text[1:]
+	}
+	return "A" + text[1:]
+}
+
 // refuses checks an error of RFC 6749 section 5.2.
 func (f *fixture) refuses(a *answer, code string) {
 	f.t.Helper()
@@ -367,7 +375,7 @@ func TestAuthorize_Refuses(t *testing.T) {
 		want  string // "" is a page
 	}{
 		{"RFC 6749 4.1.2.1 unknown client", []string{"client_id", "x"}, ""},
-		{"a forged sealed id", []string{"client_id", f.client[:len(f.client)-4] + "AAAA"}, ""},
+		{"a forged sealed id", []string{"client_id", other(f.client)}, ""},
 		{"RFC 9700 4.1 redirect of another client", []string{"redirect_uri", webRedirect}, ""},
 		{"RFC 9700 4.1 a longer path", []string{"redirect_uri", "http://127.0.0.1/cb/x"}, ""},
 		{"RFC 9700 4.1 user information", []string{"redirect_uri", "http://127.0.0.1@evil.example/cb"}, ""},
@@ -490,7 +498,7 @@ func TestToken_Refresh(t *testing.T) {
 	first := f.redeem(f.code("scope", "openid email")).json(t)["refresh_token"].(string)
 	f.refuses(f.refreshing(first, "client_id", f.register("https://other.example/cb")), "invalid_grant")
 	f.refuses(f.refreshing(first, "scope", "openid profile"), "invalid_scope")
-	f.refuses(f.refreshing(first[:len(first)-2]+"AA"), "invalid_grant")
+	f.refuses(f.refreshing(first[:60]+other(first[60:])), "invalid_grant")
 	narrow := f.refreshing(first, "scope", "openid").json(t)
 	second := narrow["refresh_token"].(string)
 	if narrow["scope"] != "openid" || second == first {
@@ -565,7 +573,7 @@ func TestToken_ConfidentialClient(t *testing.T) {
 	secret := reg["client_secret"].(string)
 	code := f.code("scope", "email")
 	f.refuses(f.redeem(code), "invalid_client")
-	f.refuses(f.redeem(code, "client_secret", secret[:42]+"A"), "invalid_client")
+	f.refuses(f.redeem(code, "client_secret", other(secret)), "invalid_client")
 	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(f.client)+":"+url.QueryEscape(secret)))
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {f.verifier}}
 	a := f.post(http.DefaultClient, pathToken, form, basic)

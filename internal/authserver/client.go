@@ -221,7 +221,7 @@ func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oaut
 	if err != nil {
 		return nil, unavailableError
 	}
-	sent, err := base64.RawURLEncoding.DecodeString(secret)
+	sent, err := base64.RawURLEncoding.Strict().DecodeString(secret)
 	if err != nil || !verifyTag(keys.clients, c.ID, sent) {
 		return nil, invalid
 	}

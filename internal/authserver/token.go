@@ -256,12 +256,12 @@ func (s *tokens) openRefresh(text string) (id string, generation uint64, ok bool
 	if err != nil {
 		return "", 0, false
 	}
-	got, err := base64.RawURLEncoding.DecodeString(parts[2])
+	got, err := base64.RawURLEncoding.Strict().DecodeString(parts[2])
 	if err != nil {
 		return "", 0, false
 	}
 	keys, err := s.ring.get()
-	if err != nil || !verifyTag(keys.refresh, refreshMessage(parts[0], generation), got) {
+	if err != nil || !verifyTag(keys.refresh, parts[0]+"."+parts[1], got) {
 		return "", 0, false
 	}
 	return parts[0], generation, true
