@@ -1,11 +1,13 @@
 """The Python SDK's client against a gateway that requires access tokens, for the
-scenarios: login.py URL USER. The SDK finds the authorization server in the gateway's
+scenarios: login.py URL USER [FILE]. The SDK finds the authorization server in the gateway's
 challenge, registers itself, and requests authorization with PKCE; this script is the
 browser and the person. It prints the tools and the result of a call as one line of JSON.
+FILE keeps the client and its tokens. With a FILE that exists, a login is an error.
 """
 
 import asyncio
 import json
+import os
 import re
 import sys
 from http.cookiejar import CookieJar
@@ -18,9 +20,11 @@ import httpx
 from mcp import ClientSession
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientMetadata
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 URL, USER = sys.argv[1:3]
+FILE = sys.argv[3] if len(sys.argv) > 3 else None
+KEPT = FILE is not None and os.path.exists(FILE)
 REDIRECT = "http://127.0.0.1:4/callback"
 
 
@@ -57,6 +61,17 @@ def browse(page):
 class Storage:
     tokens = client = None
 
+    def load(self):
+        with open(FILE) as f:
+            kept = json.load(f)
+        self.tokens = OAuthToken.model_validate(kept["tokens"])
+        self.client = OAuthClientInformationFull.model_validate(kept["client"])
+
+    def save(self):
+        kept = {"tokens": self.tokens.model_dump(mode="json"), "client": self.client.model_dump(mode="json")}
+        with open(FILE, "w") as f:
+            json.dump(kept, f)
+
     async def get_tokens(self):
         return self.tokens
 
@@ -74,6 +89,8 @@ class Browser:
     answer = {}
 
     async def open(self, page):
+        if KEPT:
+            raise RuntimeError("the client has to log in again")
         self.answer = await asyncio.to_thread(browse, page)
 
     async def callback(self):
@@ -86,13 +103,18 @@ async def main():
         client_name="a client of the tests", redirect_uris=[REDIRECT], token_endpoint_auth_method="none",
         grant_types=["authorization_code", "refresh_token"], response_types=["code"], application_type="native",
     )
-    login = OAuthClientProvider(URL, metadata, Storage(), browser.open, browser.callback)
+    storage = Storage()
+    if KEPT:
+        storage.load()
+    login = OAuthClientProvider(URL, metadata, storage, browser.open, browser.callback)
     async with httpx.AsyncClient(auth=login, timeout=60) as http:
         async with streamable_http_client(URL, http_client=http) as (read, write, *_), ClientSession(read, write) as session:
             await session.initialize()
             tools = (await session.list_tools()).tools
             result = await session.call_tool("echo", {"text": "logged in"})
             print(json.dumps({"tools": [tool.name for tool in tools], "text": result.content[0].text}))
+    if FILE:
+        storage.save()
 
 
 asyncio.run(main())

@@ -18,12 +18,22 @@ import (
 	"github.com/toolhaven/toolhaven/test/idp"
 )
 
-// identityProvider is the command idp NAME [OPAQUE-RESOURCE...]: it starts the identity
-// provider of package idp, which ends with the script, and sets NAME to its issuer,
+// identityProvider is the command idp [-tls FILE] NAME [OPAQUE-RESOURCE...]: it starts the
+// identity provider of package idp, which ends with the script, and sets NAME to its issuer,
 // NAME_INTROSPECTION to its introspection endpoint, and NAME_CLIENT and NAME_SECRET to the
-// client that may introspect.
+// client that may introspect. With -tls it listens with TLS, and FILE gets the authority's
+// certificate.
 func identityProvider(ts *testscript.TestScript, _ bool, args []string) {
-	provider := idp.Start(ts.Value(testKey{}).(testing.TB), idp.Options{Opaque: args[1:], Scopes: []string{"tools"}})
+	t := ts.Value(testKey{}).(testing.TB)
+	options := idp.Options{Scopes: []string{"tools"}}
+	if args[0] == "-tls" {
+		authority := idp.NewAuthority(t)
+		ts.Check(os.WriteFile(ts.MkAbs(args[1]), authority.PEM, 0o600))
+		options.CertPEM, options.KeyPEM = authority.Certificate(t, "127.0.0.1")
+		args = args[2:]
+	}
+	options.Opaque = args[1:]
+	provider := idp.Start(t, options)
 	here(ts).idp = provider
 	ts.Setenv(args[0], provider.Issuer)
 	ts.Setenv(args[0]+"_INTROSPECTION", provider.IntrospectionURL())

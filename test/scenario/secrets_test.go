@@ -30,7 +30,7 @@ func (s *secrets) add(values ...string) {
 	defer s.mu.Unlock()
 	for _, value := range values {
 		s.values = append(s.values, value)
-		if parts := strings.Split(value, "."); len(parts) == 3 {
+		if parts := strings.Split(value, "."); len(parts) == 3 && strings.HasPrefix(value, "eyJ") {
 			s.values = append(s.values, parts[1:]...)
 		}
 	}

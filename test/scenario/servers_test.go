@@ -25,6 +25,7 @@ func serverCommands() map[string]command {
 		"node":     node,
 		"python":   python,
 		"idp":      identityProvider,
+		"redis":    redisServer,
 		"aws":      awsService,
 		"assumed":  assumed,
 		"token":    accessToken,
