@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all compiled cross generate demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all compiled cross generate generate-api demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,15 @@ build: generate ## Build the programs into bin/
 
 generate:
 	@go generate ./internal/guest/program
+
+CRDS := bin/controller-gen
+
+generate-api: $(CRDS) ## Make deep copies and deploy/crds from the types of api/v1beta1
+	$(CRDS) object crd paths=./api/... paths=./internal/externalauth output:crd:dir=deploy/crds
+
+$(CRDS): tools/generate/go.mod tools/generate/go.sum
+	@mkdir -p bin
+	cd tools/generate && $(PURE) go build -o ../../$(CRDS) sigs.k8s.io/controller-tools/cmd/controller-gen
 
 build-all: generate ## Build for Linux, macOS and Windows into dist/
 	@mkdir -p dist

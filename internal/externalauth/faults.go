@@ -7,6 +7,8 @@ import (
 )
 
 // Fault is one thing that is wrong with a Spec.
+//
+// +kubebuilder:object:generate=false
 type Fault struct {
 	Field   string // such as spec.awsSts.region
 	Message string
@@ -15,6 +17,8 @@ type Fault struct {
 func (f Fault) Error() string { return f.Field + ": " + f.Message }
 
 // Faults is everything that is wrong with a Spec, a line for each.
+//
+// +kubebuilder:object:generate=false
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -26,6 +30,8 @@ func (f Faults) Error() string {
 }
 
 // checker gathers faults.
+//
+// +kubebuilder:object:generate=false
 type checker struct{ faults Faults }
 
 func (c *checker) add(field, format string, args ...any) {

@@ -14,6 +14,8 @@ const (
 )
 
 // Resource is an MCPExternalAuthConfig as a file has it.
+//
+// +kubebuilder:object:generate=false
 type Resource struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -24,6 +26,8 @@ type Resource struct {
 }
 
 // Metadata is that of any Kubernetes resource. Only Name counts here.
+//
+// +kubebuilder:object:generate=false
 type Metadata struct {
 	Name              string            `json:"name"`
 	Namespace         string            `json:"namespace,omitempty"`

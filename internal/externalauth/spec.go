@@ -3,6 +3,8 @@
 // the gateway's own, or how the gateway authenticates at the tool server. It imports nothing
 // of Kubernetes. The command line, the gateway at its start and the operator use the same
 // types and the same rules.
+//
+// +kubebuilder:object:generate=true
 package externalauth
 
 import (
@@ -14,6 +16,13 @@ import (
 
 // Spec is the spec of an MCPExternalAuthConfig. Exactly the member that Type names is set;
 // [Unauthenticated] has none.
+//
+// +kubebuilder:validation:XValidation:rule="(self.type == 'tokenExchange') == has(self.tokenExchange)",message="tokenExchange is required when type is tokenExchange, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'headerInjection') == has(self.headerInjection)",message="headerInjection is required when type is headerInjection, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'bearerToken') == has(self.bearerToken)",message="bearerToken is required when type is bearerToken, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'embeddedAuthServer') == has(self.embeddedAuthServer)",message="embeddedAuthServer is required when type is embeddedAuthServer, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'awsSts') == has(self.awsSts)",message="awsSts is required when type is awsSts, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'upstreamInject') == has(self.upstreamInject)",message="upstreamInject is required when type is upstreamInject, and must be absent otherwise"
 type Spec struct {
 	Type               Type                `json:"type"`
 	TokenExchange      *TokenExchange      `json:"tokenExchange,omitempty"`
@@ -25,6 +34,8 @@ type Spec struct {
 }
 
 // Type is the kind of a Spec.
+//
+// +kubebuilder:validation:Enum=tokenExchange;headerInjection;bearerToken;unauthenticated;embeddedAuthServer;awsSts;upstreamInject
 type Type string
 
 // The types.
@@ -44,8 +55,10 @@ func (s *Spec) Outgoing() bool { return s.Type != TypeEmbeddedAuthServer }
 // SecretRef refers to one value of a secret: NAME/KEY in the local store, or a key of a
 // Kubernetes Secret.
 type SecretRef struct {
+	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
-	Key  string `json:"key"`
+	// +kubebuilder:validation:MinLength=1
+	Key string `json:"key"`
 }
 
 // String is NAME/KEY.
@@ -66,23 +79,32 @@ func (s *Spec) OutgoingSecret() (ref *SecretRef, field string) {
 }
 
 // TokenExchange exchanges the caller's token for one of the server (RFC 8693).
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.clientSecretRef) || (has(self.clientId) && self.clientId != ”)",message="clientId is required with clientSecretRef"
 type TokenExchange struct {
-	TokenURL        string     `json:"tokenUrl"`
+	// +kubebuilder:validation:Pattern=`^https?://.*$`
+	TokenURL string `json:"tokenUrl"`
+	// +kubebuilder:validation:MinLength=1
 	Audience        string     `json:"audience"`
 	ClientID        string     `json:"clientId,omitempty"`
 	ClientSecretRef *SecretRef `json:"clientSecretRef,omitempty"`
 	// ExternalTokenHeaderName carries the new token; "" is Authorization.
-	ExternalTokenHeaderName string   `json:"externalTokenHeaderName,omitempty"`
-	Scopes                  []string `json:"scopes,omitempty"`
+	ExternalTokenHeaderName string `json:"externalTokenHeaderName,omitempty"`
+	// +kubebuilder:validation:items:Pattern=`^[\x21\x23-\x5B\x5D-\x7E]+$`
+	Scopes []string `json:"scopes,omitempty"`
 	// SubjectProviderName selects the upstream provider whose token is exchanged in place
 	// of the caller's.
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
 	SubjectProviderName string `json:"subjectProviderName,omitempty"`
 	// SubjectTokenType is access_token (default), id_token, jwt, or its URN.
+	// +kubebuilder:validation:Pattern=`^(access_token|id_token|jwt|urn:ietf:params:oauth:token-type:(access_token|id_token|jwt))?$`
 	SubjectTokenType string `json:"subjectTokenType,omitempty"`
 }
 
 // HeaderInjection sets a header.
 type HeaderInjection struct {
+	// +kubebuilder:validation:MinLength=1
 	HeaderName     string     `json:"headerName"`
 	ValueSecretRef *SecretRef `json:"valueSecretRef"`
 }
@@ -94,44 +116,79 @@ type BearerToken struct {
 
 // UpstreamInject sends the access token that an upstream provider issued for the caller.
 type UpstreamInject struct {
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
 	ProviderName string `json:"providerName"`
 }
 
 // AWSSTS signs requests by AWS Signature Version 4 with credentials of a role that is
 // assumed with a web identity.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.fallbackRoleArn) || (has(self.roleMappings) && size(self.roleMappings) > 0)",message="at least one of fallbackRoleArn and roleMappings is required"
 type AWSSTS struct {
-	Region          string        `json:"region"`
-	Service         string        `json:"service,omitempty"` // default aws-mcp
-	FallbackRoleARN string        `json:"fallbackRoleArn,omitempty"`
-	RoleClaim       string        `json:"roleClaim,omitempty"` // default groups
-	RoleMappings    []RoleMapping `json:"roleMappings,omitempty"`
+	// +kubebuilder:validation:Pattern=`^[a-z]{2}(-[a-z]+)+-\d+$`
+	// +kubebuilder:validation:MinLength=1
+	Region string `json:"region"`
+	// +kubebuilder:default=aws-mcp
+	Service string `json:"service,omitempty"` // default aws-mcp
+	// +kubebuilder:validation:Pattern=`^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$`
+	FallbackRoleARN string `json:"fallbackRoleArn,omitempty"`
+	// +kubebuilder:default=groups
+	RoleClaim    string        `json:"roleClaim,omitempty"` // default groups
+	RoleMappings []RoleMapping `json:"roleMappings,omitempty"`
 	// SessionDuration is in seconds; default 3600.
-	SessionDuration     *int32 `json:"sessionDuration,omitempty"`
-	SessionNameClaim    string `json:"sessionNameClaim,omitempty"` // default sub
+	// +kubebuilder:validation:Minimum=900
+	// +kubebuilder:validation:Maximum=43200
+	// +kubebuilder:default=3600
+	SessionDuration *int32 `json:"sessionDuration,omitempty"`
+	// +kubebuilder:default=sub
+	SessionNameClaim string `json:"sessionNameClaim,omitempty"` // default sub
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
 	SubjectProviderName string `json:"subjectProviderName,omitempty"`
 }
 
 // RoleMapping selects a role by the caller's claims. Exactly one of Claim and Matcher is set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.claim) != has(self.matcher)",message="exactly one of claim and matcher is required"
 type RoleMapping struct {
+	// +kubebuilder:validation:Pattern=`^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$`
 	RoleARN string `json:"roleArn"`
 	// Claim is a value that the claim RoleClaim has.
+	// +kubebuilder:validation:MinLength=1
 	Claim string `json:"claim,omitempty"`
 	// Matcher is a CEL expression over claims.
+	// +kubebuilder:validation:MinLength=1
 	Matcher string `json:"matcher,omitempty"`
 	// Priority orders mappings, the lowest first; nil is the last.
+	// +kubebuilder:validation:Minimum=0
 	Priority *int32 `json:"priority,omitempty"`
 }
 
 // EmbeddedAuthServer is an authorization server of the gateway's own. Persons sign in at its
 // upstream providers.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.primaryUpstreamProvider) || self.upstreamProviders.exists(p, p.name == self.primaryUpstreamProvider)",message="primaryUpstreamProvider must be the name of an upstream provider"
 type EmbeddedAuthServer struct {
-	Issuer                       string             `json:"issuer"`
-	AuthorizationEndpointBaseURL string             `json:"authorizationEndpointBaseUrl,omitempty"`
-	UpstreamProviders            []UpstreamProvider `json:"upstreamProviders"`
+	// +kubebuilder:validation:Pattern=`^https?://[^\s?#]+[^/\s?#]$`
+	Issuer string `json:"issuer"`
+	// +kubebuilder:validation:Pattern=`^https?://[^\s?#]+[^/\s?#]$`
+	AuthorizationEndpointBaseURL string `json:"authorizationEndpointBaseUrl,omitempty"`
+	// +kubebuilder:validation:MinItems=1
+	// +listType=map
+	// +listMapKey=name
+	UpstreamProviders []UpstreamProvider `json:"upstreamProviders"`
 	// PrimaryUpstreamProvider identifies persons when there are several; "" is the first.
-	PrimaryUpstreamProvider string   `json:"primaryUpstreamProvider,omitempty"`
-	BaselineClientScopes    []string `json:"baselineClientScopes,omitempty"`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	PrimaryUpstreamProvider string `json:"primaryUpstreamProvider,omitempty"`
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:Pattern=`^[\x21\x23-\x5B\x5D-\x7E]+$`
+	BaselineClientScopes []string `json:"baselineClientScopes,omitempty"`
 	// SigningKeySecretRefs are keys of tokens: the first signs, all verify.
+	// +kubebuilder:validation:MaxItems=5
 	SigningKeySecretRefs []SecretRef `json:"signingKeySecretRefs,omitempty"`
 	// HMACSecretRefs are secrets of codes and refresh tokens: the first is current.
 	HMACSecretRefs []SecretRef     `json:"hmacSecretRefs,omitempty"`
@@ -143,45 +200,77 @@ type EmbeddedAuthServer struct {
 
 // TokenLifespans are durations such as 30m; "" is the default of each.
 type TokenLifespans struct {
-	AccessToken  string `json:"accessTokenLifespan,omitempty"`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="must be 1m to 24h"
+	AccessToken string `json:"accessTokenLifespan,omitempty"`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="must be 1h to 720h"
 	RefreshToken string `json:"refreshTokenLifespan,omitempty"`
-	AuthCode     string `json:"authCodeLifespan,omitempty"`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('30s') && duration(self) <= duration('10m')",message="must be 30s to 10m"
+	AuthCode string `json:"authCodeLifespan,omitempty"`
 }
 
 // Storage is where sign-ins and tokens are kept.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.type) && self.type == 'redis') == has(self.redis)",message="redis is required when type is redis, and must be absent otherwise"
 type Storage struct {
+	// +kubebuilder:validation:Enum=memory;redis
+	// +kubebuilder:default=memory
 	Type  string `json:"type,omitempty"` // memory (default) or redis
 	Redis *Redis `json:"redis,omitempty"`
 }
 
 // Redis is a Redis server, cluster, or group with sentinels. Exactly one of Addr and
 // SentinelConfig is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.addr) && self.addr != ”) != has(self.sentinelConfig)",message="exactly one of addr and sentinelConfig is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterMode) || !self.clusterMode || (has(self.addr) && self.addr != ”)",message="clusterMode needs addr"
+// +kubebuilder:validation:XValidation:rule="!has(self.sentinelTls) || has(self.sentinelConfig)",message="sentinelTls needs sentinelConfig"
 type Redis struct {
 	Addr           string    `json:"addr,omitempty"` // host:port
 	ClusterMode    bool      `json:"clusterMode,omitempty"`
 	SentinelConfig *Sentinel `json:"sentinelConfig,omitempty"`
 	ACLUserConfig  *ACLUser  `json:"aclUserConfig"`
 	// TLS and SentinelTLS: their presence enables TLS.
-	TLS          *RedisTLS `json:"tls,omitempty"`
-	SentinelTLS  *RedisTLS `json:"sentinelTls,omitempty"`
-	DialTimeout  string    `json:"dialTimeout,omitempty"`  // default 5s
-	ReadTimeout  string    `json:"readTimeout,omitempty"`  // default 3s
-	WriteTimeout string    `json:"writeTimeout,omitempty"` // default 3s
+	TLS         *RedisTLS `json:"tls,omitempty"`
+	SentinelTLS *RedisTLS `json:"sentinelTls,omitempty"`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('10m')",message="must be 1ms to 10m"
+	// +kubebuilder:default="5s"
+	DialTimeout string `json:"dialTimeout,omitempty"` // default 5s
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('10m')",message="must be 1ms to 10m"
+	// +kubebuilder:default="3s"
+	ReadTimeout string `json:"readTimeout,omitempty"` // default 3s
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('10m')",message="must be 1ms to 10m"
+	// +kubebuilder:default="3s"
+	WriteTimeout string `json:"writeTimeout,omitempty"` // default 3s
 }
 
 // Sentinel finds the master of a group. Exactly one of Addrs and Service is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.sentinelAddrs) && size(self.sentinelAddrs) > 0) != has(self.sentinelService)",message="exactly one of sentinelAddrs and sentinelService is required"
 type Sentinel struct {
-	MasterName string           `json:"masterName"`
-	DB         int32            `json:"db,omitempty"`
-	Addrs      []string         `json:"sentinelAddrs,omitempty"` // host:port
-	Service    *SentinelService `json:"sentinelService,omitempty"`
+	// +kubebuilder:validation:MinLength=1
+	MasterName string `json:"masterName"`
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=0
+	DB      int32            `json:"db,omitempty"`
+	Addrs   []string         `json:"sentinelAddrs,omitempty"` // host:port
+	Service *SentinelService `json:"sentinelService,omitempty"`
 }
 
 // SentinelService is the Kubernetes Service of the sentinels.
 type SentinelService struct {
+	// +kubebuilder:validation:MinLength=1
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"` // "" is that of the resource
-	Port      *int32 `json:"port,omitempty"`      // default 26379
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:default=26379
+	Port *int32 `json:"port,omitempty"` // default 26379
 }
 
 // ACLUser authenticates at Redis. Without a user name only the password is sent.
@@ -197,8 +286,15 @@ type RedisTLS struct {
 }
 
 // UpstreamProvider is an identity provider. Exactly the member that Type names is set.
+//
+// +kubebuilder:validation:XValidation:rule="(self.type == 'oidc') == has(self.oidcConfig)",message="oidcConfig is required when type is oidc, and must be absent otherwise"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'oauth2') == has(self.oauth2Config)",message="oauth2Config is required when type is oauth2, and must be absent otherwise"
 type UpstreamProvider struct {
-	Name   string  `json:"name"`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// +kubebuilder:validation:Enum=oidc;oauth2
 	Type   string  `json:"type"` // oidc or oauth2
 	OIDC   *OIDC   `json:"oidcConfig,omitempty"`
 	OAuth2 *OAuth2 `json:"oauth2Config,omitempty"`
@@ -212,29 +308,45 @@ const (
 
 // OIDC is a provider of OpenID Connect.
 type OIDC struct {
-	IssuerURL       string     `json:"issuerUrl"`
+	// +kubebuilder:validation:Pattern=`^https://.*$`
+	IssuerURL string `json:"issuerUrl"`
+	// +kubebuilder:validation:MinLength=1
 	ClientID        string     `json:"clientId"`
 	ClientSecretRef *SecretRef `json:"clientSecretRef,omitempty"`
 	// RedirectURI is by default {resourceUrl}/oauth/callback.
 	RedirectURI string `json:"redirectUri,omitempty"`
 	// Scopes are by default openid and offline_access.
-	Scopes                        []string          `json:"scopes,omitempty"`
+	// +kubebuilder:validation:items:Pattern=`^[\x21\x23-\x5B\x5D-\x7E]+$`
+	Scopes []string `json:"scopes,omitempty"`
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method', 'nonce', 'request', 'request_uri'].all(n, !(n in self))",message="a parameter that the gateway sets cannot be given"
 	AdditionalAuthorizationParams map[string]string `json:"additionalAuthorizationParams,omitempty"`
 	UserInfoOverride              *UserInfo         `json:"userInfoOverride,omitempty"`
 	// SubjectClaim identifies the person; "" is sub.
+	// +kubebuilder:validation:Pattern=`^([a-zA-Z_][a-zA-Z0-9_]*)?$`
+	// +kubebuilder:validation:MaxLength=128
 	SubjectClaim string `json:"subjectClaim,omitempty"`
 }
 
 // OAuth2 is a provider of OAuth 2.0 without OpenID Connect. Exactly one of ClientID and DCR
 // is set.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.clientId) && self.clientId != ”) != has(self.dcrConfig)",message="exactly one of clientId and dcrConfig is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.dcrConfig) || !has(self.clientSecretRef)",message="clientSecretRef must be absent with dcrConfig: registration results in a secret"
+// +kubebuilder:validation:XValidation:rule="!has(self.dcrConfig) || !has(self.dcrConfig.registrationEndpoint) || self.dcrConfig.registrationEndpoint == ” || (has(self.scopes) && size(self.scopes) > 0)",message="scopes is required with dcrConfig.registrationEndpoint: nothing else names the scopes"
 type OAuth2 struct {
-	AuthorizationEndpoint         string                `json:"authorizationEndpoint"`
-	TokenEndpoint                 string                `json:"tokenEndpoint"`
-	ClientID                      string                `json:"clientId,omitempty"`
-	ClientSecretRef               *SecretRef            `json:"clientSecretRef,omitempty"`
-	DCR                           *DCR                  `json:"dcrConfig,omitempty"`
-	RedirectURI                   string                `json:"redirectUri,omitempty"`
-	Scopes                        []string              `json:"scopes,omitempty"`
+	// +kubebuilder:validation:Pattern=`^https?://.*$`
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+	// +kubebuilder:validation:Pattern=`^https?://.*$`
+	TokenEndpoint   string     `json:"tokenEndpoint"`
+	ClientID        string     `json:"clientId,omitempty"`
+	ClientSecretRef *SecretRef `json:"clientSecretRef,omitempty"`
+	DCR             *DCR       `json:"dcrConfig,omitempty"`
+	RedirectURI     string     `json:"redirectUri,omitempty"`
+	// +kubebuilder:validation:items:Pattern=`^[\x21\x23-\x5B\x5D-\x7E]+$`
+	Scopes []string `json:"scopes,omitempty"`
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="['response_type', 'client_id', 'redirect_uri', 'scope', 'state', 'code_challenge', 'code_challenge_method', 'nonce', 'request', 'request_uri'].all(n, !(n in self))",message="a parameter that the gateway sets cannot be given"
 	AdditionalAuthorizationParams map[string]string     `json:"additionalAuthorizationParams,omitempty"`
 	UserInfo                      *UserInfo             `json:"userInfo,omitempty"`
 	IdentityFromToken             *IdentityFromToken    `json:"identityFromToken,omitempty"`
@@ -243,7 +355,9 @@ type OAuth2 struct {
 
 // UserInfo is an endpoint that describes the person whom a token represents.
 type UserInfo struct {
-	EndpointURL       string            `json:"endpointUrl"`
+	// +kubebuilder:validation:Pattern=`^https?://.*$`
+	EndpointURL string `json:"endpointUrl"`
+	// +kubebuilder:validation:Enum=GET;POST
 	HTTPMethod        string            `json:"httpMethod,omitempty"` // GET (default) or POST
 	AdditionalHeaders map[string]string `json:"additionalHeaders,omitempty"`
 	FieldMapping      *FieldMapping     `json:"fieldMapping,omitempty"`
@@ -259,27 +373,44 @@ type FieldMapping struct {
 
 // IdentityFromToken are dot paths into the token response.
 type IdentityFromToken struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	SubjectPath string `json:"subjectPath"`
-	NamePath    string `json:"namePath,omitempty"`
-	EmailPath   string `json:"emailPath,omitempty"`
+	// +kubebuilder:validation:MaxLength=256
+	NamePath string `json:"namePath,omitempty"`
+	// +kubebuilder:validation:MaxLength=256
+	EmailPath string `json:"emailPath,omitempty"`
 }
 
 // TokenResponseMapping are dot paths into a token response that does not follow RFC 6749.
 type TokenResponseMapping struct {
-	AccessTokenPath  string `json:"accessTokenPath"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	AccessTokenPath string `json:"accessTokenPath"`
+	// +kubebuilder:validation:MaxLength=256
 	RefreshTokenPath string `json:"refreshTokenPath,omitempty"` // default refresh_token
-	ExpiresInPath    string `json:"expiresInPath,omitempty"`    // default expires_in, in seconds
-	ScopePath        string `json:"scopePath,omitempty"`        // default scope
+	// +kubebuilder:validation:MaxLength=256
+	ExpiresInPath string `json:"expiresInPath,omitempty"` // default expires_in, in seconds
+	// +kubebuilder:validation:MaxLength=256
+	ScopePath string `json:"scopePath,omitempty"` // default scope
 }
 
 // DCR registers the gateway as a client (RFC 7591). Exactly one of DiscoveryURL and
 // RegistrationEndpoint is set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.discoveryUrl) != has(self.registrationEndpoint)",message="exactly one of discoveryUrl and registrationEndpoint is required"
 type DCR struct {
-	DiscoveryURL          string     `json:"discoveryUrl,omitempty"`
+	// +kubebuilder:validation:Pattern=`^https://[^\s?#]+[^/\s?#]$`
+	// +kubebuilder:validation:MaxLength=2048
+	DiscoveryURL string `json:"discoveryUrl,omitempty"`
+	// +kubebuilder:validation:Pattern=`^https://[^\s?#]+[^/\s?#]$`
+	// +kubebuilder:validation:MaxLength=2048
 	RegistrationEndpoint  string     `json:"registrationEndpoint,omitempty"`
 	InitialAccessTokenRef *SecretRef `json:"initialAccessTokenRef,omitempty"`
-	SoftwareID            string     `json:"softwareId,omitempty"`
-	SoftwareStatement     string     `json:"softwareStatement,omitempty"`
+	// +kubebuilder:validation:MaxLength=255
+	SoftwareID string `json:"softwareId,omitempty"`
+	// +kubebuilder:validation:MaxLength=16384
+	SoftwareStatement string `json:"softwareStatement,omitempty"`
 }
 
 // Defaults and bounds of lifespans.
