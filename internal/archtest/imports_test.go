@@ -223,6 +223,7 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/registry/server":  {"internal/registry/command"},
 		"internal/owner":            {"internal/cli"},
 		"internal/operator":         {"cmd", "test/cluster"},
+		"internal/serve":            {"internal/owner"},
 		"test":                      {"test", "bench", "internal/gateway/backend/backendtest"},
 		"bench":                     {"bench"},
 	}

@@ -9,14 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
-	"github.com/toolhaven/toolhaven/internal/netguard"
-	"github.com/toolhaven/toolhaven/internal/telemetry"
+	"github.com/toolhaven/toolhaven/internal/serve"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -60,44 +58,28 @@ func (o *owner) backend(ctx context.Context, serverLog io.Writer) (exchange.Back
 	})
 }
 
-// remote is the backend of a server at a URL. The person gave the URL, so it may have
-// a private address.
+// remote is the backend of a server at a URL.
 func (o *owner) remote() (exchange.Backend, error) {
-	transport, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: o.spec.CAFiles()})
+	transport, err := serve.Remote(o.spec)
 	if err != nil {
 		return nil, err
 	}
 	return o.overHTTP(o.spec.Remote.URL, transport)
 }
 
-// overHTTP makes the backend of a server at a URL. A request whose credential fails is not
-// sent, so reach, which observes the server, does not see it.
+// overHTTP makes the backend of a server that is reached over HTTP by rt.
 func (o *owner) overHTTP(target string, rt http.RoundTripper) (exchange.Backend, error) {
-	o.reach = newReach(rt)
+	o.reach = serve.NewReach(rt)
 	login, err := o.newLogin()
 	if err != nil {
 		return nil, err
 	}
-	var own credential.Credential // an interface that holds a nil *Login is not nil
-	if login != nil {
-		own = login
-	}
 	o.mu.Lock()
 	o.login = login
 	o.mu.Unlock()
-	credentials, err := o.spec.Credentials(o.cfg.Secrets, own, o.authServer.UpstreamTokens(), o.log)
-	if err != nil {
-		return nil, err
-	}
-	rt = o.reach
-	if t := o.spec.Telemetry; t != nil && t.SendsTraces() {
-		rt = telemetry.Propagate(rt)
-	}
-	rt = credential.Transport(rt, credentials...)
-	if o.spec.Transport == workload.SSE {
-		return backend.NewSSE(backend.SSEConfig{URL: target, Transport: rt, Log: o.log}), nil
-	}
-	return backend.NewStreamable(backend.StreamableConfig{URL: target, Transport: rt, Stateless: o.spec.Proxy.Stateless, Log: o.log}), nil
+	return serve.HTTPServer{
+		Spec: o.spec, Target: target, Reach: o.reach, Login: login, Secrets: o.cfg.Secrets, AuthServer: o.authServer, Log: o.log,
+	}.Backend()
 }
 
 func (o *owner) gatewayConfig(b exchange.Backend) (gateway.Config, error) {

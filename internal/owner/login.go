@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
+	"github.com/toolhaven/toolhaven/internal/serve"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -32,7 +33,7 @@ func (o *owner) newLogin() (*credential.Login, error) {
 	o.mu.Lock()
 	o.tokens = t
 	o.mu.Unlock()
-	return credential.NewLogin(t, "thv login "+o.spec.Name, func() { notify(o.reach.failed) }, o.log), nil
+	return credential.NewLogin(t, "thv login "+o.spec.Name, func() { serve.Notify(o.reach.Failed) }, o.log), nil
 }
 
 // loginTokens are the tokens of the sign-in that the stored Spec names: a login may be

@@ -26,13 +26,12 @@ import (
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/egress"
 	"github.com/toolhaven/toolhaven/internal/exchange"
-	"github.com/toolhaven/toolhaven/internal/framing"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/manager"
-	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/oauthclient"
-	"github.com/toolhaven/toolhaven/internal/owner/embedded"
 	"github.com/toolhaven/toolhaven/internal/owner/hidden"
+	"github.com/toolhaven/toolhaven/internal/serve"
+	"github.com/toolhaven/toolhaven/internal/serve/embedded"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -84,7 +83,7 @@ type owner struct {
 	// again: the workload ran before.
 	again bool
 	// reach observes requests to an HTTP server; nil for stdio, whose end is seen at once.
-	reach *reach
+	reach *serve.Reach
 	tools *toolWatch
 	// authServer is nil without an embedded authorization server.
 	authServer *embedded.Server
@@ -99,7 +98,7 @@ type owner struct {
 	started  time.Time
 	restarts int
 	gateway  *gateway.Gateway
-	stages   *stages // nil until the gateway is configured
+	stages   *serve.Stages // nil until the gateway is configured
 }
 
 // Main runs the workload until ctx ends or a stop is requested. It reports
@@ -281,13 +280,17 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
-	stages, err := newStages(o.cfg, o.spec, o.authServer, o.tools, o.log)
+	stages, err := serve.NewStages(serve.StagesConfig{
+		Spec: o.spec, Secrets: o.cfg.Secrets, AuthServer: o.authServer, Tools: o.tools.stage,
+		AuditFile: o.cfg.Store.AuditLog(o.spec.Name), Log: o.log,
+	})
 	if err != nil {
 		return err
 	}
-	defer stages.close()
-	if o.instance != nil && stages.recorder != nil {
-		o.instance.connections.Ended = func(r egress.Record) { stages.recorder.Connected(auditConnection(r)) }
+	defer stages.Close()
+	o.tools.recorder = stages.Recorder
+	if o.instance != nil && stages.Recorder != nil {
+		o.instance.connections.Ended = func(r egress.Record) { stages.Recorder.Connected(auditConnection(r)) }
 	}
 	o.mu.Lock()
 	o.stages = stages
@@ -301,20 +304,14 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	if stages.telemetry != nil {
-		stages.telemetry.SetSessions(front.Sessions)
+	if stages.Measured != nil {
+		stages.Measured.SetSessions(front.Sessions)
 	}
 	o.mu.Lock()
 	o.gateway = front
 	o.server = backend
 	o.mu.Unlock()
-	server := &http.Server{
-		Handler:           framing.CloseChunked(front),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    mcp.MaxHeader,
-		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelDebug),
-	}
+	server := serve.HTTP(front, o.log)
 	defer server.Close()
 	defer o.close(front)
 

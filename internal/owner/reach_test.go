@@ -22,6 +22,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/serve"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -202,7 +203,7 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
-	o := &owner{spec: &workload.Spec{}, log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
+	o := &owner{spec: &workload.Spec{}, log: slog.New(slog.DiscardHandler), reach: serve.NewReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
 	b := &absent{}
 	w := newWatch(o, b)
 	w.minWait = time.Hour
@@ -226,7 +227,7 @@ func TestACallThatReachesALostServerBringsItBack(t *testing.T) {
 }
 
 func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing.T) {
-	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
+	o := &owner{log: slog.New(slog.DiscardHandler), reach: serve.NewReach(answers(http.StatusOK)), cfg: Config{StartTimeout: time.Minute}}
 	b := &absent{}
 	b.away.Store(true)
 	w := newWatch(o, b)
@@ -237,7 +238,7 @@ func TestCallsThatReachALostServerThatDoesNotOpenAreOneAttemptASecond(t *testing
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.recover(ctx) }()
 	waitFor(t, "tried twice", func() bool {
-		notify(o.reach.answered)
+		serve.Notify(o.reach.Answered)
 		return b.opens.Load() >= 2
 	})
 	if took := time.Since(began); took < lookGap {
@@ -268,12 +269,12 @@ func (r *refusing) Open(ctx context.Context, _ *exchange.Client, _ exchange.Peer
 }
 
 func TestTheWatchsOwnAttemptIsNoCallThatReachesTheServer(t *testing.T) {
-	o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(answers(http.StatusInternalServerError)), cfg: Config{StartTimeout: time.Minute}}
+	o := &owner{log: slog.New(slog.DiscardHandler), reach: serve.NewReach(answers(http.StatusInternalServerError)), cfg: Config{StartTimeout: time.Minute}}
 	b := &refusing{way: o.reach}
 	w := newWatch(o, b)
 	w.minWait, w.maxWait = time.Hour, time.Hour
 	w.mark(true)
-	notify(o.reach.answered) // the first attempt comes of a call
+	serve.Notify(o.reach.Answered) // the first attempt comes of a call
 	ctx, cancel := context.WithTimeout(t.Context(), 5*lookGap/2)
 	defer cancel()
 	w.recover(ctx)
@@ -298,7 +299,7 @@ func TestWhatOfARequestMeansThatTheServerIsNotThere(t *testing.T) {
 		{"a refused connection", t.Context(), refuses{}, true},
 		{"a client that went away", gone, refuses{}, false},
 	} {
-		r := newReach(c.next)
+		r := serve.NewReach(c.next)
 		req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "http://x/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -306,7 +307,7 @@ func TestWhatOfARequestMeansThatTheServerIsNotThere(t *testing.T) {
 		if resp, err := r.RoundTrip(req); err == nil {
 			resp.Body.Close()
 		}
-		if got := len(r.failed) == 1; got != c.want {
+		if got := len(r.Failed) == 1; got != c.want {
 			t.Errorf("%s: looked is %t", c.what, got)
 		}
 	}

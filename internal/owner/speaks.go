@@ -41,7 +41,7 @@ func (o *owner) condition(backend exchange.Backend) (workload.State, string, *wo
 	if p.Max > 0 {
 		processes = &workload.Processes{Running: p.Running, Max: p.Max, Waiting: p.Waiting}
 	}
-	if fault := cmp.Or(p.Busy, o.stages.fault()); fault != "" && o.state == workload.Running {
+	if fault := cmp.Or(p.Busy, o.stages.Fault()); fault != "" && o.state == workload.Running {
 		return workload.Degraded, fault, processes
 	}
 	state, reason := o.loginCondition(o.state, o.reason)

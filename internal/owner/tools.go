@@ -15,6 +15,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
+	"github.com/toolhaven/toolhaven/internal/serve"
 	"github.com/toolhaven/toolhaven/internal/toolset"
 )
 
@@ -109,7 +110,7 @@ func (t *toolWatch) note() {
 // toolPeer is the peer of the owner's own session. It notes that the list of tools has
 // changed.
 type toolPeer struct {
-	noPeer
+	serve.NoPeer
 	tools *toolWatch
 }
 
@@ -225,9 +226,9 @@ func (t *toolWatch) pin(pins toolset.Pins) {
 func (t *toolWatch) list(ctx context.Context, conn exchange.Conn) ([]toolset.Tool, error) {
 	tools, err := toolset.ReadAll(func(params json.RawMessage) (*mcp.Message, error) {
 		return conn.Do(ctx, &exchange.Exchange{
-			Client:  self(),
+			Client:  serve.Self(),
 			Request: &mcp.Message{ID: mcp.IntID(1 + t.lastID.Add(1)), Method: mcp.MethodToolsList, Params: params},
-			Peer:    noPeer{},
+			Peer:    serve.NoPeer{},
 		})
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
+	"github.com/toolhaven/toolhaven/internal/serve"
 )
 
 // reporting records the last error given to Unresponsive.
@@ -55,7 +56,7 @@ func TestPing_ConnectionTimesOut(t *testing.T) {
 				}
 				return new(net.Dialer).DialContext(ctx, network, address)
 			}}
-			o := &owner{log: slog.New(slog.DiscardHandler), reach: newReach(transport), spec: remoteSpec(s.URL, 1)}
+			o := &owner{log: slog.New(slog.DiscardHandler), reach: serve.NewReach(transport), spec: remoteSpec(s.URL, 1)}
 			b := &reporting{Backend: backend.NewStreamable(backend.StreamableConfig{URL: s.URL, Transport: o.reach})}
 			defer func() { _ = b.Close() }()
 			w := newWatch(o, b)

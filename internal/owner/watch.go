@@ -2,12 +2,10 @@ package owner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/credential"
@@ -15,6 +13,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/gateway/backend"
 	"github.com/toolhaven/toolhaven/internal/manager"
 	"github.com/toolhaven/toolhaven/internal/mcp"
+	"github.com/toolhaven/toolhaven/internal/serve"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -51,25 +50,6 @@ func newWatch(o *owner, b exchange.Backend) *watch {
 		w.maxWait = maxRemoteBackoff
 	}
 	return w
-}
-
-// self is the owner as a client of the server. It declares no capabilities, so the
-// server cannot send it requests.
-func self() *exchange.Client {
-	return &exchange.Client{
-		Version:       mcp.LatestSession,
-		Capabilities:  json.RawMessage(`{}`),
-		Info:          json.RawMessage(`{"name":"thv","version":"1"}`),
-		LivenessCheck: true,
-	}
-}
-
-// noPeer is the Peer of a client that takes no notifications and answers no requests.
-type noPeer struct{ exchange.PeerDefaults }
-
-func (noPeer) Notify(*mcp.Message) {}
-func (noPeer) Ask(_ context.Context, m *mcp.Message) (*mcp.Message, error) {
-	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the health check answers no questions"}
 }
 
 // first starts the server and waits for its first response. A server that has
@@ -160,14 +140,14 @@ func (w *watch) mayBeStarting() bool {
 
 // open performs the handshake and notes that the server has responded.
 func (w *watch) open(ctx context.Context) error {
-	conn, err := w.connect(ctx)
+	conn, err := w.own().Connect(ctx)
 	if err != nil {
 		return err
 	}
 	w.conn = conn
 	w.backend.Unresponsive(nil)
 	o := w.owner
-	if _, ok := conn.(*callerless); !ok {
+	if !serve.Callerless(conn) {
 		o.tools.start(credential.Anonymous(ctx), conn)
 	}
 	exposed := o.instance.exposed(ctx)
@@ -219,7 +199,7 @@ func (w *watch) keep(ctx context.Context) error {
 // mark notes in reach whether the server is considered lost.
 func (w *watch) mark(lost bool) {
 	if r := w.owner.reach; r != nil {
-		r.mark(lost)
+		r.Mark(lost)
 	}
 }
 
@@ -227,7 +207,7 @@ func (w *watch) mark(lost bool) {
 // did although it was considered lost. Both are nil for a stdio server.
 func (w *watch) signals() (failed, answered <-chan struct{}) {
 	if r := w.owner.reach; r != nil {
-		return r.failed, r.answered
+		return r.Failed, r.Answered
 	}
 	return nil, nil
 }
@@ -296,31 +276,16 @@ func (w *watch) verdict(ctx context.Context, ended <-chan struct{}, err error) s
 	return err.Error()
 }
 
-// ping checks that the server responds (MCP basic/utilities/ping). Any response counts,
-// also an error. The stateless era has no ping, and the connection to a server of that era
-// answers one by itself; such a server gets server/discover, which each of them supports
-// (MCP 2026-07-28).
+// own is the owner's own session.
+func (w *watch) own() *serve.Own {
+	return &serve.Own{Spec: w.owner.spec, Backend: w.backend, Reach: w.owner.reach, Peer: toolPeer{tools: w.owner.tools}}
+}
+
+// ping checks that the server responds, in bounded time.
 func (w *watch) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(credential.Anonymous(ctx), pingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	var sent atomic.Bool
-	_, err := w.conn.Do(context.WithValue(ctx, sentFlag{}, &sent), &exchange.Exchange{
-		Client:  self(),
-		Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodPing},
-		Peer:    noPeer{},
-	})
-	// A ping over HTTP+SSE is sent by its connection, and that transport has no stateless
-	// era.
-	if err == nil && w.owner.reach != nil && w.owner.spec.Transport != workload.SSE && !sent.Load() {
-		client := self()
-		client.Version = mcp.LatestStateless
-		_, err = w.backend.Do(ctx, &exchange.Exchange{
-			Client: client,
-			Request: &mcp.Message{ID: mcp.IntID(1), Method: mcp.MethodDiscover, Params: json.RawMessage(`{"_meta":{"` +
-				mcp.MetaVersion + `":"` + string(mcp.LatestStateless) + `","` + mcp.MetaCapabilities + `":{}}}`)},
-			Peer: noPeer{},
-		})
-	}
+	err := w.own().Ping(ctx, w.conn)
 	if err == nil {
 		return nil
 	}

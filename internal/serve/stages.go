@@ -1,58 +1,75 @@
-package owner
+package serve
 
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
 	"github.com/toolhaven/toolhaven/internal/auditlog"
 	"github.com/toolhaven/toolhaven/internal/buildinfo"
+	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
-	"github.com/toolhaven/toolhaven/internal/owner/embedded"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/secret"
+	"github.com/toolhaven/toolhaven/internal/serve/embedded"
 	"github.com/toolhaven/toolhaven/internal/telemetry"
 	"github.com/toolhaven/toolhaven/internal/webhook"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-// stages are the gateway's stages that the Spec configures. That for tools is always there:
-// it observes the server's lists.
-type stages struct {
+// Stages are the gateway's stages that the Spec configures, and Tools.
+type Stages struct {
 	gateway.Stages
-	authn     *authn.Stage         // nil without authentication
-	server    *embedded.Server     // nil without an embedded authorization server
-	audit     *auditlog.Log        // nil without an audit
-	recorder  *audit.Recorder      // of audit
-	telemetry *telemetry.Telemetry // nil without telemetry
+	// Recorder records what is audited; nil without an audit.
+	Recorder *audit.Recorder
+	// Measured measures requests; nil without telemetry.
+	Measured *telemetry.Telemetry
+
+	authn  *authn.Stage     // nil without authentication
+	server *embedded.Server // nil without an embedded authorization server
+	audit  *auditlog.Log    // of Recorder
 }
 
-// newStages makes the stages. tools is the one for tools. The error of a configuration is one
+// StagesConfig is what stages are made from.
+type StagesConfig struct {
+	Spec *workload.Spec
+	// Secrets returns the value of a reference.
+	Secrets func(ref string) (string, error)
+	// AuthServer is the embedded authorization server; nil without one.
+	AuthServer *embedded.Server
+	// Tools is the stage for tools.
+	Tools exchange.Stage
+	// AuditFile receives the audit records if the Spec names no file; "" is AuditOut.
+	AuditFile string
+	AuditOut  io.Writer
+	Log       *slog.Logger
+}
+
+// NewStages makes the stages, which [Stages.Close] ends. The error of a configuration is one
 // that workload.Validate did not find, such as a file that cannot be opened.
-func newStages(cfg Config, spec *workload.Spec, server *embedded.Server, tools *toolWatch, log *slog.Logger) (*stages, error) {
-	s := &stages{server: server}
-	s.Tools = tools.stage
-	err := s.open(cfg, spec, tools, log)
-	if err != nil {
-		s.close()
+func NewStages(cfg StagesConfig) (*Stages, error) {
+	s := &Stages{server: cfg.AuthServer}
+	s.Tools = cfg.Tools
+	if err := s.open(cfg); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *slog.Logger) (err error) {
-	recorder, err := s.openAudit(cfg, spec, log)
-	if err != nil {
+func (s *Stages) open(cfg StagesConfig) (err error) {
+	spec, log := cfg.Spec, cfg.Log
+	if err := s.openAudit(cfg); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	s.recorder, tools.recorder = recorder, recorder
 	if spec.Auth != nil {
 		refused := func(authn.Refusal) {}
-		if recorder != nil {
-			refused = func(f authn.Refusal) { recorder.Refused(audit.Refusal(f)) }
+		if s.Recorder != nil {
+			refused = func(f authn.Refusal) { s.Recorder.Refused(audit.Refusal(f)) }
 		}
 		provider := spec.Provider(cfg.Secrets)
 		if s.server != nil {
@@ -84,40 +101,41 @@ func (s *stages) open(cfg Config, spec *workload.Spec, tools *toolWatch, log *sl
 		}
 		s.Webhooks = hooks.Wrap
 	}
-	return s.openTelemetry(cfg, spec, log)
+	return s.openTelemetry(cfg)
 }
 
-// openAudit returns what records, nil without an audit.
-func (s *stages) openAudit(cfg Config, spec *workload.Spec, log *slog.Logger) (recorder *audit.Recorder, err error) {
-	a := spec.Audit
+// openAudit makes what records, if that is configured.
+func (s *Stages) openAudit(cfg StagesConfig) (err error) {
+	a := cfg.Spec.Audit
 	if !a.On() {
-		return nil, nil
+		return nil
 	}
 	s.audit, err = auditlog.Open(auditlog.Options{
-		File: a.Path(cfg.Store.AuditLog(spec.Name)), MaxSize: a.FileSize(), Accept: a.OnFailure != audit.Refuse, Log: log,
+		File: a.Path(cfg.AuditFile), Out: cfg.AuditOut, MaxSize: a.FileSize(), Accept: a.OnFailure != audit.Refuse, Log: cfg.Log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	recorder = audit.New(*a, spec.Name, s.audit)
-	s.Audit = recorder.Stage
-	return recorder, nil
+	s.Recorder = audit.New(*a, cfg.Spec.Name, s.audit)
+	s.Audit = s.Recorder.Stage
+	return nil
 }
 
 // openTelemetry starts what measures requests, if that is configured.
-func (s *stages) openTelemetry(cfg Config, spec *workload.Spec, log *slog.Logger) (err error) {
+func (s *Stages) openTelemetry(cfg StagesConfig) (err error) {
+	spec, log := cfg.Spec, cfg.Log
 	if spec.Telemetry == nil {
 		return nil
 	}
-	s.telemetry, err = telemetry.New(*spec.Telemetry, telemetry.Options{
+	s.Measured, err = telemetry.New(*spec.Telemetry, telemetry.Options{
 		Workload: spec.Name, Transport: string(spec.Transport), Version: buildinfo.Get().Version,
 		Secret: cfg.Secrets, Env: func(name string) string { return spanVariable(spec, name, log) }, CAFiles: spec.CAFiles(), Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
 	}
-	s.TelemetryHTTP, s.Telemetry, s.TelemetryServer = s.telemetry.HTTP, s.telemetry.Stage, s.telemetry.ServerStage
-	s.Metrics = s.telemetry.Handler()
+	s.TelemetryHTTP, s.Telemetry, s.TelemetryServer = s.Measured.HTTP, s.Measured.Stage, s.Measured.ServerStage
+	s.Metrics = s.Measured.Handler()
 	return nil
 }
 
@@ -132,23 +150,23 @@ func spanVariable(spec *workload.Spec, name string, log *slog.Logger) string {
 	return value
 }
 
-// fault is why the stages do not do all that is configured, "" if they do.
-func (s *stages) fault() string {
+// Fault is why the stages do not do all that is configured, "" if they do.
+func (s *Stages) Fault() string {
 	if s != nil && s.audit != nil && s.audit.Failing() {
 		return "audit records cannot be stored; see the gateway's log"
 	}
 	return ""
 }
 
-// close ends what the stages run in the background, and closes their files, after the gateway.
-func (s *stages) close() {
+// Close ends what the stages run in the background, and closes their files, after the gateway.
+func (s *Stages) Close() {
 	if s.authn != nil {
 		s.authn.Close()
 	}
 	if s.audit != nil {
 		_ = s.audit.Close() // what it could not store was logged
 	}
-	if s.telemetry != nil {
-		s.telemetry.Close()
+	if s.Measured != nil {
+		s.Measured.Close()
 	}
 }
