@@ -1,27 +1,48 @@
 // Command thv-guest runs as PID 1 in the containers of Toolhaven's workloads
-// and does there what the gateway asks for; see package guest. Where it starts
-// as root it sets up the container first; see package guest/setup. Nobody starts
-// it by hand.
+// and does there what the gateway requests; see package guest. Where it starts
+// as root it sets up the container first; see package guest/setup. It is not started
+// by hand.
+//
+// In a pod of a cluster the gateway is in another container:
+//
+//	thv-guest install PATH                        copies itself, in an init container
+//	thv-guest serve --socket PATH -- COMMAND...   runs the server's COMMAND for the gateway
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/setup"
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "thv-guest:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	first, args, err := guest.ParseSetUp(os.Args[1:])
+func run(args []string) error {
+	ctx := context.Background()
+	if len(args) > 0 {
+		switch args[0] {
+		case "install":
+			return install(args[1:])
+		case "serve":
+			path, argv, err := serveArgs(args[1:])
+			if err != nil {
+				return err
+			}
+			return guest.ServeSocket(ctx, path, argv, os.Stderr)
+		}
+	}
+	first, args, err := guest.ParseSetUp(args)
 	if err != nil {
 		return err
 	}
@@ -32,10 +53,47 @@ func run() error {
 	if len(args) > 0 {
 		shortcut = args[0]
 	}
-	ctx := context.Background()
 	line, err := guest.OpenLine(ctx, shortcut)
 	if err != nil {
 		return err
 	}
 	return guest.Serve(ctx, line, os.Stderr)
+}
+
+// serveArgs parses the arguments of serve.
+func serveArgs(args []string) (socket string, argv []string, err error) {
+	if len(args) < 4 || args[0] != "--socket" || !filepath.IsAbs(args[1]) || args[2] != "--" || args[3] == "" {
+		return "", nil, errors.New("use: thv-guest serve --socket ABSOLUTE-PATH -- COMMAND [ARGUMENT...]")
+	}
+	return args[1], args[3:], nil
+}
+
+// install copies this program to a path, for a container whose image does not have it.
+func install(args []string) error {
+	if len(args) != 1 || !filepath.IsAbs(args[0]) {
+		return errors.New("use: thv-guest install ABSOLUTE-PATH")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	// By a rename: the program of an earlier attempt may be half-written, or running.
+	part := args[0] + ".part"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	to, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Chmod(0o555), to.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part, args[0])
 }

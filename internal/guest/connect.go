@@ -144,6 +144,12 @@ func (l *Line) Spawn(ctx context.Context, argv []string) (Process, error) {
 	return l.spawn(ctx, request{Op: opSpawn, Argv: argv})
 }
 
+// SpawnOwn starts the program that the guest was started with ([ServeSocket]), with variables,
+// NAME=VALUE, besides those of its container.
+func (l *Line) SpawnOwn(ctx context.Context, env []string) (Process, error) {
+	return l.spawn(ctx, request{Op: opSpawn, Env: env})
+}
+
 // SpawnListener is Spawn for a server that clients reach at a port. Such a server
 // ends on SIGTERM, not at the end of its input, so SIGTERM is sent at once when Stop is
 // called or the line ends.
@@ -153,7 +159,9 @@ func (l *Line) SpawnListener(ctx context.Context, argv []string) (Process, error
 
 func (l *Line) spawn(ctx context.Context, req request) (Process, error) {
 	var p *remoteProcess
-	req.Env = l.env
+	if req.Env == nil {
+		req.Env = l.env
+	}
 	if l.files == nil {
 		stream, resp, err := l.request(ctx, req)
 		if err != nil {

@@ -37,27 +37,41 @@ const (
 //
 // Serve must be all that its process does: it reaps every child.
 func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error {
+	stop, release, err := become()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s := newSupervisor(stderr)
+	go s.reap(ctx)
+	if err := s.serve(ctx, line, stop); !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
+}
+
+// become makes this process a guest until release. stop receives the signals that end it.
+func become() (stop <-chan os.Signal, release func(), err error) {
 	// The parent of orphans is PID 1, and with this also the guest where an engine's
 	// own init is PID 1 (prctl(2), PR_SET_CHILD_SUBREAPER).
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return nil, nil, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	// Processes run as the guest's user. Without this they could open the line
 	// through /proc/1/fd, or trace the guest (ptrace(2), access mode checking).
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("hide the line from the processes: %w", err)
+		return nil, nil, fmt.Errorf("hide the line from the processes: %w", err)
 	}
 	// A broken standard output must not kill the guest (os/signal, SIGPIPE). The
 	// signal is handled, not ignored: processes would inherit that.
-	broken := make(chan os.Signal, 1)
+	broken, ends := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(broken, unix.SIGPIPE, unix.SIGHUP)
-	defer signal.Stop(broken)
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, unix.SIGTERM, unix.SIGINT)
-	defer signal.Stop(stop)
+	signal.Notify(ends, unix.SIGTERM, unix.SIGINT)
+	return ends, func() { signal.Stop(broken); signal.Stop(ends) }, nil
+}
 
-	s := newSupervisor(stderr)
-	go s.reap(ctx)
+// serve serves one line to its end.
+func (s *supervisor) serve(ctx context.Context, line io.ReadWriteCloser, stop <-chan os.Signal) error {
 	session, err := yamux.Server(line, lineConfig(gatewaySilence))
 	if err != nil {
 		return err
@@ -77,8 +91,11 @@ func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error 
 		s.end(0, stopSigGrace)
 	}
 	go session.Close() // may block in a read that does not return
-	return nil
+	return errStopped
 }
+
+// errStopped: the guest was stopped, and the line did not end.
+var errStopped = errors.New("stopped")
 
 func accept(ctx context.Context, session *yamux.Session, s *supervisor, files *giver) {
 	for {

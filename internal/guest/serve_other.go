@@ -18,3 +18,8 @@ func Serve(context.Context, io.ReadWriteCloser, *os.File) error {
 func OpenLine(context.Context, string) (io.ReadWriteCloser, error) {
 	return nil, errors.New("thv-guest runs inside Linux containers only")
 }
+
+// ServeSocket fails as [Serve] does.
+func ServeSocket(context.Context, string, []string, *os.File) error {
+	return errors.New("thv-guest runs inside Linux containers only")
+}

@@ -22,6 +22,7 @@ const keepEnded = 1024
 type supervisor struct {
 	stderr *os.File
 	env    []string
+	argv   []string // of a spawn without one; nil is none
 	// mark is in the environment of every process that the guest starts, followed by
 	// the process's number.
 	mark string
@@ -50,6 +51,12 @@ func newSupervisor(stderr *os.File) *supervisor {
 // start runs the program of a spawn in a session of its own. If give is not nil, it
 // receives the pipes, and the guest's copies are closed.
 func (s *supervisor) start(req request, give func(stdin, stdout *os.File) error) (*process, error) {
+	if len(req.Argv) == 0 {
+		req.Argv = s.argv
+	}
+	if len(req.Argv) == 0 {
+		return nil, errors.New("spawn needs a program to run")
+	}
 	env := withEnv(s.env, req.Env)
 	path, err := lookPath(req.Argv[0], env)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 // request is the first line of a stream.
 type request struct {
 	Op string `json:"op"`
-	// Argv is the command line of a spawn.
+	// Argv is the command line of a spawn; empty is the guest's own ([ServeSocket]).
 	Argv []string `json:"argv,omitempty"`
 	// Env are variables, NAME=VALUE, of the process of a spawn. They replace those of the
 	// container's environment, and are not in the container's configuration.
@@ -96,7 +96,7 @@ func parseRequest(line []byte) (request, error) {
 func (r *request) validate() error {
 	switch r.Op {
 	case opSpawn:
-		if len(r.Argv) == 0 || r.Argv[0] == "" {
+		if len(r.Argv) > 0 && r.Argv[0] == "" {
 			return errors.New("spawn needs a program to run")
 		}
 		for _, arg := range r.Argv {
