@@ -114,6 +114,7 @@ func runExport(ctx context.Context, o *exportOptions) error {
 		if err != nil {
 			return err
 		}
+		spec = spec.Portable()
 		file := o.file
 		if o.dir != "" {
 			file = filepath.Join(o.dir, name+".json")

@@ -88,6 +88,7 @@ func showStatus(app *base.App, st fullStatus) error {
 	rows := [][2]string{
 		{"Name", st.Name}, {"State", string(st.State)}, {"Reason", st.Reason}, {"URL", st.URL},
 		{"Server", plaintext.Line(st.Server)}, {"Group", st.Group}, {"Source", st.Source}, {"Image", st.Image},
+		{"Version", plaintext.Line(st.Version)}, {"Digest", st.Digest},
 		{"Transport", string(st.Transport)}, {"Proxy mode", st.ProxyMode}, {"Tokens of", plaintext.Line(st.Issuer)},
 		{"Created", st.Created.Format(time.RFC3339)}, {"Started", started},
 	}

@@ -90,7 +90,10 @@ const (
 
 // Image describes a local image.
 type Image struct {
-	ID           string // sha256:...
+	ID           string   // sha256:...
+	Tags         []string // references; none for an image whose tag has moved
+	Digests      []string // REPOSITORY@sha256:..., of the registries that it is from
+	Size         int64    // bytes
 	OS, Arch     string
 	Entrypoint   []string
 	Cmd          []string

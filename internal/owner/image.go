@@ -21,18 +21,28 @@ type imageSource struct {
 	ref    string // the image's reference: the Spec's, unless the image was built again
 }
 
-// get returns the image. One that the engine has lost is built again, or pulled.
+// get returns the image: the one that the Spec has resolved, also when its tag means
+// another one now. One that the engine has lost is built again, or pulled by its digest.
 func (s *imageSource) get(ctx context.Context) (container.Image, error) {
+	pinned := ""
+	if r := s.spec.Resolved; r != nil && s.ref == r.Image {
+		image, err := s.engine.Image(ctx, r.ImageID)
+		if !errors.Is(err, container.ErrNotFound) {
+			return image, err
+		}
+		pinned = r.Pinned()
+	}
+	if s.spec.Package == nil && pinned != "" {
+		return s.pull(ctx, pinned)
+	}
 	image, err := s.engine.Image(ctx, s.ref)
 	if !errors.Is(err, container.ErrNotFound) {
 		return image, err
 	}
-	if s.spec.Package != nil {
-		err = s.rebuild(ctx)
-	} else {
-		err = s.pull(ctx)
+	if s.spec.Package == nil {
+		return s.pull(ctx, s.ref)
 	}
-	if err != nil {
+	if err := s.rebuild(ctx); err != nil {
 		return image, err
 	}
 	return s.engine.Image(ctx, s.ref)
@@ -50,16 +60,27 @@ func (s *imageSource) rebuild(ctx context.Context) error {
 	if err := s.build(ctx, &spec, s.notify); err != nil {
 		return fmt.Errorf("the image %s is no longer on this engine: %w", s.ref, err)
 	}
-	if spec.Image != s.ref {
-		s.ref = spec.Image
-		return s.store.Put(&spec)
+	if spec.Image == s.ref && spec.Resolved == nil {
+		return nil
 	}
-	return nil
+	s.ref = spec.Image
+	if r := spec.Resolved; r != nil {
+		image, err := s.engine.Image(ctx, s.ref)
+		if err != nil {
+			return err
+		}
+		spec.Resolve(r.Requested, image.ID, image.Digests)
+	}
+	return s.store.Put(&spec)
 }
 
-func (s *imageSource) pull(ctx context.Context) error {
-	s.notify(manager.Event{Stage: "image", Message: "pulling " + s.ref})
-	return s.engine.Pull(ctx, s.ref, func(p container.Progress) {
+func (s *imageSource) pull(ctx context.Context, ref string) (container.Image, error) {
+	s.notify(manager.Event{Stage: "image", Message: "pulling " + ref})
+	err := s.engine.Pull(ctx, ref, func(p container.Progress) {
 		s.notify(manager.Event{Stage: "image", Message: p.Status + " " + p.ID, Current: p.Current, Total: p.Total})
 	})
+	if err != nil {
+		return container.Image{}, err
+	}
+	return s.engine.Image(ctx, ref)
 }

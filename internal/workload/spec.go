@@ -43,6 +43,10 @@ type Spec struct {
 	Image   string   `json:"image,omitempty"`
 	Package *Package `json:"package,omitempty"`
 	Remote  *Remote  `json:"remote,omitempty"`
+	// Resolved is what Image or Package meant when it was run or upgraded last; Previous is
+	// what ran before the last upgrade. Neither is exported.
+	Resolved *Resolved `json:"resolved,omitempty"`
+	Previous *Resolved `json:"previous,omitempty"`
 
 	// Args follow the image's entry point.
 	Args []string `json:"args,omitempty"`

@@ -32,6 +32,8 @@ type Status struct {
 	ProxyMode string            `json:"proxyMode"`
 	Source    string            `json:"source"`
 	Image     string            `json:"image,omitempty"`
+	Version   string            `json:"version,omitempty"` // of a package, as resolved
+	Digest    string            `json:"digest,omitempty"`  // of an image at its registry
 	Remote    bool              `json:"remote,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Created   time.Time         `json:"created"`
@@ -85,11 +87,15 @@ type Speaks struct {
 // Status is the part of a workload's status that follows from its Spec: everything but
 // the state.
 func (s *Spec) Status() *Status {
-	return &Status{
+	st := &Status{
 		Name: s.Name, Group: s.Group, URL: s.URL(), Port: s.Proxy.Port,
 		Transport: s.Transport, ProxyMode: s.Proxy.Mode, Source: s.Source.Ref,
 		Image: s.Image, Remote: s.Remote != nil, Labels: s.Container.Labels,
 		Issuer:   s.Issuer(),
 		Cautions: s.Cautions("its permission profile"),
 	}
+	if s.Resolved != nil {
+		st.Version, st.Digest = s.Resolved.Version, s.Resolved.Digest
+	}
+	return st
 }

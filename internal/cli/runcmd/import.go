@@ -96,7 +96,7 @@ func decodeExport(content []byte) (*workload.Spec, []string, error) {
 	if probe.Schema == nil {
 		return nil, nil, fmt.Errorf("it has no schema; this version of thv reads %q", workload.Schema)
 	}
-	return &spec, nil, nil
+	return spec.Portable(), nil, nil // a file does not decide what its names mean here
 }
 
 // recoverSecrets looks up the values of the secrets that the configuration refers to: in

@@ -29,7 +29,9 @@ func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
 	if err != nil {
 		return err
 	}
+	requested := ""
 	if s.Package != nil {
+		requested = s.Package.Version
 		if err := base.BuildPackage(ctx, o.app, engine, s, o.progress.Event); err != nil {
 			return err
 		}
@@ -38,6 +40,7 @@ func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
 	if err != nil {
 		return err
 	}
+	s.Resolve(requested, image.ID, image.Digests)
 	if s.Transport == "" {
 		s.Transport = workload.Transport(image.Labels[labelTransport])
 	}

@@ -29,7 +29,7 @@ func (s images) Image(ctx context.Context, ref string) (container.Image, error) 
 		return container.Image{}, s.wrap(err, "look for image %s", ref)
 	}
 	image := container.Image{
-		ID: r.ID, OS: r.Os, Arch: r.Architecture,
+		ID: r.ID, OS: r.Os, Arch: r.Architecture, Tags: r.RepoTags, Digests: r.RepoDigests, Size: r.Size,
 	}
 	if c := r.Config; c != nil {
 		image.Entrypoint, image.Cmd, image.Env = c.Entrypoint, c.Cmd, c.Env
