@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -88,6 +89,37 @@ func newRemote(t *testing.T) *remote {
 	})
 	r.url = front.URL + "/mcp"
 	return r
+}
+
+// A server may require a token for every request but initialize. run logs in, or says why it
+// cannot, before the workload exists.
+func TestRun_LoginBehindInitialize(t *testing.T) {
+	app := clitest.App(t)
+	var initialized atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case !bytes.Contains(body, []byte(`"initialize"`)):
+			w.Header().Set("WWW-Authenticate", `Bearer scope="read"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			initialized.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`,
+				regexp.MustCompile(`"id": ?([^,}]+)`).FindSubmatch(body)[1])
+		}
+	}))
+	t.Cleanup(s.Close)
+	_, stderr, code := clitest.Run(t, app, "run", s.URL+"/mcp", "--name", "one")
+	if code != base.ExitFailure || !strings.Contains(stderr, "log in to "+s.URL+"/mcp: it answers 401 Unauthorized and does not say where to sign in") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	if n := initialized.Load(); n != 1 {
+		t.Errorf("the server received initialize %d times", n)
+	}
+	if got := clitest.Must(t, app, "list"); strings.Contains(got, "one") {
+		t.Errorf("list prints %q", got)
+	}
 }
 
 // slowCalls is a remote server whose calls wait to be let go.

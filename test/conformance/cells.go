@@ -23,8 +23,8 @@ type backend struct {
 	image string   // run the server in a container of it, on standard input and output
 	run   []string // flags of `thv run`; %CACHE is replaced
 	// clientSuite marks the servers of the suite's scenarios for clients. The suite
-	// starts one for each scenario.
-	clientSuite bool
+	// starts one for each scenario. oauth chooses those about OAuth instead of the others.
+	clientSuite, oauth bool
 }
 
 func backends() map[string]backend {
@@ -78,6 +78,10 @@ func backends() map[string]backend {
 		{
 			name: "client-suite", what: "the client suite's scenario servers, with go-sdk everything-client as the client",
 			clientSuite: true,
+		},
+		{
+			name: "client-oauth", what: "the client suite's OAuth scenarios, `thv run` and `thv login` as the OAuth client",
+			clientSuite: true, oauth: true,
 		},
 	} {
 		all[b.name] = b
@@ -134,6 +138,8 @@ func cells() []cell {
 		{harness: stateless, backend: b["ts-stdio"], gateway: true},
 		{harness: session, backend: b["client-suite"], gateway: true},
 		{harness: stateless, backend: b["client-suite"], gateway: true},
+		{harness: session, backend: b["client-oauth"], gateway: true},
+		{harness: stateless, backend: b["client-oauth"], gateway: true},
 
 		// One era on each side: only a gateway makes these work.
 		{harness: stateless, backend: b["go-stateful"], gateway: true},

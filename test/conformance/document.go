@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +36,11 @@ gateway of ` + "`thv run`" + `.
 - Client suite: for each of its scenarios for clients, the suite starts a server and runs a
   client with the server's URL. The client is go-sdk's everything-client. In the column
   "gateway", it gets the URL of ` + "`thv run URL`" + ` instead, and the suite checks what the gateway
-  sends. The scenarios auth/* are left out: they test the client's own OAuth.
+  sends.
+- OAuth: in the scenarios auth/*, the server requires a token. ` + "`thv run URL`" + ` logs in, with a
+  browser whose user consents at once, and go-sdk's client calls the gateway, without a token. If
+  the call fails for missing scopes, ` + "`thv login`" + ` follows, and a second call. The
+  extensions, which are not scored, are in the table below.
 
 `
 
@@ -49,15 +54,18 @@ func document(outcomes []outcome, repeat int, reasons map[string]string) []byte 
 	for _, r := range rows {
 		cell := r.measured().cell
 		headers := "-"
-		if r.gateway.ofHeader > 0 {
+		if r.gateway.ofHeader > 0 && !cell.backend.oauth {
 			headers = fmt.Sprintf("%d/%d", r.gateway.headers, r.gateway.ofHeader)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n",
 			cell.harness, cell.backend.what, score(r.direct), score(r.gateway), headers)
 	}
+	writeOAuth(&b, outcomes)
 	writeDifferences(&b, rows, reasons)
 	for _, o := range outcomes {
-		writeFailures(&b, o)
+		if !o.cell.backend.oauth || o.runs == 0 {
+			writeFailures(&b, o)
+		}
 	}
 	return b.Bytes()
 }
@@ -71,6 +79,51 @@ func score(o outcome) string {
 		return "did not run | -"
 	}
 	return fmt.Sprintf("%d/%d | %s", o.passed, o.scored, o.tally())
+}
+
+// writeOAuth lists every scenario about OAuth, with its result in each revision and the
+// reason of an expected failure.
+func writeOAuth(b *bytes.Buffer, outcomes []outcome) {
+	measured := map[string]outcome{} // by revision
+	scenarios := map[string]bool{}
+	for _, o := range outcomes {
+		if !o.cell.backend.oauth {
+			continue
+		}
+		measured[o.cell.harness] = o
+		for s := range o.checks {
+			scenarios[s] = true
+		}
+	}
+	if len(scenarios) == 0 {
+		return
+	}
+	revisions := slices.Sorted(maps.Keys(measured))
+	fmt.Fprintf(b, "\n## OAuth\n\n| scenario | %s | reason of a failure |\n|---|%s---|\n", strings.Join(revisions, " | "), strings.Repeat("---|", len(revisions)))
+	for _, s := range slices.Sorted(maps.Keys(scenarios)) {
+		var results []string
+		reason := ""
+		for _, r := range revisions {
+			result, why := measured[r].result(s)
+			results = append(results, result)
+			reason = cmp.Or(reason, why)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", strings.TrimPrefix(s, oauthScenarios), strings.Join(results, " | "), oneLine(reason))
+	}
+}
+
+// result returns the entry of a scenario in the table, and the reason of a failure.
+func (o outcome) result(scenario string) (result, reason string) {
+	checks := o.checks[scenario]
+	switch {
+	case checks == nil:
+		return "-", ""
+	case o.failed[scenario] == 0:
+		return fmt.Sprintf("passes, %s checks", count(checks)), ""
+	case o.expected[scenario] == "":
+		return "**fails**", "**not expected**"
+	}
+	return "expected failure", o.expected[scenario]
 }
 
 // writeDifferences explains each row whose checks differ between direct and gateway.

@@ -54,8 +54,11 @@ const cellTime = 20 * time.Minute
 const cellsAtATime = 2
 
 func command(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "behind" {
+	switch {
+	case len(args) > 0 && args[0] == "behind":
 		return behind(ctx, args[1:])
+	case len(args) > 0 && args[0] == "browse":
+		return browse(ctx, args[1:])
 	}
 	return run(ctx, args)
 }

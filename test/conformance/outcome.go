@@ -19,7 +19,7 @@ type outcome struct {
 	runs     int
 	passed   int // scored scenarios that passed in every run
 	scored   int
-	headers  int // scenarios about headers that passed in every run
+	headers  int // judged scenarios that are not scored and passed in every run
 	ofHeader int
 	checks   map[string][]check // of each scenario, in the run in which the fewest passed
 	unscored []string           // other scenarios that failed in some run
@@ -112,7 +112,7 @@ func printOutcome(w io.Writer, o outcome) {
 	}
 	fmt.Fprintf(w, "%s %-40s %d/%d scored", word, o.cell.name(), o.passed, o.scored)
 	if o.ofHeader > 0 {
-		fmt.Fprintf(w, ", %d/%d about headers", o.headers, o.ofHeader)
+		fmt.Fprintf(w, ", %d/%d not scored", o.headers, o.ofHeader)
 	}
 	fmt.Fprintf(w, ", %s checks, %d expected to fail, %d runs\n", o.tally(), len(o.expected), o.runs)
 	for _, f := range o.faults {

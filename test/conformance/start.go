@@ -87,12 +87,12 @@ func (h *harness) start(ctx context.Context, c cell, dir string) (url string, en
 		ends = append(ends, stop)
 		c.backend.run = slices.Concat(flags, c.backend.run)
 	}
-	url, stop, err := h.startGateway(ctx, what, c.backend, filepath.Join(dir, "gateway.log"))
+	g, err := h.startGateway(ctx, what, c.backend, filepath.Join(dir, "gateway.log"))
 	if err != nil {
 		return "", nil, err
 	}
-	ends = append(ends, stop)
-	return url, all, nil
+	ends = append(ends, g.stop)
+	return g.url, all, nil
 }
 
 // startServer starts a server on the host and waits until it listens.
@@ -156,28 +156,36 @@ func listens(ctx context.Context, addr string, ended <-chan struct{}) error {
 	}
 }
 
-// startGateway starts `thv run` with a server, in a state directory of its own, and
-// returns the gateway's URL. stop removes the workload.
-func (h *harness) startGateway(ctx context.Context, server string, b backend, log string) (url string, stop func(), err error) {
+// gateway is the one of a workload that `thv run` started.
+type gateway struct {
+	url  string
+	stop func() // removes the workload
+
+	thv, workload string
+	env           []string
+}
+
+// startGateway starts `thv run` with a server, in a state directory of its own.
+func (h *harness) startGateway(ctx context.Context, server string, b backend, log string) (*gateway, error) {
 	dir, err := os.MkdirTemp("", "thv") // short: sockets live in it
 	if err != nil {
-		return "", nil, fmt.Errorf("make a place for thv: %w", err)
+		return nil, fmt.Errorf("make a place for thv: %w", err)
 	}
 	// Not the port of the name, which another run on this machine may have.
 	port, err := freePort()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	workload := "conformance-" + port // another cell may run at the same time
 	env := os.Environ()
 	for _, name := range []string{"STATE_HOME", "RUNTIME_DIR", "CONFIG_HOME"} {
 		d := filepath.Join(dir, name)
 		if err := os.Mkdir(d, 0o700); err != nil {
-			return "", nil, err
+			return nil, err
 		}
 		env = append(env, "XDG_"+name+"="+d)
 	}
-	stop = func() {
+	stop := func() {
 		// Not of ctx: an interrupted run removes its workload too.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -209,9 +217,10 @@ func (h *harness) startGateway(ctx context.Context, server string, b backend, lo
 	}
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("thv run %s: %w: %s", server, err, bytes.TrimSpace(stderr.Bytes()))
+		return nil, fmt.Errorf("thv run %s: %w: %s", server, err, bytes.TrimSpace(stderr.Bytes()))
 	}
-	return strings.Replace(started.URL, "127.0.0.1", "localhost", 1), stop, nil
+	url := strings.Replace(started.URL, "127.0.0.1", "localhost", 1)
+	return &gateway{url: url, stop: stop, thv: h.thv, workload: workload, env: env}, nil
 }
 
 // makeImage makes goImage: an image from nothing with go-sdk's server in it.

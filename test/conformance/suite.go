@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +25,13 @@ type result struct {
 	failures map[string][]string // failing checks of scenarios that failed
 }
 
-// judged returns the scenarios whose failure fails a cell: the scored ones, and those
-// about the headers of 2026-07-28, which a gateway writes itself.
+// judged returns the scenarios whose failure fails a cell: the scored ones, those about
+// the headers of 2026-07-28, which a gateway writes itself, and those about OAuth, where
+// it is the client.
 func (r result) judged() []string {
 	all := slices.Clone(r.scored)
 	for _, s := range r.unscored {
-		if strings.HasPrefix(s, "http-") {
+		if strings.HasPrefix(s, "http-") || strings.HasPrefix(s, oauthScenarios) {
 			all = append(all, s)
 		}
 	}
@@ -119,18 +121,24 @@ var resultDir = regexp.MustCompile(`^(.+)-\d{4}-\d\d-\d\dT[0-9-]+Z$`)
 // scenario and the time. A scenario without a file of checks has failed: the suite
 // writes one for each that it could run.
 func (r *result) read(dir, prefix string) error {
-	entries, err := os.ReadDir(dir)
+	// The names of the scenarios about OAuth hold a slash.
+	folders, err := fs.Glob(os.DirFS(dir), "*")
 	if err != nil {
 		return err
 	}
+	below, err := fs.Glob(os.DirFS(dir), oauthScenarios+"*")
+	if err != nil {
+		return err
+	}
+	folders = append(folders, below...)
 	r.failures, r.checks = map[string][]string{}, map[string][]check{}
-	for _, e := range entries {
-		m := resultDir.FindStringSubmatch(e.Name())
+	for _, path := range folders {
+		m := resultDir.FindStringSubmatch(path)
 		if m == nil {
 			continue
 		}
 		scenario := strings.TrimPrefix(m[1], prefix)
-		b, err := os.ReadFile(filepath.Join(dir, e.Name(), "checks.json"))
+		b, err := os.ReadFile(filepath.Join(dir, path, "checks.json"))
 		if err != nil {
 			return err
 		}

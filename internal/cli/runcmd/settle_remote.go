@@ -53,7 +53,19 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 	if err != nil {
 		return fmt.Errorf("%s does not answer as an MCP server: %w", s.Remote.URL, err)
 	}
+	if o.mayLogIn(s) && protectedBeyondInitialize(ctx, o, s, signIns) {
+		return o.login(ctx, d, signIns, false)
+	}
 	return nil
+}
+
+// protectedBeyondInitialize reports whether a server that accepts initialize without a token
+// answers another request with 401. It sends no second initialize, which would begin a
+// session.
+func protectedBeyondInitialize(ctx context.Context, o *options, s *workload.Spec, signIns *oauthclient.Store) bool {
+	r := base.LoginRequest(o.app, s)
+	r.Bodies = r.Bodies[:1]
+	return signIns.Protected(ctx, r)
 }
 
 // signIns returns the store of sign-ins, with the draft's secrets.

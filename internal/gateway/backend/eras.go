@@ -100,6 +100,10 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 		patience = wire.HandshakeTimeout
 	}
 	info, discoverErr := b.probe.discover(ctx, patience)
+	if err != nil && discoverErr != nil && unsent(discoverErr) {
+		// The server may accept initialize without the credential, and refuse it for the era.
+		return nil, discoverErr
+	}
 	if discoverErr != nil {
 		return conn, err
 	}
@@ -107,6 +111,13 @@ func (b *bridge) Open(ctx context.Context, client *exchange.Client, session exch
 		_ = conn.Close()
 	}
 	return b.withoutSessions(ctx, info, client, session)
+}
+
+// unsent reports whether a request did not reach the server, or was rejected for its
+// credential: the error is of the gateway, not the server's response nor its silence.
+func unsent(err error) bool {
+	_, status := errors.AsType[*wire.StatusError](err)
+	return !status && !wire.IsRefusal(err) && !errors.Is(err, errSilent)
 }
 
 // withoutSessions begins a session that exists in the gateway only: the server is of the

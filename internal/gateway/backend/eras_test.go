@@ -111,6 +111,42 @@ func TestOpen_StatelessServerAnswersInitialize(t *testing.T) {
 	}
 }
 
+// roundTrip is a function as an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server that accepts initialize without a token refuses it for the era. The client
+// receives the reason why no other request can be sent, not that of initialize, for which it
+// would initialize again.
+func TestOpen_StatelessServerWithoutCredential(t *testing.T) {
+	t.Parallel()
+	ended := &mcp.Error{Code: mcp.CodeServerGone, Message: "the login at the server has ended"}
+	s := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Parse(body)
+		if err != nil {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", mcp.TypeJSON)
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"]}}}`, m.ID)
+	})
+	for name, client := range map[string]*exchange.Client{"a client": backendtest.FullClient(), "the owner": ownClient()} {
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get(mcp.HeaderMethod) == mcp.MethodDiscover {
+				return nil, ended
+			}
+			return http.DefaultTransport.RoundTrip(r)
+		})
+		b := closeAfter(t, NewStreamable(StreamableConfig{URL: serve(t, s).URL, Transport: transport}))
+		if _, err := b.Open(backendtest.TestContext(t), client, nil); !errors.Is(err, ended) {
+			t.Errorf("%s: got %v, want %v", name, err, ended)
+		}
+	}
+}
+
 // A server of neither era fails with the reason for which initialize failed.
 func TestOpen_ServerOfNoKnownVersion(t *testing.T) {
 	t.Parallel()
