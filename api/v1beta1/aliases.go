@@ -2,9 +2,8 @@ package v1beta1
 
 import "github.com/toolhaven/toolhaven/internal/externalauth"
 
-// The types of the spec of MCPExternalAuthConfig, for modules that cannot import package
-// externalauth.
-
+// MCPExternalAuthConfigSpec and the others are the types of its spec, for modules that cannot
+// import package externalauth.
 type (
 	MCPExternalAuthConfigSpec = externalauth.Spec
 	ExternalAuthType          = externalauth.Type
