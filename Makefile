@@ -46,6 +46,7 @@ build: generate ## Build the programs into bin/
 	@mkdir -p bin
 	$(BUILD) -o bin/thv ./cmd/thv
 	$(BUILD) -o bin/thv-registry ./cmd/thv-registry
+	$(BUILD) -o bin/thv-operator ./cmd/thv-operator
 
 generate:
 	@go generate ./internal/guest/program

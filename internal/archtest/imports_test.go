@@ -133,9 +133,9 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/moby/moby", []string{"internal/container/docker"}, false},
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
 		// The engine's suite is a test that lies in a package of its own.
-		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest"}, true},
+		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest", "internal/operator/image"}, true},
 		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli/mcpcmd", "internal/cli/clitest", "test", "bench"}, true},
-		{"github.com/spf13/cobra", []string{"internal/cli", "internal/registry/command", "cmd"}, false},
+		{"github.com/spf13/cobra", []string{"internal/cli", "internal/registry/command", "internal/operator/command", "cmd"}, false},
 		{"modernc.org/sqlite", []string{"internal/registry/store/sqlite", "test"}, false},
 		{"github.com/jackc/pgx", []string{"internal/registry/store/postgres", "test", "bench"}, false},
 		{"github.com/pressly/goose", []string{"internal/registry/store"}, false},
@@ -357,6 +357,10 @@ func TestProgramsCarryOnlyWhatTheyNeed(t *testing.T) {
 			"k8s.io", "sigs.k8s.io", "testing", "github.com/moby/moby", "github.com/modelcontextprotocol/go-sdk", "github.com/hashicorp/yamux",
 			"github.com/google/go-containerregistry", "github.com/getkin/kin-openapi", "github.com/chromedp/chromedp",
 			module + "/internal/workload", module + "/internal/gateway", module + "/internal/cli",
+		},
+		"cmd/thv-operator": {
+			"testing", "github.com/moby/moby", "github.com/modelcontextprotocol/go-sdk", "github.com/hashicorp/yamux",
+			module + "/internal/gateway", module + "/internal/owner", module + "/internal/cli", module + "/internal/secret/keyring",
 		},
 		"cmd/thv-guest": {
 			"net/http", "k8s.io", "sigs.k8s.io", "github.com/moby/moby", "github.com/spf13/cobra",

@@ -1,0 +1,266 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/toolhaven/toolhaven/internal/operator/render"
+)
+
+// annotationApplied is the SHA-256 of what was applied last. With it, a field that is no
+// longer wanted is noticed.
+const annotationApplied = "toolhaven.dev/applied"
+
+// children makes the objects of workloads.
+type children struct {
+	client client.Client // reads from the cache
+	direct client.Reader // reads from the API server
+}
+
+// owned returns an empty object of each kind of child that is watched.
+func owned() []client.Object {
+	return []client.Object{
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{},
+	}
+}
+
+// conflict is an object that another one controls.
+type conflict struct{ message string }
+
+func (c *conflict) Error() string { return c.message }
+
+// apply makes the object want, or changes the one that is there where it differs. It writes
+// nothing when it does not. An object that nothing controls is adopted. The error is a
+// *conflict when the object belongs to another one.
+func (c *children) apply(ctx context.Context, owner types.UID, want client.Object) error {
+	target, err := applied(want)
+	if err != nil {
+		return err
+	}
+	live, err := c.live(ctx, want)
+	if err != nil {
+		return err
+	}
+	kind := target.GetKind()
+	if live != nil {
+		if ref := metav1.GetControllerOf(live); ref != nil && ref.UID != owner {
+			return &conflict{fmt.Sprintf("there is a %s %q already, which belongs to %s %q; delete it, or choose another name", kind, want.GetName(), ref.Kind, ref.Name)}
+		}
+		if live.GetDeletionTimestamp() != nil {
+			return nil // its end is an event
+		}
+		same, err := holds(live, target)
+		if err != nil || same {
+			return err
+		}
+	}
+	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if apierrors.IsInvalid(err) && live != nil {
+		return &conflict{fmt.Sprintf("the %s %q that is there cannot become the wanted one; delete it: %v", kind, want.GetName(), err)}
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", kind, want.GetName(), err)
+	}
+	return nil
+}
+
+// live is the object in the cluster; nil for none. The cache has those with our label only.
+func (c *children) live(ctx context.Context, want client.Object) (client.Object, error) {
+	o, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", want)
+	}
+	key := client.ObjectKeyFromObject(want)
+	err := c.client.Get(ctx, key, o)
+	if apierrors.IsNotFound(err) {
+		err = c.direct.Get(ctx, key, o)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %T %s: %w", want, key, err)
+	}
+	return o, nil
+}
+
+// applied is what is sent: no nulls, nothing empty, no status.
+func applied(want client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", want, err)
+	}
+	delete(content, "status")
+	withoutEmpty(content)
+	text, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T: %w", want, err)
+	}
+	sum := sha256.Sum256(text)
+	u := &unstructured.Unstructured{Object: content}
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationApplied] = hex.EncodeToString(sum[:])
+	u.SetAnnotations(annotations)
+	return u, nil
+}
+
+// withoutEmpty removes nulls, and empty lists and objects but for an emptyDir: {}.
+func withoutEmpty(m map[string]any) {
+	for k, v := range m {
+		switch v := v.(type) {
+		case nil:
+			delete(m, k)
+		case map[string]any:
+			withoutEmpty(v)
+			if len(v) == 0 && k != "emptyDir" {
+				delete(m, k)
+			}
+		case []any:
+			for _, item := range v {
+				if item, ok := item.(map[string]any); ok {
+					withoutEmpty(item)
+				}
+			}
+			if len(v) == 0 {
+				delete(m, k)
+			}
+		}
+	}
+}
+
+// holds reports whether live has everything that target has.
+func holds(live client.Object, target *unstructured.Unstructured) (bool, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, fmt.Errorf("convert %T: %w", live, err)
+	}
+	want := target.DeepCopy().Object
+	delete(want, "apiVersion") // the cache's objects do not have them
+	delete(want, "kind")
+	return contains(content, want), nil
+}
+
+// contains reports whether live has what want has. Objects in lists are found by their name,
+// and may have others beside them: admission adds some.
+func contains(live, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok {
+			return len(want) == 0 && live == nil
+		}
+		for k, v := range want {
+			if !contains(l[k], v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		l, ok := live.([]any)
+		if !ok {
+			return false
+		}
+		for i, v := range want {
+			if item, isObject := v.(map[string]any); isObject && item["name"] != nil {
+				if !some(l, v) {
+					return false
+				}
+			} else if len(l) != len(want) || !contains(l[i], v) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(live, want)
+}
+
+func some(live []any, want any) bool {
+	for _, l := range live {
+		if contains(l, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// prune deletes the workload's objects that are no longer wanted.
+func (c *children) prune(ctx context.Context, kind string, owner client.Object, wanted []client.Object) error {
+	keep := map[string]bool{}
+	for _, w := range wanted {
+		keep[reflect.TypeOf(w).String()+w.GetName()] = true
+	}
+	lists := []client.ObjectList{&policyv1.PodDisruptionBudgetList{}, &corev1.ServiceAccountList{}}
+	for _, list := range lists {
+		if err := c.client.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingLabels(render.Selector(kind, owner.GetName()))); err != nil {
+			return fmt.Errorf("list the objects of %s %s: %w", kind, owner.GetName(), err)
+		}
+		for _, o := range items(list) {
+			if !metav1.IsControlledBy(o, owner) || keep[reflect.TypeOf(o).String()+o.GetName()] {
+				continue
+			}
+			err := c.client.Delete(ctx, o, client.Preconditions{UID: ptr.To(o.GetUID())})
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("delete %T %s: %w", o, o.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func items(list client.ObjectList) []client.Object {
+	var all []client.Object
+	switch l := list.(type) {
+	case *policyv1.PodDisruptionBudgetList:
+		for i := range l.Items {
+			all = append(all, &l.Items[i])
+		}
+	case *corev1.ServiceAccountList:
+		for i := range l.Items {
+			all = append(all, &l.Items[i])
+		}
+	}
+	return all
+}
+
+// key makes the Secret with the key that the replicas share. One that is there is kept: the
+// operator cannot read it.
+func (c *children) key(ctx context.Context, owner metav1.OwnerReference, namespace string) error {
+	value := make([]byte, 32)
+	if _, err := rand.Read(value); err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	labels := render.Selector(owner.Kind, owner.Name)
+	labels[render.LabelManagedBy] = render.Manager
+	err := c.client.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: render.KeyName(owner.Kind, owner.Name), Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}},
+		Immutable:  ptr.To(true),
+		Data:       map[string][]byte{render.KeyKey: value},
+	}, client.FieldOwner(FieldOwner))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make the Secret %s: %w", render.KeyName(owner.Kind, owner.Name), err)
+	}
+	return nil
+}
