@@ -6,5 +6,5 @@ import "embed"
 
 // Files are the definitions, a YAML file for each kind.
 //
-//go:embed *.yaml
+//go:embed toolhaven.dev_*.yaml
 var Files embed.FS
