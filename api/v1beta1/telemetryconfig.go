@@ -12,7 +12,7 @@ type MCPTelemetryConfigSpec struct {
 
 // OpenTelemetry sends spans and metrics to a collector.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.enabled) || !self.enabled || (has(self.endpoint) && self.endpoint != ”)",message="endpoint is required when enabled"
+// +kubebuilder:validation:XValidation:rule="!has(self.enabled) || !self.enabled || (has(self.endpoint) && size(self.endpoint) > 0)",message="endpoint is required when enabled"
 type OpenTelemetry struct {
 	// +kubebuilder:default=false
 	Enabled bool `json:"enabled,omitempty"`

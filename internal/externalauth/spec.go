@@ -80,7 +80,7 @@ func (s *Spec) OutgoingSecret() (ref *SecretRef, field string) {
 
 // TokenExchange exchanges the caller's token for one of the server (RFC 8693).
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.clientSecretRef) || (has(self.clientId) && self.clientId != ”)",message="clientId is required with clientSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.clientSecretRef) || (has(self.clientId) && size(self.clientId) > 0)",message="clientId is required with clientSecretRef"
 type TokenExchange struct {
 	// +kubebuilder:validation:Pattern=`^https?://.*$`
 	TokenURL string `json:"tokenUrl"`
@@ -176,6 +176,7 @@ type EmbeddedAuthServer struct {
 	// +kubebuilder:validation:Pattern=`^https?://[^\s?#]+[^/\s?#]$`
 	AuthorizationEndpointBaseURL string `json:"authorizationEndpointBaseUrl,omitempty"`
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	UpstreamProviders []UpstreamProvider `json:"upstreamProviders"`
@@ -224,8 +225,8 @@ type Storage struct {
 // Redis is a Redis server, cluster, or group with sentinels. Exactly one of Addr and
 // SentinelConfig is set.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.addr) && self.addr != ”) != has(self.sentinelConfig)",message="exactly one of addr and sentinelConfig is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterMode) || !self.clusterMode || (has(self.addr) && self.addr != ”)",message="clusterMode needs addr"
+// +kubebuilder:validation:XValidation:rule="(has(self.addr) && size(self.addr) > 0) != has(self.sentinelConfig)",message="exactly one of addr and sentinelConfig is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterMode) || !self.clusterMode || (has(self.addr) && size(self.addr) > 0)",message="clusterMode needs addr"
 // +kubebuilder:validation:XValidation:rule="!has(self.sentinelTls) || has(self.sentinelConfig)",message="sentinelTls needs sentinelConfig"
 type Redis struct {
 	Addr           string    `json:"addr,omitempty"` // host:port
@@ -331,9 +332,9 @@ type OIDC struct {
 // OAuth2 is a provider of OAuth 2.0 without OpenID Connect. Exactly one of ClientID and DCR
 // is set.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.clientId) && self.clientId != ”) != has(self.dcrConfig)",message="exactly one of clientId and dcrConfig is required"
+// +kubebuilder:validation:XValidation:rule="(has(self.clientId) && size(self.clientId) > 0) != has(self.dcrConfig)",message="exactly one of clientId and dcrConfig is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.dcrConfig) || !has(self.clientSecretRef)",message="clientSecretRef must be absent with dcrConfig: registration results in a secret"
-// +kubebuilder:validation:XValidation:rule="!has(self.dcrConfig) || !has(self.dcrConfig.registrationEndpoint) || self.dcrConfig.registrationEndpoint == ” || (has(self.scopes) && size(self.scopes) > 0)",message="scopes is required with dcrConfig.registrationEndpoint: nothing else names the scopes"
+// +kubebuilder:validation:XValidation:rule="!has(self.dcrConfig) || !has(self.dcrConfig.registrationEndpoint) || size(self.dcrConfig.registrationEndpoint) == 0 || (has(self.scopes) && size(self.scopes) > 0)",message="scopes is required with dcrConfig.registrationEndpoint: nothing else names the scopes"
 type OAuth2 struct {
 	// +kubebuilder:validation:Pattern=`^https?://.*$`
 	AuthorizationEndpoint string `json:"authorizationEndpoint"`

@@ -11,6 +11,7 @@ import (
 // Bounds of lists, in items, and of texts, in bytes.
 const (
 	maxSigningKeys    = 5
+	maxProviders      = 32 // the API server bounds the cost of the rules of a list
 	maxBaselineScopes = 10
 	maxParams         = 16
 	maxPath           = 256
@@ -43,6 +44,7 @@ func (x *EmbeddedAuthServer) validate(c *checker, field string) {
 	if len(x.UpstreamProviders) == 0 {
 		c.add(field+".upstreamProviders", "at least one is required")
 	}
+	c.atMost(field+".upstreamProviders", len(x.UpstreamProviders), maxProviders, "providers")
 	var names []string
 	for i := range x.UpstreamProviders {
 		u, at := &x.UpstreamProviders[i], fmt.Sprintf("%s.upstreamProviders[%d]", field, i)
