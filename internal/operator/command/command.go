@@ -45,7 +45,7 @@ func New(env Env) *cobra.Command {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	root.AddCommand(newRun(env), newVersion(env))
+	root.AddCommand(newRun(env), newConvert(env), newVersion(env))
 	return root
 }
 

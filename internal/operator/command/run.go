@@ -36,6 +36,7 @@ type runOptions struct {
 	privateRegistries bool
 	concurrency       int
 	debug             bool
+	admission         admissionOptions
 }
 
 func newRun(env Env) *cobra.Command {
@@ -62,6 +63,7 @@ a Service, and what belongs to them. It needs no right to read Secrets.`,
 	f.BoolVar(&opt.privateRegistries, "allow-private-registries", false, "look into images of registries at private addresses too, for the programs of stdio servers without spec.command")
 	f.IntVar(&opt.concurrency, "concurrency", 4, "how many resources of a kind are reconciled at a time")
 	f.BoolVar(&opt.debug, "debug", false, "log more")
+	opt.admission.flags(f)
 	return cmd
 }
 
@@ -85,6 +87,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	}
 	err = reconcile.Setup(ctx, mgr, reconcile.Options{GatewayImage: o.gatewayImage, Programs: programs, Concurrency: o.concurrency})
 	if err != nil {
+		return err
+	}
+	if err := o.admission.add(mgr, config, logr.ToSlogHandler(log)); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
