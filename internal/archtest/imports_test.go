@@ -223,7 +223,8 @@ func TestImportsPointDownward(t *testing.T) {
 		"internal/registry/server":  {"internal/registry/command"},
 		"internal/owner":            {"internal/cli"},
 		"internal/operator":         {"cmd", "test/cluster"},
-		"internal/serve":            {"internal/owner"},
+		"internal/serve":            {"internal/owner", "internal/pod"},
+		"internal/pod":              {"internal/cli"},
 		"test":                      {"test", "bench", "internal/gateway/backend/backendtest"},
 		"bench":                     {"bench"},
 	}

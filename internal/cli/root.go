@@ -112,7 +112,7 @@ go://), an exported configuration, or the URL of a remote server.`,
 	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newConnections(app), newLogin(app), newLogout(app), newExport(app), newGroup(app), newConnect(app))
 	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), newBuild(app))
 	add("tool", newConfig(app), authcmd.New(app), newPolicy(app), secretcmd.New(app), newDoctor(app), newVersion(app))
-	root.AddCommand(newOwner(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
+	root.AddCommand(newOwner(app), newGateway(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {
 		switch c.Name() {

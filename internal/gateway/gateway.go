@@ -56,6 +56,8 @@ type Config struct {
 	Status func() (state, reason string)
 	// Stages are those that the workload configures.
 	Stages Stages
+	// Replicas are the other gateways of the workload, with the same key; nil is none.
+	Replicas *Replicas
 	// Log receives what went wrong; nil discards it.
 	Log *slog.Logger
 }
@@ -80,6 +82,7 @@ type Gateway struct {
 	cfg  Config
 	core *httpd.Core
 	http http.Handler // the stages that inspect HTTP, then route
+	peer http.Handler // the same for requests that replicas pass on
 
 	store      *sessions.Store
 	streamable *sessions.Streamable
@@ -149,6 +152,7 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 		Name: cfg.Name, Endpoint: cfg.Endpoint, TrustProxyHeaders: cfg.TrustProxyHeaders,
 		Log: cfg.Log, Timing: timing, Backend: cfg.Backend, Sealer: sealer,
 		Handler: chain(exchange.Deliver, stages.ofExchanges(cfg.Log, tasks)...),
+		Self:    cfg.Replicas.self(),
 		Running: func() bool { state, _ := cfg.Status(); return state == "running" },
 		Inbound: httpd.Budget{Max: httpd.MaxInbound}, Held: httpd.Budget{Max: httpd.MaxHeld},
 		MaxSessions: maxSessions,
@@ -163,7 +167,9 @@ func newGateway(cfg Config, timing httpd.Timing) (*Gateway, error) {
 
 	guard := httpd.NewGuard(cfg.Endpoint.AllowedHosts, cfg.TrustProxyHeaders)
 	guard.Navigable = stages.Navigable
-	g.http = core.Deadlines(guard.Wrap(wrap(http.HandlerFunc(g.route), stages.TelemetryHTTP, stages.Authenticate)))
+	inner := wrap(http.HandlerFunc(g.route), stages.TelemetryHTTP, stages.Authenticate)
+	g.http = core.Deadlines(guard.Wrap(inner))
+	g.peer = core.Deadlines(ofPeer(inner)) // the replica's guard has admitted it
 	cfg.Backend.SetEvictor(g.stateless.Evict)
 	return g, nil
 }

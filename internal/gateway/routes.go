@@ -28,6 +28,9 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 
 // routeMCP serves /mcp: a POST of either era, and the GET and DELETE of the session era.
 func (g *Gateway) routeMCP(w http.ResponseWriter, r *http.Request) {
+	if g.passedOn(w, r, r.Header.Values(mcp.HeaderSessionID)) {
+		return
+	}
 	allow, sessions := "GET, POST, DELETE, OPTIONS", true
 	if g.core.Endpoint.Stateless {
 		allow, sessions = "POST, OPTIONS", false
@@ -87,6 +90,9 @@ func (g *Gateway) routeSSE(w http.ResponseWriter, r *http.Request, path string) 
 		method, serve = http.MethodPost, g.sse.Post
 	default:
 		return false
+	}
+	if method == http.MethodPost && g.passedOn(w, r, r.URL.Query()["session_id"]) {
+		return true
 	}
 	switch r.Method {
 	case method:

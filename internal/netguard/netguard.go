@@ -83,8 +83,20 @@ func Client(opt Options) (*http.Client, error) {
 	}, nil
 }
 
-// Transport returns a guarded transport, for long-lived streams.
+// Transport returns a guarded transport, for long-lived streams. It reads the files of opt
+// again when they change.
 func Transport(opt Options) (http.RoundTripper, error) {
+	f := &following{opt: opt}
+	// Before they are read: a change in between is detected later.
+	f.seen, f.checked = f.stat(), time.Now()
+	var err error
+	if f.current, err = newTransport(opt); err != nil {
+		return nil, err
+	}
+	return &schemes{opt: opt, next: f}, nil
+}
+
+func newTransport(opt Options) (*http.Transport, error) {
 	pool, err := roots(opt.CAFiles)
 	if err != nil {
 		return nil, err
@@ -103,7 +115,7 @@ func Transport(opt Options) (http.RoundTripper, error) {
 		protocols.SetHTTP2(true)
 		protocols.SetUnencryptedHTTP2(true)
 	}
-	return &schemes{opt: opt, next: &http.Transport{
+	return &http.Transport{
 		Protocols:              protocols,
 		Proxy:                  nil,
 		DialContext:            Dialer(opt).DialContext,
@@ -113,7 +125,7 @@ func Transport(opt Options) (http.RoundTripper, error) {
 		IdleConnTimeout:        90 * time.Second,
 		ForceAttemptHTTP2:      true,
 		MaxResponseHeaderBytes: 64 << 10,
-	}}, nil
+	}, nil
 }
 
 // Dialer returns a guarded dialer, for protocols other than HTTP.
@@ -132,14 +144,14 @@ func Dialer(opt Options) *net.Dialer {
 // switch the protocol.
 type schemes struct {
 	opt  Options
-	next *http.Transport
+	next *following
 }
 
 func (s *schemes) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case r.URL.Scheme == "https", r.URL.Scheme == "http" && s.opt.AllowHTTP,
 		r.URL.Scheme == "http" && s.opt.AllowLoopback && isLoopbackName(r.URL.Hostname()):
-		resp, err := s.next.RoundTrip(r)
+		resp, err := s.next.transport().RoundTrip(r)
 		if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
 			// Its body would be the connection, without timeout and cancellation.
 			resp.Body.Close()
@@ -154,7 +166,7 @@ func (s *schemes) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is called by http.Client.
-func (s *schemes) CloseIdleConnections() { s.next.CloseIdleConnections() }
+func (s *schemes) CloseIdleConnections() { s.next.transport().CloseIdleConnections() }
 
 func isLoopbackName(host string) bool {
 	if host == "localhost" {

@@ -108,7 +108,11 @@ func (s *Spec) Credentials(secrets func(ref string) (string, error), login crede
 		for name, value := range r.Headers {
 			headers.Set(name, value)
 		}
-		for name, ref := range r.SecretHeaders {
+		if len(headers) > 0 {
+			all = append(all, credential.Headers(headers))
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.SecretHeaders)) {
+			ref := r.SecretHeaders[name]
 			value, err := secrets(ref)
 			if err != nil {
 				return nil, err
@@ -116,10 +120,8 @@ func (s *Spec) Credentials(secrets func(ref string) (string, error), login crede
 			if err := credential.CheckHeader(name, value); err != nil {
 				return nil, err
 			}
-			headers.Set(name, value)
-		}
-		if len(headers) > 0 {
-			all = append(all, credential.Headers(headers))
+			// It is read for each request: the value may change while the gateway runs.
+			all = append(all, credential.Header(name, func() (string, error) { return secrets(ref) }))
 		}
 		if token := secretValue(secrets, r.BearerToken, r.BearerTokenFile); token != nil {
 			all = append(all, credential.Bearer(token))

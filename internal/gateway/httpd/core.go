@@ -39,6 +39,10 @@ type Core struct {
 	// Sealer seals session ids and requestStates.
 	Sealer *seal.Sealer
 
+	// Self is the address at which the other replicas of the gateway reach this one; "" if
+	// there are none.
+	Self string
+
 	// Inbound is for bodies of requests, Held for what is kept until a client reads it
 	// or answers.
 	Inbound, Held Budget

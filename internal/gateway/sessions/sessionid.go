@@ -22,6 +22,8 @@ type sessionToken struct {
 	// issuer is the gateway that began the session. It resumes none of its own.
 	issuer [8]byte
 	issued time.Time
+	// holder is the address of the replica that began the session ([httpd.Core.Self]).
+	holder string
 	// resumable is set when the following is enough to resume the session.
 	resumable bool
 	// version, capabilities and info are the client's declarations. A long info is left
@@ -68,7 +70,7 @@ func (i *ids) purpose(principal string) string {
 // is not resumable. The id is base64url, which is visible ASCII (MCP 2025-11-25,
 // basic/transports, Session Management).
 func (i *ids) issue(number serial, principal string, client *exchange.Client, conn exchange.Conn) string {
-	t := sessionToken{serial: number, issuer: i.issuer, issued: time.Now()}
+	t := sessionToken{serial: number, issuer: i.issuer, issued: time.Now(), holder: i.core.Self}
 	if conn != nil && i.core.Endpoint.Mode == endpoint.Streamable {
 		var ok bool
 		if t.handle, ok = conn.Handle(); ok {
@@ -82,7 +84,7 @@ func (i *ids) issue(number serial, principal string, client *exchange.Client, co
 		id = i.core.Sealer.Close(purpose, t.pack())
 	}
 	if len(id) > maxSessionID {
-		t = sessionToken{serial: t.serial, issuer: t.issuer, issued: t.issued}
+		t = sessionToken{serial: t.serial, issuer: t.issuer, issued: t.issued, holder: t.holder}
 		id = i.core.Sealer.Close(purpose, t.pack())
 	}
 	return id
@@ -106,15 +108,20 @@ func (i *ids) canResume(t *sessionToken, now time.Time) bool {
 	return t.resumable && t.issuer != i.issuer && now.Sub(t.issued) < resumeAge
 }
 
-// pack writes serial, issuer, seconds since 1970, and, when resumable, the other fields,
-// each after its length.
+// pack writes serial, issuer, seconds since 1970, and then the other fields, each after its
+// length. At the end, empty ones are left out: those of a session that is not resumable, and
+// the holder.
 func (t *sessionToken) pack() []byte {
 	b := append(t.serial[:], t.issuer[:]...)
 	b = binary.AppendUvarint(b, uint64(t.issued.Unix()))
-	if !t.resumable {
-		return b
+	var fields [][]byte
+	if t.resumable || t.holder != "" {
+		fields = [][]byte{[]byte(t.version), t.capabilities, t.info, t.handle}
 	}
-	for _, field := range [][]byte{[]byte(t.version), t.capabilities, t.info, t.handle} {
+	if t.holder != "" {
+		fields = append(fields, []byte(t.holder))
+	}
+	for _, field := range fields {
 		b = binary.AppendUvarint(b, uint64(len(field)))
 		b = append(b, field...)
 	}
@@ -138,15 +145,21 @@ func unpackSessionToken(b []byte) (*sessionToken, error) {
 	if len(b) == 0 {
 		return &t, nil
 	}
-	var fields [4][]byte
-	for i := range fields {
+	var fields [][]byte
+	for len(b) > 0 {
 		length, n := binary.Uvarint(b)
-		if n <= 0 || length > uint64(len(b)-n) {
+		if n <= 0 || length > uint64(len(b)-n) || len(fields) == 5 {
 			return nil, errSessionToken
 		}
-		fields[i], b = b[n:n+int(length)], b[n+int(length):]
+		fields, b = append(fields, b[n:n+int(length)]), b[n+int(length):]
 	}
-	if len(b) > 0 || !mcp.Version(fields[0]).IsSession() {
+	if len(fields) == 5 {
+		t.holder = string(fields[4])
+		if len(fields[0]) == 0 {
+			return &t, nil // not resumable
+		}
+	}
+	if len(fields) < 4 || !mcp.Version(fields[0]).IsSession() {
 		return nil, errSessionToken
 	}
 	t.resumable, t.version, t.handle = true, mcp.Version(fields[0]), fields[3]

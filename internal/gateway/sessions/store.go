@@ -63,6 +63,18 @@ func (st *Store) find(id, principal string) *session {
 	return s
 }
 
+// Holder returns the address of the other replica that has the principal's session with the
+// id; "" when it is here, or in none.
+func (st *Store) Holder(id, principal string) string {
+	if st.core.Self == "" || st.table.get(id) != nil {
+		return ""
+	}
+	if t, ok := st.ids.open(id, principal); ok && t.holder != st.core.Self {
+		return t.holder
+	}
+	return ""
+}
+
 // open opens the connection of s for client. The caller puts s into the table.
 func (st *Store) open(ctx context.Context, s *session, client *exchange.Client) error {
 	s.mu.Lock()
