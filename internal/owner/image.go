@@ -24,6 +24,9 @@ type imageSource struct {
 // get returns the image: the one that the Spec has resolved, also when its tag means
 // another one now. One that the engine has lost is built again, or pulled by its digest.
 func (s *imageSource) get(ctx context.Context) (container.Image, error) {
+	if s.spec.Unverified() {
+		return container.Image{}, fmt.Errorf("the image %s was not verified, and --image-verification=enabled demands it; remove the workload with `thv rm %s` and run it again", s.spec.Image, s.spec.Name)
+	}
 	pinned := ""
 	if r := s.spec.Resolved; r != nil && s.ref == r.Image {
 		image, err := s.engine.Image(ctx, r.ImageID)

@@ -43,6 +43,9 @@ func (r *Resolution) usePackage(req Request, p *registry.Package) error {
 	if err := r.usePermissions(req, p.Hints.Permissions); err != nil {
 		return err
 	}
+	if s.Image != "" {
+		r.useProvenance(p.Hints.Provenance)
+	}
 	s.Proxy.Port = p.Hints.ProxyPort
 	s.Proxy.Stateless = p.Hints.Stateless && s.Transport != workload.Stdio
 	if p.FileSHA256 != "" {

@@ -18,6 +18,8 @@ type Resolved struct {
 	// its registry: sha256:... Digest is empty for an image that was made on this machine.
 	ImageID string `json:"imageId"`
 	Digest  string `json:"digest,omitempty"`
+	// SignedBy is who signed Digest, as it was verified; "" is not verified.
+	SignedBy string `json:"signedBy,omitempty"`
 	// Requested is the version of the package that was requested: "" for the newest.
 	// Version is what it was resolved to.
 	Requested string `json:"requested,omitempty"`

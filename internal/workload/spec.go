@@ -171,6 +171,10 @@ type Container struct {
 	IsolateNetwork bool `json:"isolateNetwork,omitempty"`
 	// AllowDockerGateway opens the container engine's gateway in an isolated network.
 	AllowDockerGateway bool `json:"allowDockerGateway,omitempty"`
+	// ImageVerification is the value of --image-verification; "" is warn. Provenance is who
+	// signs the image, by the registry's entry; nil is not known.
+	ImageVerification string      `json:"imageVerification,omitempty"`
+	Provenance        *Provenance `json:"provenance,omitempty"`
 	// Memory bounds the container's memory, in bytes; 0 is 2 GiB. CPUs bounds its processors,
 	// such as 1.5; 0 is no bound.
 	Memory int64   `json:"memory,omitempty"`

@@ -86,8 +86,8 @@ func validateRemote(s *Spec) error {
 		errs = append(errs, errors.New("arguments and environment variables are for servers that run here, not for a remote URL"))
 	}
 	c := s.Container
-	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" || c.IsolateNetwork || c.AllowDockerGateway {
-		errs = append(errs, errors.New("mounts, published ports and networks are for containers, not for a remote URL"))
+	if len(c.Mounts) > 0 || len(c.Publish) > 0 || c.Network != "" || c.IsolateNetwork || c.AllowDockerGateway || c.ImageVerification != "" || c.Provenance != nil {
+		errs = append(errs, errors.New("mounts, published ports, networks and verification of images are for containers, not for a remote URL"))
 	}
 	errs = append(errs, checkSecretRefs(s, s.Remote.SecretHeaders))
 	return errors.Join(errs...)
@@ -122,6 +122,9 @@ func validateContainer(s *Spec) error {
 		if s.TargetHost == "" || strings.ContainsAny(s.TargetHost, "/ ") {
 			add("target host %q is not a host name or address", s.TargetHost)
 		}
+	}
+	if err := s.Container.validateVerification(); err != nil {
+		errs = append(errs, err)
 	}
 	if m := s.Container.Memory; m != 0 && (m < minMemory || m > maxMemory) {
 		add("a memory limit of %d bytes: choose 16 MiB to 1 TiB (--memory 512m)", m)

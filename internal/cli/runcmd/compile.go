@@ -114,6 +114,12 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		s.Container.Memory = memory
 	}
 	s.Container.CPUs = o.cpus
+	if v := o.imageVerification; v != workload.VerifyWarn {
+		s.Container.ImageVerification = v
+		if v == "" {
+			note(errors.New("--image-verification has no value: choose warn, enabled or disabled"))
+		}
+	}
 	if o.given("max-processes") && (o.maxProcesses < 1 || o.maxProcesses > 1024) {
 		note(fmt.Errorf("--max-processes %d: choose 1 to 1024", o.maxProcesses))
 		c.MaxProcesses = 0
@@ -233,6 +239,7 @@ func (o *options) complete(s, found *workload.Spec) {
 		return
 	}
 	c := &s.Container
+	c.Provenance = found.Container.Provenance
 	c.Mounts = runflag.MergeMounts(found.Container.Mounts, c.Mounts)
 	if o.profile == "" {
 		c.Permissions = found.Container.Permissions
@@ -268,7 +275,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		if o.isolateNetwork {
 			refuse("is for servers that run here, not for a remote URL", "isolate-network")
 		}
-		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus")
+		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus", "image-verification")
 	} else {
 		refuse("is for a remote server, not for one that runs here", remoteFlags()...)
 	}

@@ -74,7 +74,7 @@ func prepare(ctx context.Context, o *options) (*draft, error) {
 		err = o.settleRemote(ctx, d)
 	} else {
 		if _, err = resolveOverlays(ctx, o, d); err == nil {
-			err = o.settleImage(ctx, d.spec)
+			err = o.settleImage(ctx, d)
 		}
 	}
 	if err != nil {

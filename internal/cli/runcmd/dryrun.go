@@ -19,24 +19,26 @@ import (
 
 // plan is what --dry-run shows. It has names of secrets, and no values.
 type plan struct {
-	Name      string             `json:"name"`
-	Source    string             `json:"source"`
-	Remote    string             `json:"remote,omitempty"` // URL
-	Image     string             `json:"image,omitempty"`
-	ImageID   string             `json:"imageId,omitempty"` // of an image that the engine has
-	Package   string             `json:"package,omitempty"` // that an image is built from
-	Args      []string           `json:"args,omitempty"`
-	Transport workload.Transport `json:"transport,omitempty"`
-	Address   string             `json:"address,omitempty"` // of the gateway
-	Issuer    string             `json:"issuer,omitempty"`
-	Env       []string           `json:"env,omitempty"`     // names
-	Secrets   []string           `json:"secrets,omitempty"` // names of variables that are secrets
-	Mounts    []workload.Mount   `json:"mounts,omitempty"`
-	Hidden    []hiddenPath       `json:"hidden,omitempty"`
-	Ports     []workload.Port    `json:"ports,omitempty"`
-	Network   []plannedRule      `json:"network,omitempty"`
-	Asked     []string           `json:"asked,omitempty"` // what run would prompt for
-	Notices   []string           `json:"notices,omitempty"`
+	Name    string `json:"name"`
+	Source  string `json:"source"`
+	Remote  string `json:"remote,omitempty"` // URL
+	Image   string `json:"image,omitempty"`
+	ImageID string `json:"imageId,omitempty"` // of an image that the engine has
+	// Verification is what of the image's signatures is checked before it runs.
+	Verification string             `json:"verification,omitempty"`
+	Package      string             `json:"package,omitempty"` // that an image is built from
+	Args         []string           `json:"args,omitempty"`
+	Transport    workload.Transport `json:"transport,omitempty"`
+	Address      string             `json:"address,omitempty"` // of the gateway
+	Issuer       string             `json:"issuer,omitempty"`
+	Env          []string           `json:"env,omitempty"`     // names
+	Secrets      []string           `json:"secrets,omitempty"` // names of variables that are secrets
+	Mounts       []workload.Mount   `json:"mounts,omitempty"`
+	Hidden       []hiddenPath       `json:"hidden,omitempty"`
+	Ports        []workload.Port    `json:"ports,omitempty"`
+	Network      []plannedRule      `json:"network,omitempty"`
+	Asked        []string           `json:"asked,omitempty"` // what run would prompt for
+	Notices      []string           `json:"notices,omitempty"`
 }
 
 type hiddenPath struct {
@@ -106,6 +108,9 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 		}
 		p.ImageID = image.ID
 	}
+	if p.Verification, err = o.app.PlannedVerification(s); err != nil {
+		return nil, err
+	}
 	p.Notices = d.notices
 	return p, nil
 }
@@ -126,6 +131,9 @@ func (p *plan) lines() []string {
 		add("Image", "%s (%s)", p.Image, p.ImageID)
 	default:
 		add("Image", "%s (not on this machine; it is pulled)", p.Image)
+	}
+	if p.Verification != "" {
+		add("Verification", "%s", p.Verification)
 	}
 	if len(p.Args) > 0 {
 		add("Arguments", "%s", strings.Join(p.Args, " "))

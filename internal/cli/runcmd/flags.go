@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/toolhaven/toolhaven/internal/manager"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // addFlags declares the flags that work in this version.
@@ -29,6 +30,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.network, "network", "", "Container network (for example host)")
 	f.BoolVar(&o.isolateNetwork, "isolate-network", false, "Isolate container network from the host: the server connects only to what its permission profile lists; see thv connections")
 	f.BoolVar(&o.allowGateway, "allow-docker-gateway", false, "Allow outbound connections to the container runtime's gateway host names and default bridge gateway address (these are blocked by default even when insecure_allow_all is enabled); applies only with --isolate-network")
+	f.StringVar(&o.imageVerification, "image-verification", workload.VerifyWarn, "warn, enabled or disabled: check who signed the image, by the registry's provenance or image-policy.yaml; with enabled, an image that is not verified does not run")
 	f.StringVar(&o.profile, "permission-profile", "", "none, network, or a path to a JSON file (default: registry's profile, or network if the registry gives none)")
 	f.StringVar(&o.caCert, "ca-cert", "", "Custom CA certificate file for container builds")
 	f.StringVar(&o.runtimeImage, "runtime-image", "", "Override the base image for protocol schemes; for go, the image that compiles")

@@ -46,6 +46,7 @@ type options struct {
 	envFile, envFileDir    string
 	labels, volumes, ports []string
 	network, profile       string
+	imageVerification      string
 	caCert, runtimeImage   string
 	addPackages            []string
 	transport, proxyMode   string
@@ -126,8 +127,10 @@ unless that is given. The advertised scopes are not required of a token.
 Run adds the workload to the clients that are set up (see thv client). --client names
 those of them that get it, or none.
 
-A flag of a feature that this version does not have is refused, unless its value turns
-the feature off, such as --image-verification=disabled.`,
+--image-verification checks who signed an image, by the provenance of the registry's entry
+or by image-policy.yaml in the configuration directory (docs/image-verification.md). What
+was verified is what runs, also after a restart. With warn, an image that nothing names runs
+as it is, and one that fails the check runs with a note; with enabled neither runs.`,
 		Example: `  # a server of the Model Context Protocol's own examples, from npm, with a folder
   thv run npx://@modelcontextprotocol/server-filesystem -v ~/notes:/notes:ro -- /notes
 
@@ -162,14 +165,13 @@ the feature off, such as --image-verification=disabled.`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.parseArgs(cmd.Flags(), args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.given = func(name string) bool { return cmd.Flags().Changed(name) }
-			if errs := append(refuseLaterFlags(cmd.Flags()), o.conflicts(cmd.Flags())...); len(errs) > 0 {
+			if errs := o.conflicts(cmd.Flags()); len(errs) > 0 {
 				return base.AsUsage(errors.Join(errs...))
 			}
 			return run(cmd.Context(), o)
 		},
 	}
 	addFlags(cmd.Flags(), o)
-	addLaterFlags(cmd.Flags())
 	base.OutputFlag(cmd, app)
 	return cmd
 }

@@ -24,7 +24,8 @@ const defaultTargetPort = 8080
 
 // settleImage makes the image present and completes the Spec from it. For the transport
 // and the port: flag, registry, label, exposed port, in this order.
-func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
+func (o *options) settleImage(ctx context.Context, d *draft) error {
+	s := d.spec
 	engine, err := o.app.Engine(ctx)
 	if err != nil {
 		return err
@@ -36,11 +37,17 @@ func (o *options) settleImage(ctx context.Context, s *workload.Spec) error {
 			return err
 		}
 	}
-	image, err := o.presentImage(ctx, engine, s.Image)
+	verified, err := o.app.VerifyImage(ctx, engine, s, o.progress.Event)
+	if err != nil {
+		return err
+	}
+	d.notices = append(d.notices, verified.Notices...)
+	image, err := o.presentImage(ctx, engine, verified.Ref)
 	if err != nil {
 		return err
 	}
 	s.Resolve(requested, image.ID, image.Digests)
+	verified.Record(s)
 	if s.Transport == "" {
 		s.Transport = workload.Transport(image.Labels[labelTransport])
 	}

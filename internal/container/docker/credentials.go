@@ -24,6 +24,7 @@ const hubServer = "https://index.docker.io/v1/"
 // login is what we found to show a registry.
 type login struct {
 	header  string // for the engine; "" is none
+	auth    registry.AuthConfig
 	host    string // as `docker login` takes it
 	trouble string // why a stored login could not be had
 }
@@ -86,8 +87,19 @@ func registryLogin(ctx context.Context, ref string, env func(string) string) (lo
 	if err != nil {
 		return login{}, err
 	}
-	found.header = base64.URLEncoding.EncodeToString(b)
+	found.header, found.auth = base64.URLEncoding.EncodeToString(b), auth
 	return found, nil
+}
+
+// Login is a credential for a registry; the zero value is none.
+type Login struct{ Username, Password, IdentityToken string }
+
+// RegistryLogin returns the credential that `docker login` stored for the registry of an
+// image, for requests that the engine does not make. A credential helper that fails gives
+// none, since the image may be public.
+func RegistryLogin(ctx context.Context, ref string, env func(string) string) (Login, error) {
+	found, err := registryLogin(ctx, ref, env)
+	return Login{found.auth.Username, found.auth.Password, found.auth.IdentityToken}, err
 }
 
 // stored looks in the file itself.
