@@ -42,6 +42,7 @@ func commands() map[string]command {
 		"smalldisk":  smallDisk,
 	}
 	maps.Copy(cmds, serverCommands())
+	maps.Copy(cmds, signingCommands())
 	return cmds
 }
 
