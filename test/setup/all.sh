@@ -41,6 +41,9 @@ debian_lane() {
 dex_lane() {
 	timed "set-up: Dex" test/setup/dex.sh
 }
+kubernetes_lane() {
+	timed "set-up: Kubernetes" test/setup/kubernetes.sh
+}
 command_lane() {
 	[ $# -eq 0 ] || "$@"
 }
@@ -63,6 +66,7 @@ trap 'exit 130' INT TERM
 start engine_lane
 start clients_lane
 start debian_lane
+start kubernetes_lane
 start dex_lane
 start command_lane "$@"
 while [ ${#lane_of[@]} -gt 0 ]; do

@@ -14,15 +14,7 @@ version=$(awk '$1 == "require" && $2 == "k8s.io/kubernetes" { print $3 }' test/k
 cache=${THV_KUBERNETES:-${XDG_CACHE_HOME:-$HOME/.cache}/toolhaven}/kubernetes-$version
 
 if ! command -v etcd >/dev/null; then
-	# invoke-rc.d starts no service when this program exits with 101 (Debian policy,
-	# /usr/share/doc/init-system-helpers/README.policy-rc.d).
-	policy=/usr/sbin/policy-rc.d
-	if [ ! -e "$policy" ]; then
-		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-		as_root chmod 755 "$policy"
-		trap 'as_root rm -f "$policy"' EXIT
-	fi
-	install_packages etcd-server
+	install_idle etcd-server
 fi
 
 mkdir -p "$cache"

@@ -19,12 +19,31 @@ install_packages() {
 	(
 		exec 9>"${TMPDIR:-/tmp}/thv-test-apt.lock"
 		flock 9
+		"${before_install:-true}"
 		if [ -z "${THV_SETUP_RUN:-}" ] || [ ! -e "$THV_SETUP_RUN/apt-updated" ]; then
 			as_root apt-get update -q >&2
 			[ -z "${THV_SETUP_RUN:-}" ] || touch "$THV_SETUP_RUN/apt-updated"
 		fi
 		as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@" >&2 9>&-
 	)
+}
+
+# install_idle PACKAGE... installs packages, and does not start their services: the tests
+# start servers of their own.
+install_idle() {
+	before_install=without_services install_packages "$@"
+}
+
+# without_services keeps invoke-rc.d from starting services until this shell ends: it starts
+# none when this program exits with 101 (Debian policy,
+# /usr/share/doc/init-system-helpers/README.policy-rc.d).
+without_services() {
+	local policy=/usr/sbin/policy-rc.d
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+		trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+	fi
 }
 
 # timed NAME COMMAND... runs it, and appends its duration in seconds and its name

@@ -11,15 +11,7 @@ installed() {
 if installed; then
 	exit 0
 fi
-# invoke-rc.d starts no service when this program exits with 101 (Debian policy,
-# /usr/share/doc/init-system-helpers/README.policy-rc.d).
-policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-	printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-	as_root chmod 755 "$policy"
-	trap 'as_root rm -f "$policy"' EXIT
-fi
-install_packages redis-server redis-sentinel
+install_idle redis-server redis-sentinel
 if ! installed; then
 	echo "Redis is installed, and its programs are not on the PATH" >&2
 	exit 1
