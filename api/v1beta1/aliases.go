@@ -2,8 +2,10 @@ package v1beta1
 
 import "github.com/toolhaven/toolhaven/internal/externalauth"
 
-// MCPExternalAuthConfigSpec and the others are the types of its spec, for modules that cannot
-// import package externalauth.
+// Types of the spec of MCPExternalAuthConfig, for modules that cannot import package
+// externalauth.
+
+//revive:disable:exported
 type (
 	MCPExternalAuthConfigSpec = externalauth.Spec
 	ExternalAuthType          = externalauth.Type
@@ -31,6 +33,8 @@ type (
 	TokenResponseMapping      = externalauth.TokenResponseMapping
 	DCRConfig                 = externalauth.DCR
 )
+
+//revive:enable:exported
 
 // The types of an MCPExternalAuthConfig.
 const (

@@ -118,11 +118,11 @@ func (c *Certificates) Start(ctx context.Context) error {
 	pause := least
 	for {
 		end, err := c.ensure(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // to end was asked for
+		}
 		next := time.Until(end)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			c.options.Log.Warn("the webhook's certificate cannot be kept; trying again", "error", err, "after", pause)
 			next, pause = pause, min(2*pause, most)
 		} else {
