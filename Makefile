@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all compiled cross generate generate-api demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,8 +53,16 @@ generate:
 
 CRDS := bin/controller-gen
 
-generate-api: $(CRDS) ## Make deep copies and deploy/crds from the types of api/v1beta1
+generate-api: $(CRDS) ## Make deep copies, deploy/crds and docs/kubernetes-api.md from the types of api/v1beta1
 	$(CRDS) object crd paths=./api/... paths=./internal/externalauth output:crd:dir=deploy/crds
+	go run ./tools/apidoc > docs/kubernetes-api.md.new && mv docs/kubernetes-api.md.new docs/kubernetes-api.md
+
+# What generate-api writes.
+GENERATED := api/v1beta1/zz_generated.deepcopy.go internal/externalauth/zz_generated.deepcopy.go deploy/crds/toolhaven.dev_*.yaml docs/kubernetes-api.md
+
+generated: $(CRDS) # fails when they are not current
+	@before=$$(cat $(GENERATED) | cksum); $(MAKE) --no-print-directory generate-api >/dev/null; \
+	if [ "$$before" != "$$(cat $(GENERATED) | cksum)" ]; then echo "what is generated from api/v1beta1 was not current; it is now: commit it"; exit 1; fi
 
 $(CRDS): tools/generate/go.mod tools/generate/go.sum
 	@mkdir -p bin
@@ -109,7 +117,7 @@ test-unit: generate ## Run the tests that need nothing installed
 # not have it is not checked.
 RULED := b94d9b3fc6070bb20a7c6d194242ac98c8b53974
 
-lint: generate $(LINT) ## Check format, vet, golangci-lint, commit subjects, and that nothing built is tracked
+lint: generate generated $(LINT) ## Check format, vet, golangci-lint, commit subjects, and that nothing built is tracked
 	@large=$$(git ls-files -z | xargs -0 stat -c '%s %n' 2>/dev/null | awk '$$1 > 1048576 { print $$2 }'); \
 	if [ -n "$$large" ]; then echo "tracked files over 1 MB; built files do not belong here:"; echo "$$large"; exit 1; fi
 	@if git cat-file -e $(RULED)^{commit} 2>/dev/null; then \
