@@ -9,7 +9,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.authzConfig) || !has(self.authzConfigRef)",message="authzConfig and authzConfigRef exclude each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.mcpPort) || self.transport != 'stdio'",message="mcpPort is for transport sse or streamable-http"
-// +kubebuilder:validation:XValidation:rule="!has(self.mcpPort) || !has(self.proxyPort) || self.mcpPort != self.proxyPort",message="mcpPort and proxyPort must differ: server and gateway share a pod"
+// +kubebuilder:validation:XValidation:rule="!has(self.mcpPort) || self.mcpPort != 8081",message="mcpPort 8081 is the port of the gateway; choose another one"
 type MCPServerSpec struct {
 	// Image is that of the server.
 	// +kubebuilder:validation:MinLength=1
@@ -27,8 +27,9 @@ type MCPServerSpec struct {
 	// +kubebuilder:validation:Enum=sse;streamable-http
 	// +kubebuilder:default=streamable-http
 	ProxyMode string `json:"proxyMode,omitempty"`
-	// MCPPort is where an HTTP server listens in the pod; by default 8081. The variables
-	// MCP_PORT and FASTMCP_PORT give it to the server.
+	// MCPPort is where an HTTP server listens in the pod; by default 8080, and not 8081, which is
+	// the gateway's own. The variables MCP_PORT and FASTMCP_PORT give it to the server. The
+	// gateway listens on another port when it is proxyPort, behind the same Service.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	MCPPort *int32 `json:"mcpPort,omitempty"`
@@ -108,7 +109,7 @@ type ProxySpec struct {
 	// ServiceAccount is the pods' own; by default one without any rights.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// PodTemplateSpec is merged into the template of the pods (strategic merge patch); the
-	// containers are named server and gateway.
+	// containers are named mcp and gateway.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	PodTemplateSpec *runtime.RawExtension `json:"podTemplateSpec,omitempty"`
