@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolhaven/toolhaven/api/v1beta1"
 	"github.com/toolhaven/toolhaven/deploy/crds"
+	"github.com/toolhaven/toolhaven/internal/operator/render"
 )
 
 // theirs is the group of ToolHive's kinds.
@@ -185,8 +186,8 @@ func cleanMetadata(metadata map[string]any) {
 	}
 }
 
-// containers are the names of containers in a pod, theirs and ours.
-var containers = map[string]string{"mcp": "server", "toolhive": "gateway"}
+// containers are the names of containers in a pod, theirs and ours, where they differ.
+var containers = map[string]string{"toolhive": render.GatewayContainer}
 
 // rename changes what has another name here.
 func (c *converter) rename(kind string, spec map[string]any) {
