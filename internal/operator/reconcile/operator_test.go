@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -34,7 +35,10 @@ import (
 	"github.com/toolhaven/toolhaven/test/kube"
 )
 
-func TestMain(m *testing.M) { kube.Main(m) }
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	kube.Main(m)
+}
 
 // patience bounds what takes milliseconds on a quiet machine.
 const patience = 90 * time.Second
@@ -94,7 +98,11 @@ func (o *operator) wrap(next http.RoundTripper) http.RoundTripper {
 				return nil, errEnded
 			}
 		}
-		return next.RoundTrip(r)
+		response, err := next.RoundTrip(r)
+		if err == nil && r.Method == http.MethodPost && response.StatusCode == http.StatusConflict {
+			o.writes.Add(-1) // it was there already
+		}
+		return response, err
 	})
 }
 
@@ -175,6 +183,7 @@ func (w *world) create(objects ...client.Object) {
 
 func (w *world) delete(o client.Object) {
 	w.Helper()
+	o.SetNamespace(w.namespace)
 	if err := w.client.Delete(w.Context(), o); err != nil {
 		w.Fatal(err)
 	}
@@ -198,7 +207,7 @@ func (w *world) edit(o client.Object, change func()) {
 
 func (w *world) read(o client.Object) {
 	w.Helper()
-	if err := w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+	if err := w.client.Get(w.Context(), key(w.namespace, o), o); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -518,7 +527,7 @@ func TestAdoption(t *testing.T) {
 	s := server("s")
 	w.create(s)
 	w.until(service, func() string {
-		return want(fmt.Sprint(len(service.OwnerReferences), service.Spec.Selector["toolhaven.dev/workload"]), "1 s")
+		return want(fmt.Sprintf("%d %s", len(service.OwnerReferences), service.Spec.Selector["toolhaven.dev/workload"]), "1 s")
 	})
 
 	// The second of two resources that claim one name says so, until the first is gone.

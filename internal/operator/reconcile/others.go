@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -96,11 +97,11 @@ func (r *virtuals) check(ctx context.Context, namespace string, ref references.R
 	}
 	o := newConfig(ref.Kind)
 	err := r.status.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, o)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
+	if apierrors.IsNotFound(err) {
+		return &translate.Problem{Condition: condition, Reason: translate.ReasonNotFound, Message: fmt.Sprintf("there is no %s %q in this namespace; create it", ref.Kind, ref.Name)}, nil
 	}
 	if err != nil {
-		return &translate.Problem{Condition: condition, Reason: translate.ReasonNotFound, Message: fmt.Sprintf("there is no %s %q in this namespace; create it", ref.Kind, ref.Name)}, nil
+		return nil, fmt.Errorf("read %s %s: %w", ref.Kind, ref.Name, err)
 	}
 	if err := translate.Config(o); err != nil {
 		return &translate.Problem{Condition: condition, Reason: translate.ReasonNotValid, Message: fmt.Sprintf("%s %q is not valid: %s", ref.Kind, ref.Name, oneLine(err))}, nil
