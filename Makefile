@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all images compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,16 @@ build: generate ## Build the programs into bin/
 	$(BUILD) -o bin/thv ./cmd/thv
 	$(BUILD) -o bin/thv-registry ./cmd/thv-registry
 	$(BUILD) -o bin/thv-operator ./cmd/thv-operator
+
+# The images of a cluster. PUSH=registry.example/toolhaven also pushes them.
+images: generate ## Make the images of thv and thv-operator for Linux into dist/images/
+	@for arch in amd64 arm64; do \
+		echo "building the programs for linux/$$arch"; mkdir -p "dist/linux-$$arch"; \
+		for program in thv-guest thv thv-operator; do \
+			GOOS=linux GOARCH=$$arch $(BUILD) -o "dist/linux-$$arch/$$program" "./cmd/$$program" || exit 1; \
+		done; \
+	done
+	go run ./tools/images -programs dist -out dist/images -version '$(VERSION)' -created '$(DATE)' $(if $(PUSH),-push '$(PUSH)')
 
 generate:
 	@go generate ./internal/guest/program
