@@ -38,7 +38,7 @@ func roundRobin(t *testing.T, pods []*process) string {
 	}
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     &http.Transport{},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			turn := &next
 			if r.In.Header.Get(mcp.HeaderSessionID) == "" {
