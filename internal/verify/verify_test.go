@@ -84,6 +84,14 @@ func (p *place) trust(end time.Time) {
 	}
 }
 
+// writeRoot writes the trusted root of an instance.
+func writeRoot(t testing.TB, path string, s *verifytest.Sigstore) {
+	t.Helper()
+	if err := os.WriteFile(path, must(s.TrustedRoot(time.Time{}))(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (p *place) push(tag string, image remote.Taggable) {
 	p.t.Helper()
 	if err := remote.Push(p.repo.Tag(tag), image); err != nil {
