@@ -35,6 +35,7 @@ const (
 	bundleType        = "application/vnd.dev.sigstore.bundle" // with a version
 	simpleSigningType = "application/vnd.dev.cosign.simplesigning.v1+json"
 	cosignArtifact    = "application/vnd.dev.cosign.artifact.sig.v1+json"
+	emptyType         = "application/vnd.oci.empty.v1+json" // a configuration of none
 	envelopeType      = "application/vnd.dsse.envelope.v1+json"
 )
 
@@ -226,8 +227,8 @@ func (r *registryClient) referrers(ctx context.Context, digest v1.Hash) ([]v1.De
 	}
 	var all []v1.Descriptor
 	for _, d := range manifest.Manifests {
-		// Registries without the API may leave the type out.
-		if a := d.ArtifactType; a == "" || a == cosignArtifact || strings.HasPrefix(a, bundleType) {
+		// Registries without the API may leave the type out, or take that of the configuration.
+		if a := d.ArtifactType; a == "" || a == emptyType || a == cosignArtifact || strings.HasPrefix(a, bundleType) {
 			all = append(all, d)
 		}
 	}
