@@ -61,15 +61,21 @@ func remoteSpec(ctx context.Context, app *base.App, name string) (*workload.Spec
 	if spec.Remote == nil {
 		return nil, nil, base.Usage("%s runs on this machine; only remote servers have a login", name)
 	}
+	signIns, err := signInsOf(ctx, app, spec)
+	return spec, signIns, err
+}
+
+// signInsOf returns the store of sign-ins at the remote server of a workload.
+func signInsOf(ctx context.Context, app *base.App, spec *workload.Spec) (*oauthclient.Store, error) {
 	signIns, err := app.SignIns()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	secrets, err := app.AllSecrets()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return spec, signIns.WithSecrets(func(ref string) (string, error) { return secrets.Resolve(ctx, ref) }).WithCAFiles(spec.CAFiles()), nil
+	return signIns.WithSecrets(func(ref string) (string, error) { return secrets.Resolve(ctx, ref) }).WithCAFiles(spec.CAFiles()), nil
 }
 
 func runLogin(ctx context.Context, o *loginOptions) error {
@@ -125,11 +131,14 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 func newLogout(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logout NAME",
-		Short: "End the login to the remote server of a workload",
+		Short: "End the login to a workload's remote server, and thv connect's sign-in at the workload",
 		Long: `Logout ends the login to the remote server of a workload: at the authorization server,
 if that offers it, and on this machine in any case. Workloads with the same URL and client
 share the login. The workload keeps running, and its clients receive an error until thv
-login NAME.`,
+login NAME.
+
+It also ends the sign-ins that thv connect made at a workload that requires access tokens of
+its clients.`,
 		Example: "  thv logout github",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runLogout(cmd.Context(), app, args[0]) },
@@ -139,32 +148,68 @@ login NAME.`,
 }
 
 func runLogout(ctx context.Context, app *base.App, name string) error {
-	spec, signIns, err := remoteSpec(ctx, app, name)
+	store, err := app.Store()
 	if err != nil {
 		return err
 	}
-	out := &oauthclient.Logout{}
-	if spec.Remote.Auth != nil {
+	spec, err := store.Get(name)
+	if err != nil {
+		return err
+	}
+	if spec.Remote == nil && spec.Issuer() == "" {
+		return base.Usage("%s has no login: it runs on this machine, and requires no access tokens of its clients", name)
+	}
+	signIns, err := signInsOf(ctx, app, spec)
+	if err != nil {
+		return err
+	}
+	var ended []*oauthclient.Logout
+	if spec.Remote != nil && spec.Remote.Auth != nil {
 		source, err := signIns.Keyed(spec.Remote.Auth.Login, spec.Remote.URL)
 		if err != nil {
 			return err
 		}
-		if out, err = source.SignOut(ctx); err != nil {
+		out, err := source.SignOut(ctx)
+		if err != nil {
 			return err
 		}
+		if out.Login != nil {
+			ended = append(ended, out)
+		}
 	}
-	base.NoteUnrevoked(app.Err, out)
+	if spec.Issuer() != "" {
+		own, err := app.SignIns() // as connect has it: without the CA files of the remote server
+		if err != nil {
+			return err
+		}
+		all, err := own.SignOutAll(ctx, spec.URL())
+		if err != nil {
+			return err
+		}
+		ended = append(ended, all...)
+	}
+	return reportLogout(app, name, ended)
+}
+
+// reportLogout prints the sign-ins that ended.
+func reportLogout(app *base.App, name string, ended []*oauthclient.Logout) error {
+	revoked := len(ended) > 0
+	for _, out := range ended {
+		base.NoteUnrevoked(app.Err, out)
+		revoked = revoked && out.Revoked
+	}
 	if app.JSON {
 		return render.JSON(app.Out, struct {
 			Name      string `json:"name"`
 			LoggedOut bool   `json:"loggedOut"`
 			Revoked   bool   `json:"revoked"`
-		}{name, out.Login != nil, out.Revoked})
+		}{name, len(ended) > 0, revoked})
 	}
-	if out.Login == nil {
+	if len(ended) == 0 {
 		fmt.Fprintf(app.Err, "%s has no login\n", name)
-		return nil
 	}
-	fmt.Fprintf(app.Err, "logged out of %s\n", plaintext.Line(out.Login.Resource))
+	for _, out := range ended {
+		fmt.Fprintf(app.Err, "logged out of %s\n", plaintext.Line(out.Login.Resource))
+	}
 	return nil
 }

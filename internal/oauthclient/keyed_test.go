@@ -428,3 +428,30 @@ func BenchmarkKeyed_Token(b *testing.B) {
 		}
 	}
 }
+
+// A target's sign-ins end together: those of every issuer and client. Others are kept.
+func TestSignOutAll(t *testing.T) {
+	t.Parallel()
+	f, s := newFake(t), testStore(t)
+	first := f.mustSignInKeyed(s, nil)
+	second := f.mustSignInKeyed(s, func(r *Request) { r.Client = Registered{ID: "mine"} })
+	other := f.mustSignInKeyed(s, func(r *Request) { r.Target = f.url + "/below" })
+	if first.Key == second.Key || first.Key == other.Key {
+		t.Fatalf("keys %s, %s, %s", first.Key, second.Key, other.Key)
+	}
+	all, err := s.SignOutAll(t.Context(), f.url)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d sign-ins ended, %v", len(all), err)
+	}
+	for _, key := range []string{first.Key, second.Key} {
+		if _, err := mustKeyed(t, s, key, f.url).Token(t.Context()); !errors.Is(err, ErrSignIn) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if _, err := mustKeyed(t, s, other.Key, f.url+"/below").Token(t.Context()); err != nil {
+		t.Errorf("the sign-in for another URL: %v", err)
+	}
+	if all, err := s.SignOutAll(t.Context(), f.url); err != nil || len(all) != 0 {
+		t.Errorf("a second time: %d, %v", len(all), err)
+	}
+}

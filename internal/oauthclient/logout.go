@@ -33,6 +33,29 @@ func (s *Store) SignOut(ctx context.Context, target string) (*Logout, error) {
 	return s.signOut(ctx, file)
 }
 
+// SignOutAll ends the keyed sign-ins for a target, of every authorization server and client,
+// as [KeyedSource.SignOut] does. The result has no entry when there was none.
+func (s *Store) SignOutAll(ctx context.Context, target string) (all []*Logout, err error) {
+	u, err := parseTarget(target)
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.records.grantsFor(ctx, u.String())
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		out, err := s.signOut(ctx, file)
+		if err != nil {
+			return all, err
+		}
+		if out.Login != nil {
+			all = append(all, out)
+		}
+	}
+	return all, nil
+}
+
 func (s *Store) signOut(ctx context.Context, file string) (*Logout, error) {
 	out := &Logout{}
 	err := locked(ctx, file, func() error {

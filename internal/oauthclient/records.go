@@ -77,6 +77,30 @@ func (d records) key(file string) string {
 	return secret.OAuthPrefix + kind + "/" + strings.TrimSuffix(filepath.Base(file), ".json")
 }
 
+// grantsFor returns the files of the keyed sign-ins for a target.
+func (d records) grantsFor(ctx context.Context, target string) ([]string, error) {
+	dir := filepath.Join(d.dir, kindGrant)
+	all, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the sign-ins: %w", err)
+	}
+	var files []string
+	for _, f := range all {
+		if key, ok := strings.CutSuffix(f.Name(), ".json"); !ok || !validKey.MatchString(key) {
+			continue
+		}
+		file := filepath.Join(dir, f.Name())
+		kept, err := d.load(ctx, file)
+		if err != nil {
+			return nil, err
+		}
+		if kept != nil && kept.Target == target {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
 // key is a resource's identifier in one spelling.
 func key(u *url.URL) string {
 	k := netguard.Origin(u) + strings.TrimRight(u.EscapedPath(), "/")
