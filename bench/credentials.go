@@ -10,8 +10,8 @@ import (
 )
 
 // credentials measures what a credential that is kept adds to a call: a token exchange, in
-// the gateway and alone, a login alone, and a signature for AWS alone; and how many tokens are requested for many calls
-// of one caller.
+// the gateway and alone, a login alone, and a signature for AWS alone; and how many tokens
+// are requested for many calls of one caller.
 func (b *bench) credentials(ctx context.Context) ([]result, error) {
 	var requests atomic.Int64
 	issuer, token, err := newIssuer(map[string]http.Handler{"/token": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
