@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ type Event struct{ Message string }
 type Config struct {
 	Engine   container.Engine
 	StateDir string              // records are kept in its directory builds
+	Store    string              // marks what is built, for [Builder.Images] and [Builder.Sweep]; "" marks nothing
 	Env      func(string) string // the person's environment: registries, certificates, Go's settings
 	Log      func(Event)         // may be nil
 }
@@ -42,6 +42,8 @@ type Result struct {
 	Image   string // tag; the engine has it
 	Version string // as resolved; "local" for a directory
 	Built   bool   // false: the image was there already
+	// Replaced is the image that the same request had before; "" if that is the same.
+	Replaced string
 }
 
 // made is the image of a request, which the engine has.
@@ -64,6 +66,40 @@ func (b *Builder) Build(ctx context.Context, r Request) (Result, error) {
 	return res, nil
 }
 
+// Resolve returns the version that a request means now, without building anything. That of
+// a directory is "local". The error wraps ErrNotFound when there is no such package or
+// version.
+func (b *Builder) Resolve(ctx context.Context, r Request) (version string, err error) {
+	if err := r.validate(); err != nil {
+		return "", fmt.Errorf("look up a package: %w", err)
+	}
+	switch {
+	case r.Dir != "":
+		return LocalVersion, nil
+	case r.Scheme == schemeGo:
+		var info container.Info
+		var done func()
+		if done, err = b.building(ctx); err != nil {
+			break
+		}
+		defer done()
+		if info, err = b.cfg.Engine.Info(ctx); err == nil {
+			version, err = goBuilder{b.common}.resolve(ctx, r, info.Arch)
+		}
+	default:
+		var found resolved
+		found, err = installBuilder{b.common}.resolve(ctx, r)
+		version = found.version
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", r, err)
+	}
+	return version, nil
+}
+
+// LocalVersion is the version of a package that is a directory.
+const LocalVersion = "local"
+
 func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 	info, err := b.cfg.Engine.Info(ctx)
 	if err != nil {
@@ -73,7 +109,7 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 		return Result{}, fmt.Errorf("the container engine runs %s containers; packages become linux images", info.OS)
 	}
 	k := recordKey{
-		Recipe: recipe, Scheme: r.Scheme, Name: r.Name, Version: r.Version, Arch: info.Arch, Args: r.Args,
+		Recipe: recipe, Scheme: r.Scheme, Name: r.Name, Version: r.Version, Dir: r.Dir, Arch: info.Arch, Args: r.Args,
 		RuntimeImage: r.RuntimeImage, AddPackages: slices.Compact(slices.Sorted(slices.Values(r.AddPackages))),
 	}
 	if r.CACert != "" {
@@ -83,10 +119,15 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 		}
 		k.CA = hash(text)
 	}
-	records := records{dir: filepath.Join(b.cfg.StateDir, "builds")}
+	records := b.records()
 	if rec, ok := b.reusable(ctx, r, records, k); ok {
 		return Result{Image: rec.Image, Version: rec.Version}, b.addTag(ctx, rec.Image, r.Tag)
 	}
+	done, err := b.building(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer done()
 	m, err := b.make(ctx, r, k)
 	if err != nil {
 		return Result{}, err
@@ -94,19 +135,19 @@ func (b *Builder) build(ctx context.Context, r Request) (Result, error) {
 	if err := b.addTag(ctx, m.image, r.Tag); err != nil {
 		return Result{}, err
 	}
-	// A directory's content is its version, so there is nothing to remember.
-	if r.Dir != "" {
-		return Result{Image: m.image, Version: m.version, Built: m.built}, nil
-	}
 	img, err := b.cfg.Engine.Image(ctx, m.image)
 	if err != nil {
 		return Result{}, fmt.Errorf("inspect the image that was made: %w", err)
+	}
+	res := Result{Image: m.image, Version: m.version, Built: m.built}
+	if before, ok := records.get(k); ok && before.Image != m.image {
+		res.Replaced = before.Image
 	}
 	err = records.put(record{Request: k, Version: m.version, Image: m.image, ImageID: img.ID, BaseID: m.base})
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Image: m.image, Version: m.version, Built: m.built}, nil
+	return res, nil
 }
 
 func (b *Builder) make(ctx context.Context, r Request, k recordKey) (made, error) {
@@ -143,12 +184,19 @@ func (b *Builder) reusable(ctx context.Context, r Request, records records, k re
 }
 
 // labels describe an image for `docker image ls --filter` and `docker inspect`.
-func labels(r Request, version string) map[string]string {
+func (c common) labels(r Request, version string) map[string]string {
 	pkg := r.Scheme + "://" + r.Name
 	if r.Dir != "" {
 		pkg = r.String()
 	}
-	return map[string]string{"dev.toolhaven.package": pkg, "dev.toolhaven.version": version, container.LabelUser: container.AnyUser}
+	labels := map[string]string{labelPackage: pkg, labelVersion: version, container.LabelUser: container.AnyUser}
+	if c.cfg.Store != "" {
+		labels[labelMaker] = c.cfg.Store
+	}
+	if r.Scheme != schemeGo {
+		labels[labelStep] = ""
+	}
+	return labels
 }
 
 // maxOutput bounds how much of a builder's output an error carries, in bytes.

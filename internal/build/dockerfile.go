@@ -39,6 +39,7 @@ type installation struct {
 	args     []string
 	certs    []byte // trusted while installing
 	keepCA   bool   // and afterwards
+	maker    string // Config.Store
 }
 
 // words are a command of a Dockerfile. It has exec form only, which no shell
@@ -85,6 +86,8 @@ func (in installation) script(name string, args ...string) words {
 func (in installation) system() *lines {
 	l := &lines{}
 	l.add("FROM %s", in.base)
+	// A build that is killed leaves its last step as an image without a name.
+	l.add("LABEL %s=%s %s=%q", labelStep, stepYes, labelMaker, in.maker)
 	l.add("USER 0:0")
 	if len(in.packages) > 0 {
 		l.add("COPY thv /thv")

@@ -30,7 +30,7 @@ func TestNoLineOfADockerfileIsReadByAShell(t *testing.T) {
 						t.Errorf("entry point (-want +got):\n%s", diff)
 					}
 				}
-			case "FROM", "COPY", "USER", "WORKDIR", "ENV":
+			case "FROM", "COPY", "USER", "WORKDIR", "ENV", "LABEL":
 			default:
 				t.Errorf("unexpected line %q", line)
 			}

@@ -23,9 +23,9 @@ type goBuilder struct{ common }
 // make compiles with the host's Go, or with that of a builder image, and packs
 // the program into an image from nothing.
 func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, error) {
-	work, err := os.MkdirTemp("", "thv-build-")
+	work, err := b.newWork()
 	if err != nil {
-		return made{}, fmt.Errorf("make a directory to build in: %w", err)
+		return made{}, err
 	}
 	defer os.RemoveAll(work)
 	certs, err := b.env().certificates(r.CACert)
@@ -45,7 +45,7 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 	name := r.Name
 	if r.Dir != "" {
 		b.report("compiling the Go package in %s", r.Dir)
-		name, version = filepath.Base(r.Dir), "local"
+		name, version = filepath.Base(r.Dir), LocalVersion
 		err = tool.compileDir(ctx)
 	} else {
 		b.report("fetching and compiling %s", r)
@@ -70,7 +70,7 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 	}
 	built, err := b.once(ctx, image, func() error {
 		b.report("packing %s", image)
-		img, err := scratch{program: program, certs: certs, arch: k.Arch, args: r.Args, labels: labels(r, version), work: work}.image()
+		img, err := scratch{program: program, certs: certs, arch: k.Arch, args: r.Args, labels: b.labels(r, version), work: work}.image()
 		if err != nil {
 			return err
 		}
@@ -80,6 +80,38 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 		return made{}, err
 	}
 	return made{image: image, version: version, base: base, built: built}, nil
+}
+
+// newWork makes a directory to build in. One that a killed build leaves is removed by the
+// next (sweep).
+func (b goBuilder) newWork() (string, error) {
+	if err := os.MkdirAll(b.workDir(), 0o700); err != nil {
+		return "", fmt.Errorf("make a directory to build in: %w", err)
+	}
+	work, err := os.MkdirTemp(b.workDir(), "go-")
+	if err != nil {
+		return "", fmt.Errorf("make a directory to build in: %w", err)
+	}
+	return work, nil
+}
+
+// resolve finds the version that a request means, without compiling it.
+func (b goBuilder) resolve(ctx context.Context, r Request, arch string) (version string, err error) {
+	work, err := b.newWork()
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	certs, err := b.env().certificates(r.CACert)
+	if err != nil {
+		return "", err
+	}
+	tool, _, err := b.toolchain(ctx, r, arch, work, certs)
+	if err != nil {
+		return "", err
+	}
+	defer tool.close()
+	return tool.require(ctx, r)
 }
 
 // mayCompile checks early that a directory exists; "" is none.
@@ -165,6 +197,14 @@ func (b goBuilder) toolchain(ctx context.Context, r Request, arch, work string, 
 // by an empty module, because `go install package@version` refuses modules with
 // replace directives.
 func (t *toolchain) compilePackage(ctx context.Context, r Request) (version string, err error) {
+	if version, err = t.require(ctx, r); err != nil {
+		return "", err
+	}
+	return version, t.compile(ctx, t.module, r.Name, "-mod=mod")
+}
+
+// require has the module of the package fetched, and returns its version.
+func (t *toolchain) require(ctx context.Context, r Request) (version string, err error) {
 	dir := t.module
 	if _, err := t.run(ctx, dir, "mod", "init", "thvbuild"); err != nil {
 		return "", fmt.Errorf("start a Go module: %w", err)
@@ -184,7 +224,7 @@ func (t *toolchain) compilePackage(ctx context.Context, r Request) (version stri
 	if kind != "main" {
 		return "", fmt.Errorf("%s is Go package %q, a library: name the package of a command (package main)", r.Name, kind)
 	}
-	return version, t.compile(ctx, dir, r.Name, "-mod=mod")
+	return version, nil
 }
 
 // compileDir compiles the package in a directory of the user. It writes nothing there.

@@ -52,10 +52,13 @@ func (b goBuilder) hostToolchain(path string, r Request, arch, work string, cert
 		}
 		c.env = append(c.env, "SSL_CERT_FILE="+file, "GIT_SSL_CAINFO="+file)
 	}
-	module := filepath.Join(work, "module")
-	if err := os.Mkdir(module, 0o700); err != nil {
-		return nil, fmt.Errorf("make a directory to build in: %w", err)
+	module, temp := filepath.Join(work, "module"), filepath.Join(work, "tmp")
+	for _, dir := range []string{module, temp} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make a directory to build in: %w", err)
+		}
 	}
+	c.env = append(c.env, "GOTMPDIR="+temp)
 	return &toolchain{goCommand: c, source: r.Dir, module: module, program: c.program}, nil
 }
 

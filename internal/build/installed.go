@@ -62,9 +62,9 @@ func (b installBuilder) make(ctx context.Context, r Request, k recordKey) (made,
 	m := made{image: image, version: found.version, base: base.ID}
 	in := installation{
 		scheme: r.Scheme, name: r.Name, version: found.version, base: baseImage(r), registry: found.registry, settings: found.settings,
-		packages: k.AddPackages, args: r.Args, certs: certs, keepCA: r.CACert != "",
+		packages: k.AddPackages, args: r.Args, certs: certs, keepCA: r.CACert != "", maker: b.cfg.Store,
 	}
-	m.built, err = b.once(ctx, image, func() error { return b.install(ctx, in, image, labels(r, found.version)) })
+	m.built, err = b.once(ctx, image, func() error { return b.install(ctx, in, image, b.labels(r, found.version)) })
 	if err != nil {
 		return made{}, err
 	}

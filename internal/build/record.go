@@ -28,6 +28,7 @@ type recordKey struct {
 	Scheme       string
 	Name         string
 	Version      string
+	Dir          string `json:",omitempty"` // of a Go package on this machine
 	Arch         string
 	Args         []string
 	RuntimeImage string
@@ -36,7 +37,7 @@ type recordKey struct {
 }
 
 func (k recordKey) equal(o recordKey) bool {
-	return k.Recipe == o.Recipe && k.Scheme == o.Scheme && k.Name == o.Name && k.Version == o.Version && k.Arch == o.Arch &&
+	return k.Recipe == o.Recipe && k.Scheme == o.Scheme && k.Name == o.Name && k.Version == o.Version && k.Dir == o.Dir && k.Arch == o.Arch &&
 		k.RuntimeImage == o.RuntimeImage && k.CA == o.CA &&
 		slices.Equal(k.Args, o.Args) && slices.Equal(k.AddPackages, o.AddPackages)
 }
@@ -60,6 +61,11 @@ func (s records) get(k recordKey) (record, bool) {
 	if err != nil {
 		return record{}, false
 	}
+	rec, ok := readRecord(path)
+	return rec, ok && rec.Request.equal(k)
+}
+
+func readRecord(path string) (record, bool) {
 	f, err := os.Open(path)
 	if err != nil {
 		return record{}, false
@@ -70,13 +76,49 @@ func (s records) get(k recordKey) (record, bool) {
 		return record{}, false
 	}
 	var rec record
-	if err := json.Unmarshal(text, &rec); err != nil || !rec.Request.equal(k) || rec.Image == "" || rec.ImageID == "" {
+	if err := json.Unmarshal(text, &rec); err != nil || rec.Image == "" || rec.ImageID == "" {
 		return record{}, false
 	}
 	return rec, true
 }
 
-// put writes the record atomically.
+// all are the records that can be read.
+func (s records) all() []record {
+	var paths []string
+	for _, pattern := range []string{"*.json", filepath.Join("images", "*.json")} {
+		more, err := filepath.Glob(filepath.Join(s.dir, pattern))
+		if err != nil {
+			return nil // a directory whose name is a bad pattern
+		}
+		paths = append(paths, more...)
+	}
+	var found []record
+	for _, path := range paths {
+		if rec, ok := readRecord(path); ok {
+			found = append(found, rec)
+		}
+	}
+	return found
+}
+
+// remove removes a record. One that stays names an image that is gone, and is ignored.
+func (s records) remove(rec record) {
+	_ = os.Remove(s.imagePath(rec.Image))
+	if now, ok := s.get(rec.Request); !ok || now.Image != rec.Image {
+		return // it has another image
+	}
+	if path, err := s.path(rec.Request); err == nil {
+		_ = os.Remove(path)
+	}
+}
+
+// imagePath is where an image is recorded, for as long as it may be there: the request that
+// it was made for may get another one.
+func (s records) imagePath(image string) string {
+	return filepath.Join(s.dir, "images", hash([]byte(image))[:32]+".json")
+}
+
+// put writes the record atomically, by its request and by its image.
 func (s records) put(rec record) error {
 	path, err := s.path(rec.Request)
 	if err != nil {
@@ -86,5 +128,9 @@ func (s records) put(rec record) error {
 	if err != nil {
 		return fmt.Errorf("write the record of a build: %w", err)
 	}
-	return settings.WriteAtomic(path, append(text, '\n'), 0o600)
+	text = append(text, '\n')
+	if err := settings.WriteAtomic(s.imagePath(rec.Image), text, 0o600); err != nil {
+		return err
+	}
+	return settings.WriteAtomic(path, text, 0o600)
 }

@@ -94,3 +94,20 @@ func TestARegistryMustBeAURLAndItsPasswordIsNotShown(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A name is resolved again without an image, a record, or an engine.
+func TestAVersionIsLookedUpWithoutABuild(t *testing.T) {
+	h := newHouse(t)
+	for _, row := range []struct{ version, want string }{{"", "1.0.1"}, {"latest", "1.0.1"}, {"1.0", "1.0.1"}, {"1.0.0", "1.0.0"}} {
+		got, err := h.Resolve(t.Context(), Request{Scheme: "npx", Name: "pkg", Version: row.version})
+		if err != nil || got != row.want {
+			t.Errorf("%q: got %q, %v", row.version, got, err)
+		}
+	}
+	if got, err := h.Resolve(t.Context(), Request{Scheme: "npx", Name: "pkg", Version: "2"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if h.engine.builds != 0 {
+		t.Error("something was built")
+	}
+}

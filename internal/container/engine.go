@@ -19,6 +19,10 @@ var (
 	ErrUnavailable = errors.New("container engine not available")
 	// ErrNameTaken: a container of that name exists.
 	ErrNameTaken = errors.New("name already in use")
+	// ErrInUse: a container needs it.
+	ErrInUse = errors.New("in use")
+	// ErrUnsupported: the engine has no such call.
+	ErrUnsupported = errors.New("not supported by the container engine")
 )
 
 // Engine runs containers. Every method may be called concurrently; every error
@@ -38,8 +42,16 @@ type Engine interface {
 	Load(ctx context.Context, image io.Reader) error
 	// Build builds an image from a context tar that holds a Dockerfile.
 	Build(ctx context.Context, b Build) error
-	// RemoveImage removes a local image. Removing one that is gone is no error.
+	// RemoveImage removes a local image, or one of its tags. Removing one that is gone is
+	// no error. ErrInUse when a container is made of it.
 	RemoveImage(ctx context.Context, ref string) error
+	// Images lists the local images that carry all the labels. A value of "" stands for
+	// any. They have an ID, Tags, Digests, Labels and a Size.
+	Images(ctx context.Context, labels map[string]string) ([]Image, error)
+	// RegistryDigest is the digest that a reference has at its registry now. Nothing is
+	// downloaded. ErrNotFound when the registry has no such image, ErrUnsupported when the
+	// engine (Podman) does not look it up.
+	RegistryDigest(ctx context.Context, ref string) (string, error)
 
 	// EnsureNetwork creates the bridge network unless it exists. Containers on
 	// it cannot reach each other.

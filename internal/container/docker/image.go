@@ -52,9 +52,10 @@ func (s images) Pull(ctx context.Context, ref string, progress func(container.Pr
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", ref, err)
 	}
+	doing := "pull " + ref
 	r, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: login.header})
 	if err != nil {
-		return s.pullError(err, ref, login)
+		return s.registryError(err, doing, login)
 	}
 	defer r.Close()
 	err = messages(r, func(m jsonstream.Message) {
@@ -63,7 +64,7 @@ func (s images) Pull(ctx context.Context, ref string, progress func(container.Pr
 		}
 	})
 	if err != nil {
-		return s.pullError(cmp.Or(ctx.Err(), err), ref, login)
+		return s.registryError(cmp.Or(ctx.Err(), err), doing, login)
 	}
 	// A stream that ends is no proof that the image was stored.
 	if _, err := s.Image(ctx, ref); err != nil {
@@ -80,9 +81,32 @@ func progressOf(m jsonstream.Message) container.Progress {
 	return p
 }
 
-// pullError distinguishes a missing image from a registry that refuses; engines report
+// RegistryDigest returns the digest of a reference at its registry.
+func (s images) RegistryDigest(ctx context.Context, ref string) (string, error) {
+	doing := "look up " + ref + " at its registry"
+	if s.podman.Load() {
+		return "", fmt.Errorf("%s: %w", doing, container.ErrUnsupported)
+	}
+	login, err := registryLogin(ctx, ref, s.env)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
+	r, err := s.api.DistributionInspect(ctx, ref, client.DistributionInspectOptions{EncodedRegistryAuth: login.header})
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "page not found") {
+		return "", fmt.Errorf("%s: %w", doing, container.ErrUnsupported)
+	}
+	if err != nil {
+		return "", s.registryError(err, doing, login)
+	}
+	if err := r.Descriptor.Digest.Validate(); err != nil {
+		return "", fmt.Errorf("%s: the engine reports the digest %.100q: %w", doing, r.Descriptor.Digest, err)
+	}
+	return r.Descriptor.Digest.String(), nil
+}
+
+// registryError distinguishes a missing image from a registry that refuses; engines report
 // much of both as plain text.
-func (s images) pullError(err error, ref string, login login) error {
+func (s images) registryError(err error, doing string, login login) error {
 	text := strings.ToLower(err.Error())
 	contains := func(signs ...string) bool {
 		return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
@@ -93,11 +117,11 @@ func (s images) pullError(err error, ref string, login login) error {
 	}
 	switch {
 	case errdefs.IsNotFound(err), contains("manifest unknown", "name unknown", "not found", "does not exist"):
-		return fmt.Errorf("pull %s: the registry has no such image, or shows it only after a login (`docker login %s`); check the name and tag: %w (%s)%s", ref, login.host, container.ErrNotFound, message(err), note)
+		return fmt.Errorf("%s: the registry has no such image, or shows it only after a login (`docker login %s`); check the name and tag: %w (%s)%s", doing, login.host, container.ErrNotFound, message(err), note)
 	case contains("unauthorized", "authentication required", "denied", "no basic auth credentials"):
-		return fmt.Errorf("pull %s: the registry does not let you read it; log in with `docker login %s`: %w%s", ref, login.host, &engineError{cause: err}, note)
+		return fmt.Errorf("%s: the registry does not let you read it; log in with `docker login %s`: %w%s", doing, login.host, &engineError{cause: err}, note)
 	}
-	return s.wrap(err, "pull %s", ref)
+	return s.wrap(err, "%s", doing)
 }
 
 // Load takes an image in the tar form of `docker save`.
@@ -148,8 +172,32 @@ func (s images) Build(ctx context.Context, b container.Build) error {
 // RemoveImage removes a local image.
 func (s images) RemoveImage(ctx context.Context, ref string) error {
 	_, err := s.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
-	if err == nil || errdefs.IsNotFound(err) {
+	switch {
+	case err == nil || errdefs.IsNotFound(err):
 		return nil
+	case errdefs.IsConflict(err), strings.Contains(err.Error(), "is in use by"): // Podman 4: a plain 500
+		return fmt.Errorf("remove image %s: %w: %s", ref, container.ErrInUse, message(err))
 	}
 	return s.wrap(err, "remove image %s", ref)
+}
+
+// Images lists local images by label.
+func (s images) Images(ctx context.Context, labels map[string]string) ([]container.Image, error) {
+	filters := client.Filters{}
+	for key, value := range labels {
+		if value != "" {
+			key += "=" + value
+		}
+		filters = filters.Add("label", key)
+	}
+	r, err := s.api.ImageList(ctx, client.ImageListOptions{Filters: filters})
+	if err != nil {
+		return nil, s.wrap(err, "list images")
+	}
+	var found []container.Image
+	for _, i := range r.Items {
+		tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
+		found = append(found, container.Image{ID: i.ID, Tags: tags, Digests: i.RepoDigests, Labels: i.Labels, Size: i.Size})
+	}
+	return found, nil
 }

@@ -5,6 +5,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,11 +53,40 @@ func (s *suite) build(t *testing.T) {
 	if err != nil || image.Labels["l"] != "1" || !strings.Contains(strings.Join(image.Env, " "), "WORD=set") {
 		t.Errorf("%+v, %v", image, err)
 	}
+	listed, err := s.engine.Images(t.Context(), map[string]string{"l": "1", "made": ""})
+	if err != nil || !slices.ContainsFunc(listed, func(i container.Image) bool {
+		return i.ID == image.ID && slices.Contains(i.Tags, tag) && i.Labels["l"] == "1" && i.Size > 0
+	}) {
+		t.Errorf("listed by its labels: %+v, %v", listed, err)
+	}
+	if listed, err := s.engine.Images(t.Context(), map[string]string{"l": "2"}); err != nil || len(listed) > 0 {
+		t.Errorf("listed by another label: %+v, %v", listed, err)
+	}
+	s.inUse(t, tag)
 	if len(log) == 0 {
 		t.Error("the builder reported no output")
 	}
 	if got := s.output(t, func(c *container.Config) { c.Image = tag }, "cat", "/file"); got != "content" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// inUse: an image that a container is made of is not removed.
+func (s *suite) inUse(t *testing.T, tag string) {
+	id, err := s.engine.Create(t.Context(), container.Config{Name: "thv-enginetest-in-use-" + s.run, Image: tag, Labels: map[string]string{label: s.run}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.engine.Remove(context.Background(), id); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.engine.RemoveImage(t.Context(), tag); !errors.Is(err, container.ErrInUse) {
+		t.Errorf("remove an image in use: %v", err)
+	}
+	if _, err := s.engine.Image(t.Context(), tag); err != nil {
+		t.Errorf("it is gone: %v", err)
 	}
 }
 

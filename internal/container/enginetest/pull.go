@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,14 @@ func (s *suite) pull(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	digest, err := s.image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Before the engine has it. Podman does not look digests up.
+	if got, err := s.engine.RegistryDigest(t.Context(), ref); got != digest.String() && !errors.Is(err, container.ErrUnsupported) {
+		t.Errorf("digest %q, %v, want %s", got, err, digest)
+	}
 	steps := 0
 	if err := s.engine.Pull(t.Context(), ref, func(container.Progress) { steps++ }); err != nil {
 		t.Fatal(err)
@@ -46,8 +55,16 @@ func (s *suite) pull(t *testing.T) {
 	if got := s.output(t, func(c *container.Config) { c.Image = ref }, "pid"); got != "1\n" {
 		t.Errorf("the pulled image printed %q", got)
 	}
-	err = s.engine.Pull(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/enginetest/none:1", nil)
+	image, err := s.engine.Image(t.Context(), ref)
+	if err != nil || !slices.Contains(image.Digests, strings.TrimSuffix(ref, ":"+s.run)+"@"+digest.String()) || image.Size == 0 {
+		t.Errorf("%+v, %v, want the digest %s", image, err, digest)
+	}
+	none := strings.TrimPrefix(server.URL, "http://") + "/enginetest/none:1"
+	err = s.engine.Pull(t.Context(), none, nil)
 	if !errors.Is(err, container.ErrNotFound) {
 		t.Errorf("pull of nothing: %v", err)
+	}
+	if _, err := s.engine.RegistryDigest(t.Context(), none); !errors.Is(err, container.ErrNotFound) && !errors.Is(err, container.ErrUnsupported) {
+		t.Errorf("digest of nothing: %v", err)
 	}
 }
