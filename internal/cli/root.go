@@ -109,14 +109,14 @@ go://), an exported configuration, or the URL of a remote server.`,
 			root.AddCommand(c)
 		}
 	}
-	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newLogs(app), newTools(app), newConnections(app), newLogin(app), newLogout(app), newExport(app), newGroup(app), newConnect(app))
-	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), newBuild(app))
+	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newOutdated(app), newUpgrade(app), newLogs(app), newTools(app), newConnections(app), newLogin(app), newLogout(app), newExport(app), newGroup(app), newConnect(app))
+	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), newBuild(app), newPrune(app))
 	add("tool", newConfig(app), authcmd.New(app), newPolicy(app), secretcmd.New(app), newDoctor(app), newVersion(app))
 	root.AddCommand(newOwner(app), newGateway(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {
 		switch c.Name() {
-		case "status", "stop", "start", "restart", "rm", "logs", "login", "logout", "export", "connect", "connections":
+		case "status", "stop", "start", "restart", "rm", "logs", "login", "logout", "export", "connect", "connections", "outdated", "upgrade":
 			c.ValidArgsFunction = complete
 		case "tools":
 			c.ValidArgsFunction = complete

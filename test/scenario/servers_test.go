@@ -4,6 +4,8 @@ package scenario
 
 import (
 	"bufio"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -22,6 +25,7 @@ func serverCommands() map[string]command {
 	return map[string]command{
 		"remote":   remote,
 		"registry": registryAPI,
+		"images":   imageRegistry,
 		"node":     node,
 		"python":   python,
 		"idp":      identityProvider,
@@ -112,6 +116,14 @@ func registryAPI(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	ts.Defer(func() { close(done); server.Close() })
 	ts.Setenv(args[0], server.URL)
+}
+
+// images NAME starts a registry of images and sets NAME to its address, host:port. Engines
+// trust a loopback address without settings.
+func imageRegistry(ts *testscript.TestScript, _ bool, args []string) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], strings.TrimPrefix(server.URL, "http://"))
 }
 
 // registryFile returns the file with the response to a request of the API, "" for none.

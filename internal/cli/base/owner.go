@@ -44,7 +44,7 @@ func (a *App) OwnerConfig(name string) (owner.Config, error) {
 		if err != nil {
 			return err
 		}
-		return BuildPackage(ctx, a, engine, spec, progress)
+		return BuildPackage(ctx, a, engine, spec, false, progress)
 	}
 	level := slog.LevelInfo
 	if spec, err := store.Get(name); err == nil && spec.Debug || a.Debug {

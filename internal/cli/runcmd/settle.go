@@ -33,7 +33,7 @@ func (o *options) settleImage(ctx context.Context, d *draft) error {
 	requested := ""
 	if s.Package != nil {
 		requested = s.Package.Version
-		if err := base.BuildPackage(ctx, o.app, engine, s, o.progress.Event); err != nil {
+		if err := base.BuildPackage(ctx, o.app, engine, s, false, o.progress.Event); err != nil {
 			return err
 		}
 	}
