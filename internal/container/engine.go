@@ -91,6 +91,14 @@ type Info struct {
 	Arch       string // GOARCH form: amd64, arm64
 	Rootless   bool
 	Socket     string // the address that answered
+
+	Kernel string // its version, as the engine reports it
+	Cgroup string // version of the control groups: "1" or "2"
+	// Security are the engine's security options, such as "seccomp,profile=default",
+	// "apparmor", "selinux", "userns".
+	Security []string
+	// Whether the engine can limit memory, processes and processors.
+	LimitsMemory, LimitsProcesses, LimitsCPUs bool
 }
 
 // LabelUser, of the value AnyUser, is on images that run as whichever user they are

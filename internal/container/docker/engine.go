@@ -17,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // Engine is one engine that has answered. Create it with [Connect]. Its methods on
@@ -80,6 +81,9 @@ func (e *Engine) Info(ctx context.Context) (container.Info, error) {
 	}
 	for _, opt := range sys.Info.SecurityOptions {
 		info.Rootless = info.Rootless || strings.Contains(opt, "rootless")
+		info.Security = append(info.Security, plaintext.Line(strings.TrimPrefix(opt, "name=")))
 	}
+	info.Kernel, info.Cgroup = plaintext.Line(sys.Info.KernelVersion), plaintext.Line(sys.Info.CgroupVersion)
+	info.LimitsMemory, info.LimitsProcesses, info.LimitsCPUs = sys.Info.MemoryLimit, sys.Info.PidsLimit, sys.Info.CPUCfsQuota
 	return info, nil
 }
