@@ -3,6 +3,8 @@ package egress
 import (
 	"bufio"
 	"context"
+	"crypto/ecdh"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -418,6 +420,39 @@ func TestConnect_TLS(t *testing.T) {
 			return r.Reason == row.reason.Error() && (row.server == "" || r.Name == row.server)
 		})
 	}
+}
+
+// A ClientHello whose real name is encrypted (RFC 9849) is closed, also when the name outside is
+// allowed.
+func TestConnect_EncryptedClientHello(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	g := newGateway(t, Config{Hosts: []string{"a.example"}}, map[netip.Addr]string{addrA: server.Listener.Addr().String()})
+	ask(t, g, "a.example.", dnsmessage.TypeA)
+	conn, refused := program(t, g, "93.184.216.1:443")
+	if refused {
+		t.Fatal("refused")
+	}
+	cfg := &tls.Config{ServerName: "hidden.example", InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, EncryptedClientHelloConfigList: echConfigs(t, "a.example")}
+	if err := tls.Client(conn, cfg).Handshake(); err == nil {
+		t.Error("the handshake succeeded")
+	}
+	last(t, g, func(r Record) bool { return !r.Allowed && r.Reason == errECH.Error() })
+}
+
+// echConfigs is an ECHConfigList with one key, whose public name is name (RFC 9849 section 4).
+func echConfigs(t *testing.T, name string) []byte {
+	t.Helper()
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Key 1, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 with AES-128-GCM.
+	contents := append([]byte{1, 0x00, 0x20, 0, 32}, key.PublicKey().Bytes()...)
+	contents = append(contents, 0, 4, 0x00, 0x01, 0x00, 0x01, 0, byte(len(name)))
+	contents = append(append(contents, name...), 0, 0)
+	config := append([]byte{0xfe, 0x0d, 0, byte(len(contents))}, contents...)
+	return append([]byte{0, byte(len(config))}, config...)
 }
 
 // get sends a request and returns the body.

@@ -184,6 +184,7 @@ func newServer() *mcp.Server {
 			return "", ctx.Err()
 		}
 	})
+	addEscapes(s)
 	mcp.AddTool(s, &mcp.Tool{Name: "ask", Description: "asks the client for a word and returns it"}, ask)
 	add(s, "count", "reports progress three times, in the given words", func(ctx context.Context, req *mcp.CallToolRequest, in struct {
 		Text string `json:"text"`

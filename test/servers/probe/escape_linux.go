@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// addEscapes adds a tool that tries to leave the container. It succeeds when the attempt
+// does.
+func addEscapes(s *mcp.Server) {
+	ways := map[string]func() (string, error){
+		"raw":    func() (string, error) { return socket(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP) },
+		"packet": func() (string, error) { return socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0x0300) },
+		"namespace": func() (string, error) {
+			return "a namespace of its own", syscall.Unshare(syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET)
+		},
+		"mount":        func() (string, error) { return "mounted", syscall.Mount("none", "/tmp", "tmpfs", 0, "") },
+		"root":         func() (string, error) { return "root", syscall.Setuid(0) },
+		"guest memory": func() (string, error) { return readable("/proc/1/mem") },
+		"guest environment": func() (string, error) {
+			b, err := os.ReadFile("/proc/1/environ")
+			return string(b), err
+		},
+		"guest files": func() (string, error) {
+			entries, err := os.ReadDir("/proc/1/fd")
+			return fmt.Sprint(entries), err
+		},
+		"kernel settings": func() (string, error) {
+			return "written", os.WriteFile("/proc/sys/kernel/core_pattern", []byte("|/escape"), 0o644)
+		},
+		"sockets":   connectAnySocket,
+		"fork bomb": forkBomb,
+	}
+	add(s, "escape", "tries to leave the container", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+		By     string `json:"by"`
+		At     string `json:"at,omitempty"`
+		Server string `json:"server,omitempty"`
+	}) (string, error) {
+		if in.By == "tls" {
+			d := tls.Dialer{Config: &tls.Config{ServerName: in.Server, InsecureSkipVerify: true}}
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			c, err := d.DialContext(ctx, "tcp", in.At)
+			if err != nil {
+				return "", err
+			}
+			return "connected", c.Close()
+		}
+		way, ok := ways[in.By]
+		if !ok {
+			return "there is no such way", nil // succeeds, so that the test fails
+		}
+		return way()
+	})
+}
+
+func socket(family, kind, protocol int) (string, error) {
+	fd, err := syscall.Socket(family, kind, protocol)
+	if err != nil {
+		return "", err
+	}
+	return "a socket", syscall.Close(fd)
+}
+
+func readable(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	return "open", f.Close()
+}
+
+// connectAnySocket connects to each Unix socket that is in the file system: of the engine,
+// of the guest, or of anything else.
+func connectAnySocket() (string, error) {
+	paths := []string{"/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"}
+	err := filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil, path == "/proc", path == "/sys":
+			return fs.SkipDir
+		case d.Type()&fs.ModeSocket != 0:
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	for _, path := range paths {
+		c, dialErr := net.Dial("unix", path)
+		if dialErr == nil {
+			c.Close()
+			return path, nil
+		}
+		err = errors.Join(err, dialErr)
+	}
+	return "", err
+}
+
+// forkBomb starts processes until the kernel refuses, and ends them.
+func forkBomb() (string, error) {
+	const enough = 20000
+	var children []int
+	var refused error
+	for len(children) < enough {
+		pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+		if errno != 0 {
+			refused = fmt.Errorf("after %d processes: %w", len(children), errno)
+			break
+		}
+		if pid == 0 {
+			for { // the child does nothing, and allocates nothing
+				syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, 0, uintptr(unsafe.Pointer(nil)), 0, 0)
+			}
+		}
+		children = append(children, int(pid))
+	}
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for _, pid := range children {
+		_, _ = syscall.Wait4(pid, nil, 0, nil)
+	}
+	if refused != nil {
+		return "", refused
+	}
+	return strings.Repeat("fork ", 3), nil
+}
