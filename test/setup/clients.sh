@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the third-party MCP clients that the tests use, at the versions of
 # test/clients/package-lock.json, into test/.cache/clients: the inspector, the
-# TypeScript SDK, and a Node.js that both accept. Does nothing when they are
-# there already.
+# TypeScript SDK, mcp-remote, OAuth libraries, and a Node.js that all accept. Does
+# nothing when they are there already.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$(dirname "$0")/../.."
