@@ -5,6 +5,7 @@
 // of JSON.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { browse } from "./browse.mjs";
 
 const require = createRequire(process.env.CLIENTS_DIR + "/package.json");
 const load = (path) => import(pathToFileURL(require.resolve(path)));
@@ -14,37 +15,6 @@ const { UnauthorizedError } = await load("@modelcontextprotocol/sdk/client/auth.
 
 const [url, user] = process.argv.slice(2);
 const redirect = "http://127.0.0.1:4/callback";
-
-// browse opens a page and fills in the provider's forms, until it redirects to the client.
-async function browse(page) {
-  const cookies = new Map();
-  let request = [page, {}];
-  for (let step = 0; step < 20; step++) {
-    const [address, init] = request;
-    const headers = { ...init.headers, cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; ") };
-    const response = await fetch(address, { ...init, headers, redirect: "manual" });
-    for (const cookie of response.headers.getSetCookie()) {
-      const [, name, value] = /^([^=]+)=([^;]*)/.exec(cookie);
-      cookies.set(name, value);
-    }
-    const location = response.headers.get("location");
-    if (location) {
-      const next = new URL(location, address);
-      if (next.href.startsWith(redirect)) return next.searchParams;
-      request = [next.href, {}];
-      continue;
-    }
-    const text = await response.text();
-    const action = /action="([^"]+)"/.exec(text);
-    const prompt = /name="prompt" value="([^"]+)"/.exec(text);
-    const consent = /name="login" value="([^"]+)"/.exec(text);
-    const decides = consent && text.includes(`name="decision"`); // the page of thv's authorization server
-    if (!action || !prompt && !decides) throw new Error(`a page without a form: ${response.status} ${text.slice(0, 500)}`);
-    const body = new URLSearchParams(decides ? { login: consent[1], decision: "allow" } : { prompt: prompt[1], login: user, password: "x" });
-    request = [new URL(action[1], address).href, { method: "POST", body }];
-  }
-  throw new Error("the provider does not come to an end");
-}
 
 let code;
 const kept = {};
@@ -61,7 +31,7 @@ const authProvider = {
   codeVerifier: () => kept.verifier,
   saveCodeVerifier: (verifier) => { kept.verifier = verifier; },
   redirectToAuthorization: async (page) => {
-    const answer = await browse(page.href);
+    const answer = await browse(page.href, redirect, user);
     code = answer.get("code");
     if (!code) throw new Error(`the provider refused: ${answer}`);
   },
