@@ -3,6 +3,7 @@ package oauthclient
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 )
@@ -66,6 +67,14 @@ func bearer(all []Challenge, param string) (Challenge, bool) {
 		}
 	}
 	return first, found
+}
+
+// OffersBearer reports whether the header of a response 401 has a challenge of the scheme
+// Bearer.
+func OffersBearer(h http.Header) bool {
+	all, _ := ParseChallenges(h.Values("WWW-Authenticate"))
+	_, ok := bearer(all, "")
+	return ok
 }
 
 const (

@@ -1,6 +1,7 @@
 package oauthclient
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -141,4 +142,16 @@ func FuzzParseChallenges(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestOffersBearer(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]bool{
+		"": false, "Bearer": true, `bearer scope="a"`: true, `Basic realm="a", Bearer error="invalid_token"`: true,
+		`Basic realm="Bearer"`: false, `DPoP algs="ES256"`: false, `Bearer "`: false,
+	} {
+		if got := OffersBearer(http.Header{"Www-Authenticate": {field}}); got != want {
+			t.Errorf("%q: %t, want %t", field, got, want)
+		}
+	}
 }

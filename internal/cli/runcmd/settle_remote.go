@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/credential"
@@ -43,29 +44,22 @@ func (o *options) settleRemote(ctx context.Context, d *draft) error {
 		return nil
 	}
 	o.progress.Event(manager.Event{Stage: "server", Message: "detecting the transport of " + s.Remote.URL})
-	err = o.detect(ctx, d, signIns)
-	if refused := new(wire.StatusError); errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && o.mayLogIn(s) {
-		if err := o.login(ctx, d, signIns, false); err != nil {
-			return err
+	challenged, err := o.detect(ctx, d, signIns)
+	if refused := new(wire.StatusError); errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		challenged = true
+	}
+	if challenged && o.mayLogIn(s) {
+		failed := o.login(ctx, d, signIns, false)
+		if failed == nil {
+			_, err = o.detect(ctx, d, signIns)
+		} else if !errors.Is(failed, oauthclient.ErrOpen) {
+			return failed
 		}
-		err = o.detect(ctx, d, signIns)
 	}
 	if err != nil {
 		return fmt.Errorf("%s does not answer as an MCP server: %w", s.Remote.URL, err)
 	}
-	if o.mayLogIn(s) && protectedBeyondInitialize(ctx, o, s, signIns) {
-		return o.login(ctx, d, signIns, false)
-	}
 	return nil
-}
-
-// protectedBeyondInitialize reports whether a server that accepts initialize without a token
-// answers another request with 401. It sends no second initialize, which would begin a
-// session.
-func protectedBeyondInitialize(ctx context.Context, o *options, s *workload.Spec, signIns *oauthclient.Store) bool {
-	r := base.LoginRequest(o.app, s)
-	r.Bodies = r.Bodies[:1]
-	return signIns.Protected(ctx, r)
 }
 
 // signIns returns the store of sign-ins, with the draft's secrets.
@@ -127,29 +121,48 @@ func (o *options) login(ctx context.Context, d *draft, signIns *oauthclient.Stor
 	return nil
 }
 
-// detect determines the transport of the remote server.
-func (o *options) detect(ctx context.Context, d *draft, signIns *oauthclient.Store) error {
+// challenges is an [http.RoundTripper] that notes whether a response 401 offered to accept a
+// bearer token. A server may accept initialize without a token, and refuse the requests
+// before and after it.
+type challenges struct {
+	next http.RoundTripper
+	seen atomic.Bool
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *challenges) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && oauthclient.OffersBearer(resp.Header) {
+		c.seen.Store(true)
+	}
+	return resp, err
+}
+
+// detect determines the transport of the remote server, and whether it answered a request
+// with a challenge for a bearer token.
+func (o *options) detect(ctx context.Context, d *draft, signIns *oauthclient.Store) (challenged bool, err error) {
 	s := d.spec
 	rt, err := netguard.Transport(netguard.Options{AllowPrivate: true, AllowLoopback: true, AllowHTTP: true, CAFiles: s.CAFiles()})
 	if err != nil {
-		return err
+		return false, err
 	}
+	observed := &challenges{next: rt}
 	var login credential.Credential
 	if a := s.Remote.Auth; a != nil && a.Login != "" {
 		tokens, err := signIns.Keyed(a.Login, s.Remote.URL)
 		if err != nil {
-			return err
+			return false, err
 		}
 		login = credential.NewLogin(tokens, "thv login "+s.Name, func() {}, slog.New(slog.DiscardHandler))
 	}
 	credentials, err := s.Credentials(o.secretOf(ctx, d), login, nil, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
-	found, err := backend.Detect(ctx, s.Remote.URL, credential.Transport(rt, credentials...))
+	found, err := backend.Detect(ctx, s.Remote.URL, credential.Transport(observed, credentials...))
 	if err != nil {
-		return err
+		return observed.seen.Load(), err
 	}
 	s.Transport = workload.Transport(found)
-	return nil
+	return observed.seen.Load(), nil
 }
