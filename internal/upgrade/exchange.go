@@ -90,11 +90,23 @@ func (u *Upgrader) next(ctx context.Context, spec *workload.Spec, ran workload.R
 	if err != nil {
 		return nil, none, err
 	}
-	image, err := engine.Image(ctx, next.Image)
+	verified, err := u.Verify(ctx, &next, progress)
+	if err != nil {
+		return nil, none, err
+	}
+	image, err := engine.Image(ctx, verified.Ref)
+	if errors.Is(err, container.ErrNotFound) && spec.Package == nil { // of an index, the image for this platform was verified
+		if err = engine.Pull(ctx, verified.Ref, nil); err == nil {
+			image, err = engine.Image(ctx, verified.Ref)
+		}
+	}
 	if err != nil {
 		return nil, none, err
 	}
 	next.Resolve(t.requested, image.ID, image.Digests)
+	if verified.Digest != "" {
+		next.Verified(verified.Digest, verified.Signer)
+	}
 	return &next, image, nil
 }
 
@@ -167,8 +179,8 @@ func (u *Upgrader) present(ctx context.Context, spec *workload.Spec, progress fu
 	}
 	entry := r.Entry
 	spec.Resolve(r.Requested, image.ID, image.Digests)
-	if spec.Resolved.Digest == "" {
-		spec.Resolved.Digest = r.Digest
+	if r.Digest != "" { // it was pulled by that
+		spec.Verified(r.Digest, r.SignedBy)
 	}
 	spec.Resolved.Entry = entry
 	return nil

@@ -59,11 +59,17 @@ type Upgrader struct {
 	// Build makes the image of the Spec's package and notes it in the Spec. With refresh, a
 	// version that is not exact is looked up again.
 	Build func(ctx context.Context, spec *workload.Spec, refresh bool, progress func(manager.Event)) error
+	// Verify verifies the image of the Spec as the Spec demands.
+	Verify func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) (Verified, error)
 	// Builder has the images that were built here.
 	Builder func(ctx context.Context) (*build.Builder, error)
 	// Newest returns the version that a package means now.
 	Newest func(ctx context.Context, pkg workload.Package) (string, error)
 }
+
+// Verified is the image to run: Spec.Image, or the digest that was verified, and who signed
+// it.
+type Verified struct{ Ref, Digest, Signer string }
 
 // target is what a name means, as far as it is known without its image.
 type target struct {

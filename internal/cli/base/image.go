@@ -2,6 +2,7 @@ package base
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/build"
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/manager"
+	"github.com/toolhaven/toolhaven/internal/plaintext"
 	"github.com/toolhaven/toolhaven/internal/upgrade"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
@@ -47,6 +49,17 @@ func (a *App) Upgrader() (*upgrade.Upgrader, error) {
 				return err
 			}
 			return BuildPackage(ctx, a, engine, spec, refresh, progress)
+		},
+		Verify: func(ctx context.Context, spec *workload.Spec, progress func(manager.Event)) (upgrade.Verified, error) {
+			engine, err := a.Engine(ctx)
+			if err != nil {
+				return upgrade.Verified{}, err
+			}
+			v, err := a.VerifyImage(ctx, engine, spec, progress)
+			for _, n := range v.Notices {
+				fmt.Fprintln(a.Err, "Note:", plaintext.Lines(n))
+			}
+			return upgrade.Verified{Ref: v.Ref, Digest: v.result.Digest, Signer: v.result.Signer}, err
 		},
 		Newest: func(ctx context.Context, pkg workload.Package) (string, error) {
 			engine, err := a.Engine(ctx)
