@@ -25,7 +25,7 @@ func serverCommands() map[string]command {
 	return map[string]command{
 		"remote":   remote,
 		"registry": registryAPI,
-		"images":   imageRegistry,
+		"oci":      imageRegistry,
 		"node":     node,
 		"python":   python,
 		"idp":      identityProvider,
@@ -118,7 +118,7 @@ func registryAPI(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], server.URL)
 }
 
-// images NAME starts a registry of images and sets NAME to its address, host:port. Engines
+// oci NAME starts a registry of images and sets NAME to its address, host:port. Engines
 // trust a loopback address without settings.
 func imageRegistry(ts *testscript.TestScript, _ bool, args []string) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
