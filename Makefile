@@ -89,13 +89,13 @@ build-all: generate ## Build for Linux, macOS and Windows into dist/
 	done
 
 # One of each other kind, and its tests, so that a file for one system does not break
-# another.
+# another. The operator runs in clusters only, and its dependencies take minutes to compile.
 cross: generate
 	@for platform in darwin/arm64 windows/amd64; do \
 		echo "building for $$platform"; \
 		export GOOS=$${platform%/*} GOARCH=$${platform#*/} $(PURE); \
 		go build -o /dev/null ./cmd/thv && go build -o /dev/null ./cmd/thv-registry && \
-		go vet ./internal/... ./cmd/... || exit 1; \
+		go vet $$(go list ./internal/... ./cmd/... | grep -v operator) || exit 1; \
 	done
 
 demo: ## Run a real tool server in a container, use it, and remove it
