@@ -235,7 +235,7 @@ func (d *draft) hideSecrets() {
 // name, group, port and labels may differ.
 func sameProgram(a, b *workload.Spec) bool {
 	bare := func(s *workload.Spec) workload.Spec {
-		c := *s
+		c := *s.Portable()
 		c.Name, c.Group, c.Proxy, c.Debug, c.Container.Labels = "", "", workload.Proxy{}, false, nil
 		return c
 	}

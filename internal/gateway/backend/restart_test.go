@@ -180,7 +180,8 @@ func TestRestart_OneRefusalKeepsTheSession(t *testing.T) {
 	s.stateless.Store(true)
 	var away atomic.Bool
 	b := closeAfter(t, streamableBackend(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away.Load() {
+		// The session's subscription may begin late; it is not the request that is refused.
+		if away.Load() && r.Header.Get(mcp.HeaderMethod) == mcp.MethodToolsList {
 			http.Error(w, "no such backend", http.StatusNotFound)
 			return
 		}
