@@ -37,11 +37,15 @@ func TestDifferences(t *testing.T) {
 		"uncounted": checksOf("a SUCCESS", "b INFO"),
 		"fails":     checksOf("a SUCCESS"),
 		"fewer":     checksOf("a SUCCESS", "b SUCCESS"),
+		"more":      checksOf("a SUCCESS"),
+		"worse":     checksOf("a SUCCESS"),
 	}, map[string][]check{
 		"same":      checksOf("a SUCCESS", "b INFO"),
 		"uncounted": checksOf("a SUCCESS", "b WARNING", "c INFO"),
 		"fails":     checksOf("a FAILURE"),
 		"fewer":     checksOf("a SUCCESS", "b INFO"),
+		"more":      checksOf("a SUCCESS", "b SUCCESS"),
+		"worse":     checksOf("a SUCCESS", "b FAILURE"),
 	})
 	outcomes[1].expected = map[string]string{"fails": "expected to"}
 	rows := rowsOf(outcomes)
@@ -51,6 +55,8 @@ func TestDifferences(t *testing.T) {
 	want := []difference{
 		{"fails", tally{1, 0}, tally{0, 1}, "expected to"},
 		{"fewer", tally{2, 0}, tally{1, 0}, "why"},
+		{"more", tally{1, 0}, tally{2, 0}, "the suite ran fewer of its checks without the gateway; all of them passed with it"},
+		{"worse", tally{1, 0}, tally{1, 1}, ""},
 	}
 	got := rows[0].differences(map[string]string{"fewer": "why"})
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(difference{}, tally{})); diff != "" {
