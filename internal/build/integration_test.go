@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,10 +206,12 @@ func TestAPackageThatDoesNotExistIsOneSentence(t *testing.T) {
 			t.Errorf("%s: more than a sentence: %v", arg, err)
 		}
 	}
-	// A request for what does not exist leaves nothing.
-	entries, err := os.ReadDir(b.cfg.StateDir)
-	if err != nil || len(entries) != 0 {
-		t.Fatalf("%v, %v", entries, err)
+	// A request for what does not exist leaves no record and no directory of a build.
+	for _, dir := range []string{"builds", "work"} {
+		entries, err := os.ReadDir(filepath.Join(b.cfg.StateDir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) != 0 {
+			t.Errorf("%s: %v, %v", dir, entries, err)
+		}
 	}
 }
 
