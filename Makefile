@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,15 @@ images: generate ## Make the images of thv and thv-operator for Linux into dist/
 		done; \
 	done
 	go run ./tools/images -programs dist -out dist/images -version '$(VERSION)' -created '$(DATE)' $(if $(PUSH),-push '$(PUSH)')
+
+CHARTS := deploy/charts/toolhaven-operator-crds deploy/charts/toolhaven-operator
+
+packages: ## Make Helm charts and install.yaml of VERSION into dist/packages/
+	cd tools/charts && $(PURE) go run . package -version '$(VERSION)' -out '$(CURDIR)/dist/packages' $(addprefix $(CURDIR)/,$(CHARTS))
+
+# UPDATE=1 writes what they give into deploy/charts/testdata.
+charts: ## Check the Helm charts of deploy/charts
+	@cd tools/charts && $(PURE) go vet . && $(PURE) go test . $(if $(UPDATE),-update)
 
 generate:
 	@go generate ./internal/guest/program
@@ -127,7 +136,7 @@ test-unit: generate ## Run the tests that need nothing installed
 # not have it is not checked.
 RULED := b94d9b3fc6070bb20a7c6d194242ac98c8b53974
 
-lint: generate generated $(LINT) ## Check format, vet, golangci-lint, commit subjects, and that nothing built is tracked
+lint: generate generated charts $(LINT) ## Check format, vet, golangci-lint, commit subjects, and that nothing built is tracked
 	@large=$$(git ls-files -z | xargs -0 stat -c '%s %n' 2>/dev/null | awk '$$1 > 1048576 { print $$2 }'); \
 	if [ -n "$$large" ]; then echo "tracked files over 1 MB; built files do not belong here:"; echo "$$large"; exit 1; fi
 	@if git cat-file -e $(RULED)^{commit} 2>/dev/null; then \
