@@ -11,9 +11,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/toolhaven/toolhaven/api/v1beta1"
@@ -32,11 +35,17 @@ type Note struct {
 
 func (n Note) String() string { return n.Resource + ": " + n.Message }
 
+// Check is an error for a resource that the API server would refuse. Its text has a line for
+// each fault.
+type Check func(client.Object) error
+
 // converter converts one file.
 type converter struct {
 	schemas map[string]*apiextensionsv1.JSONSchemaProps // by kind
+	check   Check
 	notes   []Note
 	name    string // of the resource at hand
+	refused bool   // a note reports that the API server will refuse it
 }
 
 func (c *converter) note(format string, args ...any) {
@@ -45,13 +54,13 @@ func (c *converter) note(format string, args ...any) {
 
 // Convert reads YAML or JSON, of one or more documents, and writes YAML. A resource of
 // another group is written as it is. Comments are not kept in what is converted. The error is
-// one of reading: what cannot be converted is a note.
-func Convert(in io.Reader, out io.Writer) ([]Note, error) {
+// one of reading: what cannot be converted is a note, and so is what check finds.
+func Convert(in io.Reader, out io.Writer, check Check) ([]Note, error) {
 	schemas, err := readSchemas()
 	if err != nil {
 		return nil, err
 	}
-	c := &converter{schemas: schemas}
+	c := &converter{schemas: schemas, check: check}
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(in))
 	for i := 1; ; i++ {
 		document, err := reader.Read()
@@ -73,8 +82,8 @@ func Convert(in io.Reader, out io.Writer) ([]Note, error) {
 	}
 }
 
-// readSchemas reads those of our kinds.
-func readSchemas() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
+// readSchemas returns those of our kinds.
+var readSchemas = sync.OnceValues(func() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 	files, err := crds.Files.ReadDir(".")
 	if err != nil {
 		return nil, err
@@ -92,7 +101,7 @@ func readSchemas() (map[string]*apiextensionsv1.JSONSchemaProps, error) {
 		schemas[definition.Spec.Names.Kind] = definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 	}
 	return schemas, nil
-}
+})
 
 // document converts one. A list is more than one.
 func (c *converter) document(document []byte) ([][]byte, error) {
@@ -134,7 +143,7 @@ func (c *converter) resource(resource map[string]any, document []byte) ([][]byte
 	kind, _ := resource["kind"].(string)
 	metadata, _ := resource["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	c.name = strings.TrimSpace(kind + " " + name)
+	c.name, c.refused = strings.TrimSpace(kind+" "+name), false
 	apiVersion, _ := resource["apiVersion"].(string)
 	group, version, _ := strings.Cut(apiVersion, "/")
 	if group != theirs {
@@ -160,7 +169,33 @@ func (c *converter) resource(resource map[string]any, document []byte) ([][]byte
 			c.prune("spec", spec, &s)
 		}
 	}
-	return marshal(resource)
+	written, err := marshal(resource)
+	if err == nil && !c.refused {
+		err = c.validate(kind, written[0])
+	}
+	return written, err
+}
+
+// validate reports what the API server will refuse.
+func (c *converter) validate(kind string, manifest []byte) error {
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	object, err := scheme.New(v1beta1.GroupVersion.WithKind(kind))
+	if err != nil {
+		return err
+	}
+	fault := yaml.Unmarshal(manifest, object)
+	if o, ok := object.(client.Object); ok && fault == nil {
+		fault = c.check(o)
+	}
+	if fault != nil {
+		for line := range strings.Lines(fault.Error()) {
+			c.note("the API server will refuse it: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
 }
 
 func marshal(resource map[string]any) ([][]byte, error) {
@@ -227,16 +262,21 @@ func (c *converter) rename(kind string, spec map[string]any) {
 
 // advice is what to do about a field that is left out, by its path without positions.
 var advice = map[string]string{
-	"spec.sessionStorage":                       "sessions need no storage here: a gateway passes a request on to the replica that has its session",
-	"spec.backendReplicas":                      "gateway and server share a pod here; use spec.replicas",
-	"spec.rateLimiting":                         "limits of rates are not available: REQUESTS ARE NOT LIMITED",
-	"spec.openTelemetry.headers":                "put the values into a Secret, and its keys into spec.openTelemetry.sensitiveHeaders",
-	"spec.oidcConfig":                           "make it an MCPOIDCConfig and refer to it in spec.oidcConfigRef: WITHOUT IT EVERY CLIENT IS ACCEPTED",
-	"spec.telemetry":                            "make it an MCPTelemetryConfig and refer to it in spec.telemetryConfigRef",
-	"spec.tools":                                "make it an MCPToolConfig and refer to it in spec.toolConfigRef: WITHOUT IT CLIENTS SEE ALL TOOLS",
-	"spec.authzConfig.primaryUpstreamProvider":  "policies use the claims of the token here",
-	"spec.embeddedAuthServer.insecureAllowHTTP": "plain HTTP is for loopback only",
+	"spec.sessionStorage":        "sessions need no storage here: a gateway passes a request on to the replica that has its session",
+	"spec.backendReplicas":       "gateway and server share a pod here; use spec.replicas",
+	"spec.rateLimiting":          "limits of rates are not available: REQUESTS ARE NOT LIMITED",
+	"spec.openTelemetry.headers": "put the values into a Secret, and its keys into spec.openTelemetry.sensitiveHeaders",
+	"spec.oidcConfig":            "make it an MCPOIDCConfig and refer to it in spec.oidcConfigRef: WITHOUT IT EVERY CLIENT IS ACCEPTED",
+	"spec.telemetry":             "make it an MCPTelemetryConfig and refer to it in spec.telemetryConfigRef",
+	"spec.tools":                 "make it an MCPToolConfig and refer to it in spec.toolConfigRef: WITHOUT IT CLIENTS SEE ALL TOOLS",
+	"spec.authzConfig.inline.primaryUpstreamProvider": "policies use the claims of the token here",
+	"spec.embeddedAuthServer.insecureAllowHTTP":       "plain HTTP is for loopback only",
+	"spec.kubernetesServiceAccount.serviceAccount":    "tokens of ALL SERVICE ACCOUNTS with the audience are accepted; name this one in a policy, as principal claim sub",
+	"spec.kubernetesServiceAccount.namespace":         "tokens of all namespaces are accepted",
 }
+
+// elsewhere are fields of other paths with the same content.
+var elsewhere = strings.NewReplacer("spec.authServerConfig.", "spec.embeddedAuthServer.", "spec.incomingAuth.authzConfig.", "spec.authzConfig.")
 
 // prune removes what the schema does not have, and reports what the API server will refuse.
 func (c *converter) prune(path string, value any, schema *apiextensionsv1.JSONSchemaProps) {
@@ -270,7 +310,7 @@ func (c *converter) prune(path string, value any, schema *apiextensionsv1.JSONSc
 }
 
 func (c *converter) leftOut(path string) {
-	if a := advice[path]; a != "" {
+	if a := advice[elsewhere.Replace(path)]; a != "" {
 		c.note("left out: %s: %s", path, a)
 		return
 	}
@@ -288,6 +328,7 @@ func (c *converter) checkEnum(path, value string, schema *apiextensionsv1.JSONSc
 		values = append(values, strings.Trim(string(one.Raw), `"`))
 	}
 	if !slices.Contains(values, value) {
+		c.refused = true
 		c.note("%s: %q is not available, and the API server will refuse the resource; choose one of %s", path, value, strings.Join(values, ", "))
 	}
 }
