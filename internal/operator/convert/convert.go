@@ -271,7 +271,7 @@ var advice = map[string]string{
 	"spec.tools":                 "make it an MCPToolConfig and refer to it in spec.toolConfigRef: WITHOUT IT CLIENTS SEE ALL TOOLS",
 	"spec.authzConfig.inline.primaryUpstreamProvider": "policies use the claims of the token here",
 	"spec.embeddedAuthServer.insecureAllowHTTP":       "plain HTTP is for loopback only",
-	"spec.kubernetesServiceAccount.serviceAccount":    "tokens of ALL SERVICE ACCOUNTS with the audience are accepted; name this one in a policy, as principal claim sub",
+	"spec.kubernetesServiceAccount.serviceAccount":    "tokens of ALL SERVICE ACCOUNTS with the audience are accepted; give policies with principal.claim_sub",
 	"spec.kubernetesServiceAccount.namespace":         "tokens of all namespaces are accepted",
 }
 
