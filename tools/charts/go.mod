@@ -1,3 +1,4 @@
+// The versions of what the programs of ../.. use, too, are theirs: it is compiled once.
 module github.com/toolhaven/toolhaven/tools/charts
 
 go 1.26.0
