@@ -352,27 +352,3 @@ func (d *documents) fetch(ctx context.Context, id string) (*client, error) {
 	c.ID = id
 	return c, nil
 }
-
-// limiter bounds requests by address. A forgotten address starts anew.
-type limiter struct {
-	every rate.Limit
-	burst int
-
-	mu      sync.Mutex
-	clients map[string]*rate.Limiter
-}
-
-// limitedAddresses is how many addresses are remembered.
-const limitedAddresses = 4096
-
-func (l *limiter) allow(address string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients == nil || len(l.clients) >= limitedAddresses {
-		l.clients = map[string]*rate.Limiter{}
-	}
-	if l.clients[address] == nil {
-		l.clients[address] = rate.NewLimiter(l.every, l.burst)
-	}
-	return l.clients[address].Allow()
-}
