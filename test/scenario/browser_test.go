@@ -42,6 +42,11 @@ func browse(ts *testscript.TestScript, _ bool, args []string) {
 	bounded, stop := context.WithTimeout(browser, 2*time.Minute)
 	defer stop()
 	p := &visitor{persons: strings.Split(args[2], ","), pictures: os.Getenv("THV_TEST_PICTURES")}
+	if p.pictures != "" {
+		page, _, _ := strings.Cut(args[1], "?")
+		ts.Check(chromedp.Run(bounded, chromedp.Navigate(page+"?client_id=unknown")))
+		ts.Check(p.picture(bounded, "error"))
+	}
 	err := chromedp.Run(bounded, chromedp.Navigate(args[1]))
 	for err == nil && !strings.HasPrefix(p.at, args[3]) {
 		err = p.step(bounded)
@@ -97,11 +102,11 @@ func (p *visitor) step(ctx context.Context) error {
 		err = chromedp.Run(ctx, chromedp.Click("button[type=submit]"))
 	case "accounts":
 		p.offered++
-		choice := "button.go[name=provider]"
+		picture, choice := form, "button.go[name=provider]"
 		if p.offered > 1 {
-			choice = `button[name=provider][value=""]`
+			picture, choice = "another-person", `button[name=provider][value=""]`
 		}
-		err = p.answer(ctx, form, choice)
+		err = p.answer(ctx, picture, choice)
 	case "consent":
 		err = p.answer(ctx, form, "button[name=decision][value=allow]")
 	}
@@ -112,10 +117,10 @@ func (p *visitor) step(ctx context.Context) error {
 }
 
 // answer chooses a button of the authorization server's page.
-func (p *visitor) answer(ctx context.Context, form, button string) error {
+func (p *visitor) answer(ctx context.Context, picture, button string) error {
 	p.pages = append(p.pages, p.text)
 	if p.pictures != "" {
-		if err := p.picture(ctx, form); err != nil {
+		if err := p.picture(ctx, picture); err != nil {
 			return err
 		}
 	}
