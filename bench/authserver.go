@@ -69,7 +69,7 @@ func (b *bench) issued(ctx context.Context) ([]result, error) {
 		if len(issue) == 0 || len(issue) != len(bare) {
 			return nil, fmt.Errorf("go test -bench has no Issue/%s", alg)
 		}
-		rates := make([]float64, len(issue)) // each by turns with the bare signature beside it
+		rates := make([]float64, len(issue)) // each by turns with the bare signature
 		for i := range issue {
 			rates[i] = bare[i] / issue[i]
 		}
