@@ -149,7 +149,7 @@ fuzz: generate ## Run every fuzz target for FUZZTIME each
 		package=./$$(dirname "$$file") target=$${what#func }; \
 		echo "== $$package $$target"; \
 		tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' "$$file"); \
-		go test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" < /dev/null; \
+		go test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package" < /dev/null; \
 	done
 
 bench: build ## Measure beside baselines, in one run; writes bench/last.json
