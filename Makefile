@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images compiled cross generate generate-api generated demo test keycloak-test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all images compiled cross generate generate-api generated demo test keycloak-test minio-test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -122,6 +122,10 @@ compiled:
 keycloak-test: ## Fetch Keycloak and sign in at it: 160 MB, so it is not part of `make test`
 	@test/setup/keycloak.sh
 	go test -tags integration,keycloak -count=1 -timeout 20m -v -run '^TestKeycloak$$' ./internal/authserver/upstream
+
+minio-test: ## Build MinIO and call it as awsSts does: five minutes, so it is not part of `make test`
+	@test/setup/minio.sh
+	go test -tags integration,minio -count=1 -run '^TestMinIO$$' ./internal/credential/aws
 
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
