@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean keycloak-test minio-test help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -128,6 +128,14 @@ compiled:
 	@. test/setup/lib.sh; \
 	for target in build lint cross; do timed "make $$target" $(MAKE) --no-print-directory $$target; done
 
+keycloak-test: ## Fetch Keycloak and sign in at it: 160 MB, so it is not part of `make test`
+	@test/setup/keycloak.sh
+	go test -tags integration,keycloak -count=1 -timeout 20m -v -run '^TestKeycloak$$' ./internal/authserver/upstream
+
+minio-test: ## Build MinIO and call it as awsSts does: five minutes, so it is not part of `make test`
+	@test/setup/minio.sh
+	go test -tags integration,minio -count=1 -run '^TestMinIO$$' ./internal/credential/aws
+
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
 	go test $(RACE) -p $(TESTING) ./...
@@ -158,7 +166,7 @@ fuzz: generate ## Run every fuzz target for FUZZTIME each
 		package=./$$(dirname "$$file") target=$${what#func }; \
 		echo "== $$package $$target"; \
 		tags=$$(sed -n 's,^//go:build \([a-z]*\)$$,\1,p' "$$file"); \
-		go test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" < /dev/null; \
+		go test -tags "$$tags" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$package" < /dev/null; \
 	done
 
 bench: build ## Measure beside baselines, in one run; writes bench/last.json

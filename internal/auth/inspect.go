@@ -71,6 +71,22 @@ func UnverifiedClaims(token string) (map[string]any, error) {
 	return t.claims, nil
 }
 
+// UnverifiedSubject returns the iss and sub of an access token that is a JWT by RFC 9068, whose
+// sub is its person (section 2.2); "" for any other token, and for one of a client alone. As
+// nothing is verified, the token must come from its issuer itself.
+func UnverifiedSubject(token string) (issuer, subject string) {
+	t := parseToken(token)
+	if t == nil || t.fault != nil || strings.TrimPrefix(strings.ToLower(t.typ), "application/") != "at+jwt" {
+		return "", ""
+	}
+	issuer, _ = t.claims["iss"].(string)
+	subject, _ = t.claims["sub"].(string)
+	if client, _ := t.claims["client_id"].(string); issuer == "" || subject == client {
+		return "", ""
+	}
+	return issuer, subject
+}
+
 // Inspect checks a token by the rules of a Validator with the same providers and
 // leeway (see Options), without any request.
 func Inspect(token string, providers []Provider, clockLeeway time.Duration) *Report {

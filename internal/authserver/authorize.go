@@ -36,7 +36,8 @@ const (
 type login struct {
 	Step     step     `json:"step"`
 	Client   string   `json:"client"`
-	Name     string   `json:"name"` // of the client
+	Name     string   `json:"name"`              // of the client
+	Voucher  string   `json:"voucher,omitempty"` // of the client
 	Refresh  bool     `json:"refresh"`
 	Redirect string   `json:"redirect"`
 	State    string   `json:"state,omitempty"`
@@ -108,7 +109,7 @@ func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
 		s.errorPage(w, r, http.StatusBadRequest, "The application did not register the address that it returns to.", errors.New("redirect_uri is not registered"))
 		return
 	}
-	l := &login{Client: c.ID, Name: c.Name, Refresh: c.Refresh, Redirect: redirect, State: q.Get("state"), Code: q.Get("code_challenge"), Nonce: q.Get("nonce")}
+	l := &login{Client: c.ID, Name: c.Name, Voucher: c.Voucher, Refresh: c.Refresh, Redirect: redirect, State: q.Get("state"), Code: q.Get("code_challenge"), Nonce: q.Get("nonce")}
 	if fault := s.checkAuthorize(l, q); fault != nil {
 		s.refuseEarly(w, r, l, fault)
 		return

@@ -50,6 +50,8 @@ type client struct {
 	Method    string   `json:"method"`
 	Refresh   bool     `json:"refresh,omitempty"`
 	Issued    int64    `json:"issued,omitempty"` // Unix time
+	// Voucher is the provider whose software statement has Name and Redirects.
+	Voucher string `json:"voucher,omitempty"`
 }
 
 // registration is the metadata of a client (RFC 7591 section 2), as far as it counts here.
@@ -64,6 +66,7 @@ type registration struct {
 	Grants        []string `json:"grant_types,omitempty"`
 	Responses     []string `json:"response_types,omitempty"`
 	Scope         string   `json:"scope,omitempty"`
+	Statement     string   `json:"software_statement,omitempty"`
 }
 
 // client checks the metadata.
@@ -122,11 +125,17 @@ func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, &oauthError{code: "invalid_client_metadata", description: "the registration is not a JSON object of client metadata"})
 		return
 	}
+	voucher, fault := s.vouched(r.Context(), &g)
+	if fault != nil {
+		writeError(w, cmp.Or(fault.status, http.StatusBadRequest), fault)
+		return
+	}
 	c, fault := g.client()
 	if fault != nil {
 		writeError(w, http.StatusBadRequest, fault)
 		return
 	}
+	c.Voucher = voucher
 	keys, err := s.ring.get()
 	if err != nil {
 		s.unavailable(w, err)
@@ -147,6 +156,7 @@ func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 	answer := registration{
 		ClientID: c.ID, IssuedAt: c.Issued, Name: c.Name, Redirects: c.Redirects, Method: c.Method,
 		Grants: []string{"authorization_code"}, Responses: []string{"code"}, Scope: strings.Join(s.scopesFor(strings.Fields(g.Scope), true), " "),
+		Statement: g.Statement,
 	}
 	if c.Refresh {
 		answer.Grants = append(answer.Grants, "refresh_token")
@@ -351,28 +361,4 @@ func (d *documents) fetch(ctx context.Context, id string) (*client, error) {
 	}
 	c.ID = id
 	return c, nil
-}
-
-// limiter bounds requests by address. A forgotten address starts anew.
-type limiter struct {
-	every rate.Limit
-	burst int
-
-	mu      sync.Mutex
-	clients map[string]*rate.Limiter
-}
-
-// limitedAddresses is how many addresses are remembered.
-const limitedAddresses = 4096
-
-func (l *limiter) allow(address string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.clients == nil || len(l.clients) >= limitedAddresses {
-		l.clients = map[string]*rate.Limiter{}
-	}
-	if l.clients[address] == nil {
-		l.clients[address] = rate.NewLimiter(l.every, l.burst)
-	}
-	return l.clients[address].Allow()
 }

@@ -134,7 +134,7 @@ func parseSigningKeys(secrets []string) (*signingKeys, error) {
 }
 
 // token returns a signed JWT.
-func token(sign jose.Signer, claims map[string]any) (string, error) {
+func token(sign jose.Signer, claims any) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {
 		return "", err

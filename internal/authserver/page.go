@@ -42,7 +42,7 @@ var pages = template.Must(template.New("").Parse(`
 </dl>
 {{if .Here}}<p class="warn">The application says that it runs on this computer. Allow it only if you have just started the login in a program that you trust.</p>{{end}}
 {{if .Unnamed}}<p class="warn">The application gave no name.</p>{{end}}
-<p class="soft">The name is the application's own and is not verified. It gets access in your name to this server only, not your password.</p>
+<p class="soft">{{with .Voucher}}{{.}} confirms the name and where the application returns to.{{else}}The name is the application's own and is not verified.{{end}} It gets access in your name to this server only, not your password.</p>
 <form method="post" action="{{.Action}}"><input type="hidden" name="login" value="{{.Login}}">
 <div class="row"><button class="go" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div></form>
 {{template "end"}}{{end}}
@@ -113,7 +113,7 @@ func (s *logins) askConsent(w http.ResponseWriter, r *http.Request, l *login) {
 	s.page(w, http.StatusOK, "consent", map[string]any{
 		"Client": name, "Unnamed": l.Name == "", "Resource": s.cfg.Resource, "Person": l.shown(),
 		"Redirect": shownRedirect(l.Redirect), "Here": redirectsHere(l.Redirect), "Scopes": l.Scopes,
-		"Login": handle, "Action": s.browserBase + pathConsent,
+		"Voucher": l.Voucher, "Login": handle, "Action": s.browserBase + pathConsent,
 	})
 }
 

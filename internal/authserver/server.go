@@ -100,6 +100,7 @@ type clients struct {
 	*core
 	documents     *documents
 	registrations limiter
+	vouchers      []voucher
 }
 
 // logins are the endpoints that a person's browser visits.
@@ -217,6 +218,11 @@ func (s *Server) setUpstreams() error {
 		}
 		if len(errs) > 0 {
 			return errors.Join(errs...)
+		}
+	}
+	for _, u := range s.logins.upstreams {
+		if v, ok := u.(voucher); ok {
+			s.clients.vouchers = append(s.clients.vouchers, v)
 		}
 	}
 	for i, u := range s.logins.upstreams {

@@ -4,19 +4,27 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// browse opens an address in Chromium, as a link of another site: it signs a person in at the
-// identity provider, allows access on the page of thv's authorization server, and waits until
-// the client's address is open, which is the value of VAR then.
+// browse opens an address in Chromium, as a link of another site: a person signs in at each
+// identity provider that is offered, allows access on the page of thv's authorization server,
+// and waits until the client's address is open, which is the value of VAR then. The file pages
+// has the texts of the authorization server's pages. When its page offers accounts a second
+// time, the person goes on without.
 //
-//	browse VAR ADDRESS PERSON CLIENT
+//	browse VAR ADDRESS PERSON[,PERSON...] CLIENT
+//
+// Each identity provider gets the next PERSON. The variable THV_TEST_PICTURES names a folder
+// that gets pictures of the pages.
 func browse(ts *testscript.TestScript, _ bool, args []string) {
 	const chromium = "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
@@ -31,28 +39,122 @@ func browse(ts *testscript.TestScript, _ bool, args []string) {
 	browser, stop := chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {}))
 	defer stop()
 	ts.Check(chromedp.Run(browser)) // it lives as long as the context of its first run
-	bounded, stop := context.WithTimeout(browser, time.Minute)
+	bounded, stop := context.WithTimeout(browser, 2*time.Minute)
 	defer stop()
-	var at, page string
-	err := chromedp.Run(bounded,
-		chromedp.Navigate(args[1]),
-		chromedp.WaitVisible(`input[name=login]`), chromedp.SendKeys(`input[name=login]`, args[2]), chromedp.SendKeys(`input[name=password]`, "x"), chromedp.Click(`button[type=submit]`),
-		chromedp.WaitVisible(`button[autofocus]`), chromedp.Click(`button[type=submit]`),
-		chromedp.WaitVisible(`button[name=decision][value=allow]`), chromedp.Click(`button[name=decision][value=allow]`),
-		chromedp.ActionFunc(func(ctx context.Context) error {
-			for !strings.HasPrefix(at, args[3]) { // the page changes meanwhile, so it cannot wait itself
-				if err := chromedp.Location(&at).Do(ctx); err != nil && ctx.Err() != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-	)
-	if err != nil {
-		again, stop := context.WithTimeout(browser, 5*time.Second)
-		defer stop()
-		_ = chromedp.Run(again, chromedp.Location(&at), chromedp.Text(`body`, &page))
-		ts.Fatalf("%v at %s: %s", err, at, page)
+	p := &visitor{persons: strings.Split(args[2], ","), pictures: os.Getenv("THV_TEST_PICTURES")}
+	if p.pictures != "" {
+		page, _, _ := strings.Cut(args[1], "?")
+		ts.Check(chromedp.Run(bounded, chromedp.Navigate(page+"?client_id=unknown")))
+		ts.Check(p.picture(bounded, "error"))
 	}
-	ts.Setenv(args[0], at)
+	err := chromedp.Run(bounded, chromedp.Navigate(args[1]))
+	for err == nil && !strings.HasPrefix(p.at, args[3]) {
+		err = p.step(bounded)
+	}
+	if err != nil {
+		ts.Fatalf("%v at %s: %s", err, p.at, p.text)
+	}
+	ts.Setenv(args[0], p.at)
+	ts.Check(os.WriteFile(ts.MkAbs("pages"), []byte(strings.Join(p.pages, "\n")), 0o600))
+}
+
+// visitor is a person before a browser.
+type visitor struct {
+	persons  []string
+	pictures string
+	offered  int // pages that offered accounts
+
+	at, text string   // the page
+	pages    []string // the texts of those of the authorization server
+}
+
+// forms are the pages, by what only they have.
+const forms = `(() => {
+	const has = (selector) => document.querySelector(selector) !== null;
+	if (document.readyState !== "complete") return "";
+	if (has("input[name=password]")) return "login";
+	if (has("button[autofocus]") && has("input[name=prompt]")) return "grant";
+	if (has("button[name=provider]")) return "accounts";
+	if (has("button[name=decision]")) return "consent";
+	return "";
+})()`
+
+// step does what the present page is for.
+func (p *visitor) step(ctx context.Context) error {
+	var form string
+	// Between two pages there is none, or one that is replaced while it is evaluated.
+	err := chromedp.Run(ctx, chromedp.Location(&p.at), chromedp.Evaluate(forms, &form), chromedp.Text("body", &p.text, chromedp.AtLeast(0)))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil || form == "" {
+		return chromedp.Run(ctx, chromedp.Sleep(20*time.Millisecond))
+	}
+	before := p.at
+	switch form {
+	case "login":
+		if len(p.persons) == 0 {
+			return errors.New("an identity provider more than there are persons")
+		}
+		err = chromedp.Run(ctx, chromedp.SendKeys("input[name=login]", p.persons[0]), chromedp.SendKeys("input[name=password]", "x"), chromedp.Click("button[type=submit]"))
+		p.persons = p.persons[1:]
+	case "grant":
+		err = chromedp.Run(ctx, chromedp.Click("button[type=submit]"))
+	case "accounts":
+		p.offered++
+		picture, choice := form, "button.go[name=provider]"
+		if p.offered > 1 {
+			picture, choice = "another-person", `button[name=provider][value=""]`
+		}
+		err = p.answer(ctx, picture, choice)
+	case "consent":
+		err = p.answer(ctx, form, "button[name=decision][value=allow]")
+	}
+	if err != nil {
+		return err
+	}
+	return p.leave(ctx, before)
+}
+
+// answer chooses a button of the authorization server's page.
+func (p *visitor) answer(ctx context.Context, picture, button string) error {
+	p.pages = append(p.pages, p.text)
+	if p.pictures != "" {
+		if err := p.picture(ctx, picture); err != nil {
+			return err
+		}
+	}
+	return chromedp.Run(ctx, chromedp.Click(button))
+}
+
+// leave waits until the browser is at another page.
+func (p *visitor) leave(ctx context.Context, before string) error {
+	for p.at == before {
+		if err := chromedp.Run(ctx, chromedp.Location(&p.at)); err != nil && ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// picture writes pictures of a page: on a desktop, and on a phone in the dark.
+func (p *visitor) picture(ctx context.Context, name string) error {
+	for _, look := range []struct {
+		suffix        string
+		width, height int64
+		scheme        string
+	}{{"", 800, 700, "light"}, {"-dark", 390, 800, "dark"}} {
+		var png []byte
+		err := chromedp.Run(ctx,
+			chromedp.EmulateViewport(look.width, look.height),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}),
+			chromedp.CaptureScreenshot(&png))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(p.pictures, name+look.suffix+".png"), png, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -176,6 +176,7 @@ func setup(env *testscript.Env, t testing.TB) error {
 		"HOME="+os.Getenv("HOME"), "TMPDIR="+os.TempDir(), "NO_COLOR=1",
 		"SERVERS="+rel, // go://$SERVERS/probe: relative, as a local path must be
 		"CLIENTS_DIR="+clientsDir(), "CLIENTS="+filepath.Join(repo(), "test", "clients"),
+		"CONFORMANCE_DIR="+filepath.Join(repo(), "test", ".cache", "conformance"),
 		"STORE="+p.storeID())
 	p.work = env.WorkDir
 	env.Values[placeKey{}], env.Values[testKey{}] = p, t

@@ -35,6 +35,7 @@ func serverCommands() map[string]command {
 		"token":    accessToken,
 		"signin":   signIn,
 		"browse":   browse,
+		"gosdk":    goSDK,
 		"header":   responseHeader,
 		"secret":   secretValues,
 		"nowhere":  nowhere,

@@ -179,9 +179,20 @@ func (p *Provider) identifyOAuth2(ctx context.Context, accessToken string, membe
 		fields := fieldMapping(u)
 		return newIdentity(first(info, fields.SubjectFields, identifier), first(info, fields.NameFields, text), verifiedEmail(info, fields.EmailFields...))
 	}
-	// 128 bits of a hash: it reveals nothing of the token. The name separates providers.
-	sum := sha256.Sum256([]byte("toolhaven upstream subject\x00" + p.spec.Name + "\x00" + accessToken))
-	return Identity{Subject: "tk-" + hex.EncodeToString(sum[:16]), Synthesized: true}, nil
+	return synthesize(p.spec.Name, accessToken), nil
+}
+
+// synthesize derives a subject from an access token. It is that of the person, at each sign-in,
+// where the token itself is about one (RFC 9068 section 2.2), and else that of the token.
+func synthesize(provider, accessToken string) Identity {
+	what, part := "subject", accessToken
+	issuer, subject := auth.UnverifiedSubject(accessToken) // it came from the token endpoint
+	if subject != "" {
+		what, part = "person", issuer+"\x00"+subject
+	}
+	// 128 bits of a hash: it reveals nothing. The name separates providers.
+	sum := sha256.Sum256([]byte("toolhaven upstream " + what + "\x00" + provider + "\x00" + part))
+	return Identity{Subject: "tk-" + hex.EncodeToString(sum[:16]), Synthesized: subject == ""}
 }
 
 // userInfo requests what the provider states about the person. With sub, the answer must be

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -181,6 +182,46 @@ func TestOAuth2_Synthesized(t *testing.T) {
 	other, errOther := f.login(t, p)
 	if err != nil || errOther != nil || same.Identity != id || other.Identity == id {
 		t.Errorf("%+v, %+v, %v, %v", same, other, err, errOther)
+	}
+}
+
+// Where the access token is about a person, the synthesized subject is that person's at each
+// sign-in.
+func TestOAuth2_SynthesizedPerson(t *testing.T) {
+	token := func(typ, claims string) string {
+		part := base64.RawURLEncoding.EncodeToString
+		return part([]byte(`{"alg":"RS256","typ":"`+typ+`"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
+	}
+	f := newFake(t)
+	p := newProvider(t, f.oauth2())
+	subject := func(accessToken string) Identity {
+		t.Helper()
+		f.answer = object{"access_token": accessToken}
+		login, err := f.login(t, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return login.Identity
+	}
+	jo := subject(token("at+jwt", `{"iss":"https://a.example","sub":"jo","client_id":"c","jti":"1"}`))
+	if jo.Synthesized || !strings.HasPrefix(jo.Subject, "tk-") || strings.Contains(jo.Subject, "jo") {
+		t.Errorf("%+v", jo)
+	}
+	for name, c := range map[string]struct {
+		token string
+		same  bool
+	}{
+		"another token":                {token("application/at+jwt", `{"iss":"https://a.example","sub":"jo","client_id":"c","jti":"2"}`), true},
+		"another person":               {token("at+jwt", `{"iss":"https://a.example","sub":"eve","client_id":"c"}`), false},
+		"another issuer":               {token("at+jwt", `{"iss":"https://b.example","sub":"jo","client_id":"c"}`), false},
+		"RFC 9068 2.1 of another type": {token("JWT", `{"iss":"https://a.example","sub":"jo","client_id":"c"}`), false},
+		"RFC 9068 2.2 of a client":     {token("at+jwt", `{"iss":"https://a.example","sub":"jo","client_id":"jo"}`), false},
+		"no issuer":                    {token("at+jwt", `{"sub":"jo"}`), false},
+		"no subject":                   {token("at+jwt", `{"iss":"https://a.example"}`), false},
+	} {
+		if got := subject(c.token); (got == jo) != c.same {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

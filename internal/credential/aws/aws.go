@@ -90,9 +90,12 @@ func New(cfg Config) (*Credential, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Credential{
-		spec: withDefaults(cfg.Spec), upstream: cfg.Upstream, roles: roles, signer: v4.NewSigner(), log: cfg.Log, now: time.Now,
-	}
+	c := &Credential{spec: withDefaults(cfg.Spec), upstream: cfg.Upstream, roles: roles, log: cfg.Log, now: time.Now}
+	c.signer = v4.NewSigner(func(o *v4.SignerOptions) {
+		// Every service but S3 encodes the path once more (AWS Signature Version 4, create a
+		// canonical request).
+		o.DisableURIPathEscaping = c.spec.Service == "s3"
+	})
 	if c.sts, err = newTokenService(cfg); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package httpd
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/endpoint"
@@ -15,6 +17,7 @@ const (
 	headerForwardedHost   = "X-Forwarded-Host"
 	headerForwardedPort   = "X-Forwarded-Port"
 	headerForwardedPrefix = "X-Forwarded-Prefix"
+	headerForwardedFor    = "X-Forwarded-For"
 )
 
 // maxPrefix bounds a path in a header, in bytes.
@@ -86,4 +89,25 @@ func defaultPort(scheme string) string {
 		return "443"
 	}
 	return "80"
+}
+
+// ClientAddress is the IP address of the sender of r, to bound what one sender may do: the
+// connection's, or with trust the one that the proxy received the request from. A proxy
+// appends that to X-Forwarded-For; what stands before it is the sender's own text.
+func ClientAddress(r *http.Request, trust bool) string {
+	if lines := r.Header[headerForwardedFor]; trust && len(lines) > 0 {
+		last := lines[len(lines)-1]
+		last = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+		if ip, err := netip.ParseAddr(last); err == nil {
+			return ip.Unmap().WithZone("").String()
+		}
+		if at, err := netip.ParseAddrPort(last); err == nil { // as some proxies append it
+			return at.Addr().Unmap().WithZone("").String()
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }

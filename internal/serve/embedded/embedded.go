@@ -16,6 +16,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/authserver/storage/redis"
 	"github.com/toolhaven/toolhaven/internal/credential"
 	"github.com/toolhaven/toolhaven/internal/exchange"
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -48,6 +49,7 @@ func New(spec *workload.Spec, secrets func(ref string) (string, error), key []by
 	}
 	server, err := authserver.New(authserver.Config{
 		Spec: spec.AuthServer, Resource: spec.Auth.ResourceURL, RedirectBase: spec.RedirectBase(), Scopes: spec.Auth.Scopes, Secret: values, Key: key, Store: store, CAFiles: spec.CAFiles(), Log: log,
+		Address: func(r *http.Request) string { return httpd.ClientAddress(r, spec.Proxy.TrustProxyHeaders) },
 	})
 	if err != nil {
 		_ = store.Close() // nothing was stored

@@ -167,6 +167,14 @@ func newServer() *mcp.Server {
 	}) (string, error) {
 		return statusField(in.Field)
 	})
+	add(s, "header", "returns a header of the request", func(_ context.Context, req *mcp.CallToolRequest, in struct {
+		Name string `json:"name"`
+	}) (string, error) {
+		if req.Extra == nil || req.Extra.Header == nil {
+			return "", errors.New("the request came without headers")
+		}
+		return fmt.Sprintf("%q", req.Extra.Header.Values(in.Name)), nil
+	})
 	add(s, "args", "returns the command line", func(context.Context, *mcp.CallToolRequest, struct{}) (string, error) {
 		return strings.Join(os.Args[1:], " "), nil
 	})
