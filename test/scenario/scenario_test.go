@@ -113,6 +113,9 @@ type place struct {
 	state, runtime, config string
 	// idp is the identity provider that a script has started; nil for none.
 	idp *idp.Provider
+	// approve logs a user in at the provider that a script has started last: it fills in the
+	// pages of an authorization request, and returns the address at which they end.
+	approve func(t testing.TB, authorize, user string) string
 	// secrets are those that the script has used, and work is its directory.
 	secrets secrets
 	work    string
