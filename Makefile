@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean help
+.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test keycloak-test test-unit lint fuzz bench conformance hostile metrics clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -127,6 +127,10 @@ test: ## Install what the tests need and run all of them
 compiled:
 	@. test/setup/lib.sh; \
 	for target in build lint cross; do timed "make $$target" $(MAKE) --no-print-directory $$target; done
+
+keycloak-test: ## Fetch Keycloak and sign in at it: 160 MB, so it is not part of `make test`
+	@test/setup/keycloak.sh
+	go test -tags integration,keycloak -count=1 -timeout 20m -v -run '^TestKeycloak$$' ./internal/authserver/upstream
 
 test-unit: generate ## Run the tests that need nothing installed
 	@$(if $(RACE),,echo "no C compiler: the race detector is off" >&2)
