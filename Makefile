@@ -128,9 +128,9 @@ compiled:
 	@. test/setup/lib.sh; \
 	for target in build lint cross; do timed "make $$target" $(MAKE) --no-print-directory $$target; done
 
-keycloak-test: ## Fetch Keycloak and sign in at it: 160 MB, so it is not part of `make test`
+keycloak-test: build ## Fetch Keycloak and sign in at it: 160 MB, so it is not part of `make test`
 	@test/setup/keycloak.sh
-	go test -tags integration,keycloak -count=1 -timeout 20m -v -run '^TestKeycloak$$' ./internal/authserver/upstream
+	go test -tags integration,keycloak -count=1 -timeout 20m -v -run '^TestKeycloak$$' ./internal/authserver/upstream ./test/scenario
 
 minio-test: ## Build MinIO and call it as awsSts does: five minutes, so it is not part of `make test`
 	@test/setup/minio.sh

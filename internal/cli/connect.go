@@ -85,7 +85,7 @@ func runConnect(ctx context.Context, o *connectOptions) error {
 		return err
 	}
 	if !base.Serves(st) {
-		return fmt.Errorf("workload %q is %s; %s", o.name, st.State, base.Advice(st))
+		return fmt.Errorf("workload %q %s; %s", o.name, base.Condition(st), base.Advice(st))
 	}
 	if o.login && st.Issuer == "" {
 		return fmt.Errorf("workload %q requires no access tokens of its clients", o.name)

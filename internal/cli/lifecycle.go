@@ -144,7 +144,7 @@ prints their URLs.
 		}
 		// It has a gateway, which may not serve yet.
 		if st, err = m.Status(ctx, name); err == nil && !base.Serves(st) {
-			return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, base.Advice(st))
+			return nil, fmt.Errorf("workload %q %s; %s", name, base.Condition(st), base.Advice(st))
 		}
 		return st, err
 	})

@@ -115,6 +115,11 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 			return err
 		}
 	}
+	if had {
+		if err := awaitLogin(ctx, o.app, o.name); err != nil {
+			return err
+		}
+	}
 	if o.app.JSON {
 		return render.JSON(o.app.Out, struct {
 			Name string `json:"name"`
@@ -124,6 +129,34 @@ func runLogin(ctx context.Context, o *loginOptions) error {
 	base.PrintLogin(o.app, login)
 	if !had {
 		fmt.Fprintf(o.app.Err, "Note: the workload uses the login after `thv restart %s`\n", o.name)
+	}
+	return nil
+}
+
+// maxLoginNotice is how long login waits until the workload's gateway has used the login. It
+// does so at its next check of the server.
+const maxLoginNotice = 15 * time.Second
+
+// awaitLogin waits until a workload no longer needs a login, so that a command that follows
+// finds it running. A workload that does not notice in time is not an error.
+func awaitLogin(ctx context.Context, app *base.App, name string) error {
+	m, err := app.Manager()
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(maxLoginNotice); time.Now().Before(end); {
+		st, err := m.Status(ctx, name)
+		if err != nil {
+			return err
+		}
+		if st.State != workload.NeedsLogin {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func serving(ctx context.Context, app *base.App, name string) (*manager.Manager,
 		return nil, err
 	}
 	if !base.Serves(st) {
-		return nil, fmt.Errorf("workload %q is %s; %s", name, st.State, base.Advice(st))
+		return nil, fmt.Errorf("workload %q %s; %s", name, base.Condition(st), base.Advice(st))
 	}
 	return m, nil
 }

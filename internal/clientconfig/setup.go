@@ -68,7 +68,8 @@ func (c Change) Problem() string {
 }
 
 // Add sets up clients and writes their entries of the workloads. A client that is set up
-// already gets the group in place of the one it had. group is "" for all workloads.
+// already gets the group in place of the one it had. group is "" for all workloads. A file
+// that cannot be edited is reported also when there are no workloads.
 func (s *Setup) Add(ctx context.Context, clients []string, group string, workloads []*Workload) (changes []Change, err error) {
 	err = s.locked(ctx, func(r *record) error {
 		for _, name := range clients {
@@ -78,7 +79,7 @@ func (s *Setup) Add(ctx context.Context, clients []string, group string, workloa
 			r.Clients[name].Group = group
 		}
 		changes, err = s.update(r, clients, func(client string, c *clientRecord) []edit {
-			var edits []edit
+			edits := []edit{{}}
 			for _, w := range workloads {
 				if c.has(w, client) {
 					edits = append(edits, s.write(client, w))

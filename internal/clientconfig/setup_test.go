@@ -227,6 +227,8 @@ func TestFilesThatAreLeftAsTheyAre(t *testing.T) {
 			path := h.path(".cursor/mcp.json")
 			c.prepare(h, path)
 			before, beforeErr := os.ReadFile(path)
+			// Setup finds the fault without any workload, too.
+			h.expect("cursor failed", h.did(h.Add(t.Context(), []string{"cursor", "kiro"}, "", nil)))
 			changes, err := h.Add(t.Context(), []string{"cursor", "kiro"}, "", []*Workload{demo()})
 			h.expect("cursor failed, kiro demo added", h.did(changes, err))
 			if problem := changes[0].Problem(); !strings.Contains(problem, path+" of Cursor was left as it was: ") || !strings.Contains(problem, c.reason) {

@@ -12,7 +12,7 @@ import (
 
 // edit is what is to become of the entry of a workload in one client's file.
 type edit struct {
-	name    string
+	name    string          // "" changes nothing: a file that cannot be edited is reported
 	fields  []entries.Field // nil removes the entry
 	address string
 }
@@ -80,16 +80,19 @@ func (s *Setup) update(r *record, clients []string, edits func(string, *clientRe
 // written.
 func jobsOf(client *Client, c *clientRecord, current string, edits []edit) []*job {
 	byFile := map[string]*job{}
-	add := func(path string, e edit) {
+	in := func(path string) *job {
 		if byFile[path] == nil {
 			byFile[path] = &job{client: client, record: c, path: path}
 		}
-		byFile[path].edits = append(byFile[path].edits, e)
+		return byFile[path]
 	}
+	add := func(path string, e edit) { in(path).edits = append(in(path).edits, e) }
 	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.name, b.name) })
 	for _, e := range edits {
 		old := c.Entries[e.name]
 		switch {
+		case e.name == "":
+			in(current)
 		case e.fields != nil:
 			add(current, e)
 		case old != nil:

@@ -77,9 +77,10 @@ const (
 // only. Concurrent requests of one caller wait for one exchange, and its result is used until
 // shortly before it expires.
 type Exchange struct {
-	cfg  ExchangeConfig
-	send oauth.Sender
-	now  func() time.Time
+	cfg      ExchangeConfig
+	endpoint string // cfg.URL without its query, for the log
+	send     oauth.Sender
+	now      func() time.Time
 	// tokens are by the subject token: what a caller may do follows from the token, not from
 	// the subject in it. Audience and scopes are those of cfg.
 	tokens *kept.Cache[string]
@@ -100,7 +101,8 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Exchange{cfg: cfg, send: oauth.NewSender(client), now: time.Now}
+	endpoint, _, _ := strings.Cut(cfg.URL, "?")
+	e := &Exchange{cfg: cfg, endpoint: endpoint, send: oauth.NewSender(client), now: time.Now}
 	e.tokens = kept.New[string](maxExchanged, exchangeTime, func() time.Time { return e.now() })
 	return e, nil
 }
@@ -108,7 +110,7 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 // Validate reports everything that is wrong with the configuration.
 func (cfg *ExchangeConfig) Validate() error {
 	var errs []error
-	if err := netguard.CheckEndpoint(cfg.URL); err != nil {
+	if err := netguard.CheckOAuthEndpoint(cfg.URL); err != nil {
 		errs = append(errs, fmt.Errorf("URL: %w", err))
 	}
 	if cfg.Header != "" {
@@ -196,12 +198,12 @@ func (e *Exchange) run(ctx context.Context, subject string) (string, time.Time, 
 		}
 		return token.Access, began.Add(lifetime - min(maxMargin, lifetime/5)), nil
 	case errors.As(err, &refusal) && refusal.AboutSubject():
-		e.cfg.Log.Warn("token exchange refused", "endpoint", e.cfg.URL, "error", refusal)
+		e.cfg.Log.Warn("token exchange refused", "endpoint", e.endpoint, "error", refusal)
 		return "", e.now().Add(refusedTime), unauthorized("the access token cannot be exchanged for one of the server: " + refusal.Error())
 	}
 	// A fault of the endpoint, or of the gateway's own configuration there: the caller has
 	// no part in it.
-	e.cfg.Log.Error("token exchange failed", "endpoint", e.cfg.URL, "error", err)
+	e.cfg.Log.Error("token exchange failed", "endpoint", e.endpoint, "error", err)
 	return "", e.now().Add(failedTime), unavailable("the access token cannot be exchanged for one of the server at present")
 }
 

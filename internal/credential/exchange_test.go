@@ -352,7 +352,8 @@ func TestExchangeConfig_Validate(t *testing.T) {
 	t.Parallel()
 	secret := func() (string, error) { return "", nil }
 	for want, cfg := range map[string]ExchangeConfig{
-		"":                {URL: "https://sts.example/token", Header: "X-Token"},
+		"":                {URL: "https://sts.example/token?connector_id=a", Header: "X-Token"},
+		"a fragment":      {URL: "https://sts.example/token#a"},
 		"HTTPS":           {URL: "http://sts.example/token"},
 		"URL":             {URL: "ftp://sts.example"},
 		"sets it itself":  {URL: "https://sts.example", Header: "Host"},

@@ -8,12 +8,22 @@ import (
 
 // CheckEndpoint reports why raw must not be configured as an endpoint. It must be an
 // absolute URL, HTTPS unless the host is this machine, without user information, query
-// or fragment (RFC 8414 section 2 for issuers; RFC 6749 section 3.1 permits endpoints a
-// query, but no known one has a query).
+// or fragment (RFC 8414 section 2 for issuers).
 func CheckEndpoint(raw string) error { return checkEndpoint(raw, false) }
 
 // CheckInsecureEndpoint is CheckEndpoint, but plain HTTP is permitted for every host.
 func CheckInsecureEndpoint(raw string) error { return checkEndpoint(raw, true) }
+
+// CheckOAuthEndpoint is CheckEndpoint for an authorization endpoint or a token endpoint, which
+// may have a query (RFC 6749 sections 3.1 and 3.2).
+func CheckOAuthEndpoint(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return CheckEndpoint(raw)
+	}
+	u.RawQuery, u.ForceQuery = "", false
+	return CheckEndpoint(u.String())
+}
 
 func checkEndpoint(raw string, plain bool) error {
 	u, err := url.Parse(raw)

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -20,8 +21,10 @@ type Authorization struct {
 	State       string
 	Verifier    string // of PKCE (RFC 7636)
 	Redirect    string // the redirect URI
-	Prompt      string // of OpenID Connect Core section 3.1.2.1; may be ""
 	ScopeParam  string // the name of the parameter with the scopes; "" is scope
+	// Params are further parameters, such as prompt (OpenID Connect Core section 3.1.2.1).
+	// One that the URL of the endpoint has is not replaced.
+	Params map[string]string
 }
 
 // NewAuthorization makes a request with a new state and verifier.
@@ -42,10 +45,23 @@ func (a *Authorization) URL(m *Metadata, clientID, resource string, scopes []str
 	if resource != "" {
 		options = append(options, oauth2.SetAuthURLParam("resource", resource))
 	}
-	if a.Prompt != "" {
-		options = append(options, oauth2.SetAuthURLParam("prompt", a.Prompt))
+	for name, value := range a.missing(m.Authorization) {
+		options = append(options, oauth2.SetAuthURLParam(name, value))
 	}
 	return conf.AuthCodeURL(a.State, options...)
+}
+
+// missing returns the Params that the URL of the authorization endpoint does not have.
+func (a *Authorization) missing(endpoint string) map[string]string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return a.Params
+	}
+	params := maps.Clone(a.Params)
+	for name := range u.Query() {
+		delete(params, name)
+	}
+	return params
 }
 
 // Faults of an authorization response.

@@ -8,6 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +247,39 @@ func TestOpenBrowser_OnlyWebPages(t *testing.T) {
 	}
 	if err := OpenBrowser("https://as.example/"); err == nil || !strings.Contains(err.Error(), "no browser can be opened") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The address is one argument of the program, and no shell reads it (MCP security best
+// practices, "Authorization URL").
+func TestOpenBrowser_NoShell(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the program is a script of this test only where it is xdg-open")
+	}
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	script := "#!/bin/sh\nprintf '%s|' \"$#\" \"$@\" >" + log + ".new && mv " + log + ".new " + log + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	made := filepath.Join(dir, "made")
+	address := "https://as.example/a?b=$(touch " + made + ")&c=`touch " + made + "`;touch " + made + "|'x'%22&d=--help"
+	if err := OpenBrowser(address); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for deadline := time.Now().Add(time.Minute); got == nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("the browser was not started")
+		}
+		time.Sleep(10 * time.Millisecond)
+		got, _ = os.ReadFile(log)
+	}
+	if want := "1|" + address + "|"; string(got) != want {
+		t.Errorf("the program received %s, want %s", got, want)
+	}
+	if _, err := os.Stat(made); err == nil {
+		t.Error("a shell read the address")
 	}
 }

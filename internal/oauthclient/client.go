@@ -43,6 +43,9 @@ func (s *server) named(r Registered) (identity, error) {
 	if r.SecretFile == "" && r.SecretEnv == "" && r.SecretRef == "" {
 		return id, nil
 	}
+	if id.Method = s.preset().Method; id.Method != "" {
+		return id, nil
+	}
 	var err error
 	id.Method, err = s.Metadata.Method()
 	return id, err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/oauth"
@@ -140,9 +139,7 @@ func (f *flow) authorizeOnce(ctx context.Context, client Registered, indicator s
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(scopes, "offline_access") {
-		a.Prompt = "consent" // OpenID Connect Core section 11
-	}
+	a.Params = at.preset().AuthorizationParams(scopes)
 	address := a.URL(&at.Metadata, id.ID, indicator, scopes)
 	code, err := a.wait(ctx, l, address, r)
 	if err != nil {

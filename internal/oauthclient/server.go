@@ -74,6 +74,9 @@ func (s *Store) server(ctx context.Context, issuer string, r reach) (*server, er
 	return found, nil
 }
 
+// preset is what a well-known provider requires.
+func (s *server) preset() oauth.Preset { return oauth.PresetOf(s.Authorization) }
+
 // check reports everything that prevents a sign-in at the server.
 func (s *server) check() error {
 	var faults []string
@@ -121,8 +124,8 @@ func (s *server) renews() bool {
 
 // scopes adds the scope for a refresh token (MCP authorization, "Refresh Tokens").
 func (s *server) scopes(wanted []string) []string {
-	const offline = "offline_access"
-	if s.renews() && slices.Contains(s.Scopes, offline) && !slices.Contains(wanted, offline) {
+	const offline = oauth.OfflineAccess
+	if s.renews() && slices.Contains(s.Scopes, offline) && !slices.Contains(wanted, offline) && !s.preset().NoOffline {
 		wanted = append(slices.Clone(wanted), offline)
 	}
 	return wanted

@@ -86,6 +86,41 @@ func TestToken_RenewedAtExpiry(t *testing.T) {
 	}
 }
 
+// Lifetimes are relative (RFC 6749 section 5.1), so a clock that is off by an hour does not
+// matter, and one that is put right later costs one renewal at most.
+func TestToken_ClockOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after time.Duration // how far the clock is off at the sign-in, and later
+		renewals      int           // before the resource rejects the token
+	}{
+		"slow":           {-time.Hour, -time.Hour, 0},
+		"fast":           {time.Hour, time.Hour, 0},
+		"slow, then set": {-time.Hour, 0, 1},
+		"fast, then set": {time.Hour, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, s := newFake(t), testStore(t)
+			f.mustSignIn(later(s, c.before))
+			source := mustSource(t, later(s, c.after), f.url)
+			token, err := source.Token(t.Context())
+			if err != nil || !f.access[token] || len(f.forms) != 1+c.renewals {
+				t.Fatalf("%v, %d token requests", err, len(f.forms))
+			}
+			// The token expires at the server, which rejects it.
+			f.with(func() { delete(f.access, token) })
+			again, err := source.Renew(t.Context(), token)
+			if err != nil || !f.access[again] || len(f.forms) != 2+c.renewals {
+				t.Errorf("%v, %d token requests", err, len(f.forms))
+			}
+			if last, err := source.Token(t.Context()); err != nil || last != again {
+				t.Errorf("%v: another token than the renewed one", err)
+			}
+		})
+	}
+}
+
 func TestToken_RefreshTokenNotRotated(t *testing.T) {
 	f, s := newFake(t), testStore(t)
 	f.mustSignIn(s)

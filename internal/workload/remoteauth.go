@@ -60,11 +60,13 @@ func (a *RemoteAuth) validate() error {
 	if a.AuthorizeURL != "" && a.ClientID == "" {
 		add("with endpoints instead of an issuer, a client cannot be registered; give --remote-auth-client-id")
 	}
-	for _, u := range []string{a.Issuer, a.TokenURL} {
-		if u == "" {
-			continue
+	if a.Issuer != "" {
+		if err := netguard.CheckEndpoint(a.Issuer); err != nil {
+			add("%w", err)
 		}
-		if err := netguard.CheckEndpoint(u); err != nil {
+	}
+	if a.TokenURL != "" {
+		if err := netguard.CheckOAuthEndpoint(a.TokenURL); err != nil {
 			add("%w", err)
 		}
 	}

@@ -54,6 +54,10 @@ type Options struct {
 	TokenLifetime time.Duration
 	// Redirects are Agent's redirect URIs.
 	Redirects []string
+	// Upstream is the issuer of an identity provider whose tokens Dex exchanges
+	// (Provider.ExchangeURL). Its login page then offers that provider, too, and
+	// SignIn does not work.
+	Upstream string
 }
 
 // Provider is a running Dex.
@@ -121,14 +125,21 @@ func (p *Provider) configure(t testing.TB) {
 	dir := t.TempDir()
 	p.Issuer, p.config = "http://"+address+"/dex", filepath.Join(dir, "dex.json")
 	type object = map[string]any
+	var connectors []object
+	if p.options.Upstream != "" {
+		connectors = []object{{"type": "oidc", "id": upstreamConnector, "name": "upstream", "config": object{
+			"issuer": p.options.Upstream, "clientID": "dex", "clientSecret": "not used", "redirectURI": p.Issuer + "/callback",
+			"scopes": []string{"openid"}, "userNameKey": "sub", "insecureSkipEmailVerified": true,
+		}}}
+	}
 	text, err := json.Marshal(object{ // JSON is YAML
 		"issuer": p.Issuer,
 		// A file: keys and refresh tokens survive a restart.
 		"storage":          object{"type": "sqlite3", "config": object{"file": filepath.Join(dir, "dex.db")}},
 		"web":              object{"http": address},
 		"oauth2":           object{"passwordConnector": "local", "skipApprovalScreen": true},
-		"enablePasswordDB": true,
-		"staticPasswords":  []object{{"email": user, "hash": passwordHash, "username": "jo", "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466"}},
+		"enablePasswordDB": true, "connectors": connectors,
+		"staticPasswords": []object{{"email": user, "hash": passwordHash, "username": "jo", "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466"}},
 		"staticClients": []object{
 			{"id": Agent, "name": "an agent", "secret": AgentSecret, "redirectURIs": p.options.Redirects},
 			{"id": p.options.Audience, "name": "the resource", "secret": "of nobody", "trustedPeers": []string{Agent}},
@@ -195,6 +206,13 @@ func (p *Provider) Stop() {
 // IntrospectionURL is the URL of the introspection endpoint. Dex requires no credentials
 // there.
 func (p *Provider) IntrospectionURL() string { return p.Issuer + "/token/introspect" }
+
+// upstreamConnector is the id of the connector of Options.Upstream.
+const upstreamConnector = "upstream"
+
+// ExchangeURL is the URL at which Dex exchanges tokens of Options.Upstream (RFC 8693). Dex
+// requires the parameter connector_id. It takes a JWT for an id_token only.
+func (p *Provider) ExchangeURL() string { return p.Issuer + "/token?connector_id=" + upstreamConnector }
 
 // Login gets tokens for Options.Audience by the password grant (RFC 6749 section
 // 4.3), through Agent.

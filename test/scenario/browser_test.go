@@ -5,6 +5,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,22 @@ import (
 // Each identity provider gets the next PERSON. The variable THV_TEST_PICTURES names a folder
 // that gets pictures of the pages.
 func browse(ts *testscript.TestScript, _ bool, args []string) {
+	p := inChromium(ts, args[1], args[2], args[3], os.Getenv("THV_TEST_PICTURES"))
+	ts.Setenv(args[0], p.at)
+	ts.Check(os.WriteFile(ts.MkAbs("pages"), []byte(strings.Join(p.pages, "\n")), 0o600))
+}
+
+// logInWithChromium opens an address that thv shows, and signs a person in at the identity
+// provider. The browser ends at the page of the waiting thv.
+func logInWithChromium(ts *testscript.TestScript, address, person string) {
+	authorize, err := url.Parse(address)
+	ts.Check(err)
+	inChromium(ts, address, person, authorize.Query().Get("redirect_uri")+"?", "")
+}
+
+// inChromium opens an address in Chromium, and answers the pages that follow until the browser
+// is at an address with the prefix end.
+func inChromium(ts *testscript.TestScript, address, persons, end, pictures string) *visitor {
 	const chromium = "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
 		ts.Fatalf("%v; test/setup/chromium.sh installs it", err)
@@ -41,21 +58,20 @@ func browse(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(chromedp.Run(browser)) // it lives as long as the context of its first run
 	bounded, stop := context.WithTimeout(browser, 2*time.Minute)
 	defer stop()
-	p := &visitor{persons: strings.Split(args[2], ","), pictures: os.Getenv("THV_TEST_PICTURES")}
+	p := &visitor{persons: strings.Split(persons, ","), pictures: pictures}
 	if p.pictures != "" {
-		page, _, _ := strings.Cut(args[1], "?")
+		page, _, _ := strings.Cut(address, "?")
 		ts.Check(chromedp.Run(bounded, chromedp.Navigate(page+"?client_id=unknown")))
 		ts.Check(p.picture(bounded, "error"))
 	}
-	err := chromedp.Run(bounded, chromedp.Navigate(args[1]))
-	for err == nil && !strings.HasPrefix(p.at, args[3]) {
+	err := chromedp.Run(bounded, chromedp.Navigate(address))
+	for err == nil && !strings.HasPrefix(p.at, end) {
 		err = p.step(bounded)
 	}
 	if err != nil {
 		ts.Fatalf("%v at %s: %s", err, p.at, p.text)
 	}
-	ts.Setenv(args[0], p.at)
-	ts.Check(os.WriteFile(ts.MkAbs("pages"), []byte(strings.Join(p.pages, "\n")), 0o600))
+	return p
 }
 
 // visitor is a person before a browser.

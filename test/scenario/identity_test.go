@@ -12,9 +12,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/toolhaven/toolhaven/test/dex"
 	"github.com/toolhaven/toolhaven/test/idp"
 )
 
@@ -25,7 +27,7 @@ import (
 // certificate.
 func identityProvider(ts *testscript.TestScript, _ bool, args []string) {
 	t := ts.Value(testKey{}).(testing.TB)
-	options := idp.Options{Scopes: []string{"tools"}}
+	options := idp.Options{Scopes: []string{"tools", "admin"}}
 	if args[0] == "-tls" {
 		authority := idp.NewAuthority(t)
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), authority.PEM, 0o600))
@@ -34,12 +36,28 @@ func identityProvider(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	options.Opaque = args[1:]
 	provider := idp.Start(t, options)
-	here(ts).idp = provider
+	here(ts).idp, here(ts).approve = provider, provider.SignIn
 	ts.Setenv(args[0], provider.Issuer)
 	ts.Setenv(args[0]+"_INTROSPECTION", provider.IntrospectionURL())
 	ts.Setenv(args[0]+"_CLIENT", idp.IntrospectionClient)
 	ts.Setenv(args[0]+"_SECRET", idp.IntrospectionSecret)
 	here(ts).secrets.add(idp.IntrospectionSecret, idp.ServiceSecret)
+}
+
+// dexProvider is the command dex NAME [REDIRECT...]: it starts Dex, the identity provider of
+// package dex, whose tokens last five seconds, and sets NAME to its issuer. Its client agent
+// has the redirect URIs. It exchanges tokens of the script's identity provider, if there is
+// one, at NAME_EXCHANGE.
+func dexProvider(ts *testscript.TestScript, _ bool, args []string) {
+	options := dex.Options{TokenLifetime: 5 * time.Second, Redirects: args[1:]}
+	if upstream := here(ts).idp; upstream != nil {
+		options.Upstream = upstream.Issuer
+	}
+	provider := dex.Start(ts.Value(testKey{}).(testing.TB), options)
+	here(ts).approve = func(t testing.TB, authorize, _ string) string { return provider.SignIn(t, authorize) }
+	ts.Setenv(args[0], provider.Issuer)
+	ts.Setenv(args[0]+"_EXCHANGE", provider.ExchangeURL())
+	here(ts).secrets.add(dex.AgentSecret)
 }
 
 // accessToken is the command token NAME USER RESOURCE: it logs a person in at the script's
@@ -53,10 +71,10 @@ func accessToken(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// signIn is the command signin USER browser|paste ARGS...: it runs thv, opens the address
-// that it shows, as a person's browser does, and logs in at the script's identity provider.
-// The redirect comes back to thv, or is pasted into it. The files signin.out and signin.err
-// have what it wrote.
+// signIn is the command signin USER browser|chromium|paste ARGS...: it runs thv, opens the
+// address that it shows, in Chromium or as a browser does, and logs in at the script's
+// identity provider. The redirect comes back to thv, or is pasted into it. The files
+// signin.out and signin.err have what it wrote.
 func signIn(ts *testscript.TestScript, neg bool, args []string) {
 	t := ts.Value(testKey{}).(testing.TB)
 	p := here(ts)
@@ -76,7 +94,11 @@ func signIn(ts *testscript.TestScript, neg bool, args []string) {
 		if !shown {
 			continue
 		}
-		back := p.idp.SignIn(t, "http"+address, args[0])
+		if args[1] == "chromium" {
+			logInWithChromium(ts, "http"+address, args[0])
+			continue
+		}
+		back := p.approve(t, "http"+address, args[0])
 		if args[1] == "paste" {
 			_, err = io.WriteString(stdin, back+"\n")
 			ts.Check(err)

@@ -80,9 +80,9 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
-			t, ok := env.T().(testing.TB)
-			if !ok {
-				return errors.New("testscript's T is not testing's")
+			t, err := testOf(env)
+			if err != nil {
+				return err
 			}
 			unlock, err := locks.lockScript(t.Name())
 			if err != nil {
@@ -96,6 +96,15 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
+}
+
+// testOf returns the test of a script.
+func testOf(env *testscript.Env) (testing.TB, error) {
+	t, ok := env.T().(testing.TB)
+	if !ok {
+		return nil, errors.New("testscript's T is not testing's")
+	}
+	return t, nil
 }
 
 // condition evaluates the conditions of scripts: [root] for steps that only root can do,
@@ -113,6 +122,9 @@ type place struct {
 	state, runtime, config string
 	// idp is the identity provider that a script has started; nil for none.
 	idp *idp.Provider
+	// approve logs a user in at the provider that a script has started last: it fills in the
+	// pages of an authorization request, and returns the address at which they end.
+	approve func(t testing.TB, authorize, user string) string
 	// secrets are those that the script has used, and work is its directory.
 	secrets secrets
 	work    string

@@ -29,6 +29,8 @@ func serverCommands() map[string]command {
 		"node":     node,
 		"python":   python,
 		"idp":      identityProvider,
+		"dex":      dexProvider,
+		"stepup":   stepUp,
 		"redis":    redisServer,
 		"aws":      awsService,
 		"assumed":  assumed,

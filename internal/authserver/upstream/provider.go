@@ -262,11 +262,9 @@ func (p *Provider) check(m *oauth.Metadata) error {
 		if e.value == "" && (!e.required || configured(e.name)) {
 			continue
 		}
-		// Endpoints may have a query (RFC 6749 sections 3.1 and 3.2). Plain HTTP is for
-		// this machine where the configuration names it.
-		bare, _, _ := strings.Cut(e.value, "?")
-		if netguard.CheckEndpoint(bare) != nil || len(e.value) > maxURL || strings.Contains(e.value, "#") ||
-			strings.HasPrefix(bare, "http:") && !slices.Contains(p.settings.hosts(), hostOf(bare)) {
+		// Plain HTTP is for this machine where the configuration names it.
+		if netguard.CheckOAuthEndpoint(e.value) != nil || len(e.value) > maxURL || strings.Contains(e.value, "#") ||
+			strings.HasPrefix(e.value, "http:") && !slices.Contains(p.settings.hosts(), hostOf(e.value)) {
 			return fmt.Errorf("its %s is missing or not an https URL", e.name)
 		}
 	}

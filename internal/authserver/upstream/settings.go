@@ -25,17 +25,15 @@ type settings struct {
 	endpoints []string
 }
 
-const offline = "offline_access"
-
 func oidcSettings(c *externalauth.OIDC) settings {
 	s := settings{
 		clientID: c.ClientID, secret: c.ClientSecretRef, scopes: c.Scopes, params: maps.Clone(c.AdditionalAuthorizationParams),
 		userInfo: c.UserInfoOverride, endpoints: []string{c.IssuerURL},
 	}
-	known := presetOf(c.IssuerURL)
+	known := oauth.PresetOf(c.IssuerURL)
 	if len(s.scopes) == 0 {
-		s.scopes = []string{"openid", offline}
-		if known.noOffline {
+		s.scopes = []string{"openid", oauth.OfflineAccess}
+		if known.NoOffline {
 			s.scopes = []string{"openid"}
 		}
 	}
@@ -51,53 +49,17 @@ func oauth2Settings(c *externalauth.OAuth2) settings {
 		clientID: c.ClientID, secret: c.ClientSecretRef, dcr: c.DCR, scopes: c.Scopes, params: maps.Clone(c.AdditionalAuthorizationParams),
 		userInfo: c.UserInfo, endpoints: []string{c.AuthorizationEndpoint, c.TokenEndpoint},
 	}
-	s.apply(presetOf(c.AuthorizationEndpoint))
+	s.apply(oauth.PresetOf(c.AuthorizationEndpoint))
 	return s
-}
-
-// preset is what a well-known provider needs and the configuration may not have.
-type preset struct {
-	params map[string]string
-	// noOffline: it refuses or does not need offline_access.
-	noOffline bool
-	// noConsent: prompt=consent would prevent sign-ins that an administrator approved.
-	noConsent bool
-	// method is that of its documentation.
-	method string
-}
-
-// presets are by the host where persons sign in.
-var presets = map[string]preset{
-	// Google issues refresh tokens for access_type=offline, and again only with
-	// prompt=consent. It refuses the scope offline_access
-	// (developers.google.com/identity/protocols/oauth2/web-server).
-	"accounts.google.com": {params: map[string]string{"access_type": "offline", "prompt": "consent"}, noOffline: true},
-	// GitHub documents client_id and client_secret as parameters
-	// (docs.github.com, "Authorizing OAuth apps").
-	"github.com": {method: oauth.MethodPost},
-	// Entra issues refresh tokens for offline_access alone. prompt=consent would require
-	// consent of each person where only administrators may give it.
-	"login.microsoftonline.com": {noConsent: true},
-	"login.microsoftonline.us":  {noConsent: true},
-}
-
-func presetOf(address string) preset {
-	return presets[hostOf(address)]
 }
 
 // apply adds parameters that the configuration does not set. One that it sets to "" is not
 // sent.
-func (s *settings) apply(known preset) {
-	params := maps.Clone(known.params)
-	if params == nil {
-		params = map[string]string{}
-	}
-	if slices.Contains(s.scopes, offline) && !known.noConsent {
-		params["prompt"] = "consent" // OpenID Connect Core 1.0 section 11
-	}
+func (s *settings) apply(known oauth.Preset) {
+	params := known.AuthorizationParams(s.scopes)
 	maps.Copy(params, s.params)
 	maps.DeleteFunc(params, func(_, value string) bool { return value == "" })
-	s.params, s.method = params, known.method
+	s.params, s.method = params, known.Method
 }
 
 func (s *settings) needsSecret() bool {

@@ -15,6 +15,14 @@ func Serves(st *workload.Status) bool {
 	return st.State == workload.Running || st.State == workload.Degraded
 }
 
+// Condition returns a workload's state as it follows its name in a sentence.
+func Condition(st *workload.Status) string {
+	if st.State == workload.NeedsLogin {
+		return "needs a login"
+	}
+	return "is " + string(st.State)
+}
+
 // Advice returns what to do so that a workload that does not serve comes to do so.
 func Advice(st *workload.Status) string {
 	switch st.State {
@@ -68,7 +76,7 @@ func PrintState(a *App, st *workload.Status) {
 	if st.State == workload.Degraded {
 		server += ": " + plaintext.Line(st.Reason)
 	}
-	fmt.Fprintf(a.Err, "%s is %s%s\n", st.Name, st.State, server)
+	fmt.Fprintf(a.Err, "%s %s%s\n", st.Name, Condition(st), server)
 }
 
 // PrintReady writes the URL of a workload that has started, or, with -o json, its

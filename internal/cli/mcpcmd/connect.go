@@ -51,7 +51,7 @@ func endpoint(ctx context.Context, app *base.App, target string) (string, worklo
 		return "", "", err
 	}
 	if !base.Serves(st) {
-		return "", "", fmt.Errorf("workload %q is %s; %s", target, st.State, base.Advice(st))
+		return "", "", fmt.Errorf("workload %q %s; %s", target, base.Condition(st), base.Advice(st))
 	}
 	return st.URL, workload.Transport(st.ProxyMode), nil
 }

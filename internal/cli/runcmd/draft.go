@@ -162,7 +162,7 @@ func nameTaken(ctx context.Context, app *base.App, name string) error {
 	if !base.Serves(st) {
 		then = base.Advice(st) + "; "
 	}
-	return fmt.Errorf("%w: %q, which is %s; %sremove it with `thv rm %s`, or choose another --name", manager.ErrExists, name, st.State, then, name)
+	return fmt.Errorf("%w: %q, which %s; %sremove it with `thv rm %s`, or choose another --name", manager.ErrExists, name, base.Condition(st), then, name)
 }
 
 // choosePort determines the proxy's port: that of the Spec, or the name's own, which is

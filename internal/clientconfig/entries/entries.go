@@ -206,7 +206,7 @@ func decode(body []byte, p Place) (map[string]any, error) {
 	}
 	tree, err := p.Format.syntax().decode(body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrInvalid, strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "hujson: "))
 	}
 	return tree, nil
 }

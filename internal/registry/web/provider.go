@@ -84,9 +84,7 @@ func (p *provider) discover(ctx context.Context) (*oauth.Metadata, error) {
 		return nil, fmt.Errorf("metadata of the identity provider: %w", err)
 	}
 	for name, endpoint := range map[string]string{"authorization_endpoint": m.Authorization, "token_endpoint": m.Token} {
-		// Endpoints may have a query (RFC 6749 sections 3.1 and 3.2).
-		bare, _, _ := strings.Cut(endpoint, "?")
-		if err := netguard.CheckEndpoint(bare); err != nil || strings.Contains(endpoint, "#") {
+		if err := netguard.CheckOAuthEndpoint(endpoint); err != nil || strings.Contains(endpoint, "#") {
 			return nil, fmt.Errorf("%s: its %s is not an https URL", location, name)
 		}
 	}
