@@ -4,10 +4,12 @@ package authserver
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -15,8 +17,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/toolhaven/toolhaven/internal/authserver/storage"
 	"github.com/toolhaven/toolhaven/internal/authserver/storage/redis"
@@ -61,7 +61,10 @@ func (n *node) start(t *testing.T, appends string) {
 	if err := n.cmd.Start(); err != nil {
 		t.Fatalf("%v; test/setup/redis.sh installs it", err)
 	}
-	soon(t, "redis-server starts", func() error { return n.ask(t, "PING").Err() })
+	soon(t, "redis-server starts", func() error {
+		_, err := n.ask(t, "PING")
+		return err
+	})
 }
 
 // kill ends the process as a crash does. It may be called again.
@@ -70,10 +73,15 @@ func (n *node) kill() {
 	n.cmd.Wait()
 }
 
-func (n *node) ask(t *testing.T, args ...any) *goredis.Cmd {
-	c := goredis.NewClient(&goredis.Options{Addr: n.addr(), Password: redisPassword, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
-	defer c.Close()
-	return c.Do(t.Context(), args...)
+// ask sends a command.
+func (n *node) ask(t *testing.T, args ...string) (answer string, err error) {
+	cmd := exec.CommandContext(t.Context(), "redis-cli", append([]string{"-e", "-p", strconv.Itoa(n.port)}, args...)...)
+	cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+redisPassword)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%v: %w: %s", args, err, out)
+	}
+	return string(out), err
 }
 
 func soon(t *testing.T, what string, done func() error) {
@@ -242,18 +250,18 @@ func TestRedis_FailsAtEachStep(t *testing.T) {
 			name: "failed over",
 			begin: func(t *testing.T, now *atomic.Pointer[node]) {
 				former, next := now.Load(), startNode(t)
-				if err := next.ask(t, "REPLICAOF", "127.0.0.1", former.port).Err(); err != nil {
+				if _, err := next.ask(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(former.port)); err != nil {
 					t.Fatal(err)
 				}
 				soon(t, "the replica has everything", func() error {
-					info, err := next.ask(t, "INFO", "replication").Text()
+					info, err := next.ask(t, "INFO", "replication")
 					if err == nil && (!strings.Contains(info, "master_link_status:up") || strings.Contains(info, "master_sync_in_progress:1")) {
 						err = errors.New(info)
 					}
 					return err
 				})
 				former.kill()
-				if err := next.ask(t, "REPLICAOF", "NO", "ONE").Err(); err != nil {
+				if _, err := next.ask(t, "REPLICAOF", "NO", "ONE"); err != nil {
 					t.Fatal(err)
 				}
 				now.Store(next)
@@ -322,7 +330,7 @@ func TestRedis_FailsAtEachStep(t *testing.T) {
 
 func limitMemory(t *testing.T, n *node, bytes string) {
 	t.Helper()
-	if err := n.ask(t, "CONFIG", "SET", "maxmemory", bytes).Err(); err != nil {
+	if _, err := n.ask(t, "CONFIG", "SET", "maxmemory", bytes); err != nil {
 		t.Fatal(err)
 	}
 }
