@@ -91,6 +91,15 @@ func (g *Gateway) Connect(ctx context.Context, to netip.AddrPort, accept func() 
 	g.inspect(ctx, record, conn, out, names)
 }
 
+// Rejected records a datagram that the container's packet filter has rejected.
+func (g *Gateway) Rejected(protocol string, to netip.AddrPort) {
+	record := Record{Kind: KindUDP, Name: only(g.answers.names(to.Addr())), Address: to.Addr(), Port: int(to.Port())}
+	if protocol == KindICMP {
+		record.Kind, record.Port = KindICMP, 0
+	}
+	g.log.refuse(record, errDatagram)
+}
+
 // dialReason is an error of a dial without the address, which the record has.
 func dialReason(err error) string {
 	var errno syscall.Errno
