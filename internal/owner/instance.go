@@ -70,6 +70,9 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err := s.removeLeftovers(ctx); err != nil {
 		return err
 	}
+	if err := s.store.CheckMounts(s.spec.Container.Mounts); err != nil {
+		return err
+	}
 	cfg, argv, err := s.config(image)
 	if err != nil {
 		return err
@@ -206,13 +209,14 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 		Network:    s.spec.NetworkName(),
 		Privileged: c.Permissions.Privileged,
 		Memory:     c.Memory,
+		Pids:       c.PIDsLimit,
 		NanoCPUs:   int64(math.Round(c.CPUs * 1e9)),
 	}
 	for _, m := range c.Mounts {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{Source: m.Host, Target: m.Container, ReadOnly: m.ReadOnly, Relabel: m.Relabel})
 	}
 	for _, p := range c.Publish {
-		cfg.Publish = append(cfg.Publish, container.Port{HostPort: p.Host, ContainerPort: p.Container})
+		cfg.Publish = append(cfg.Publish, container.Port{HostIP: p.Address, HostPort: p.Host, ContainerPort: p.Container})
 	}
 	return cfg, argv, nil
 }

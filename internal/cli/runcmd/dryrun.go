@@ -38,7 +38,9 @@ type plan struct {
 	Ports        []workload.Port    `json:"ports,omitempty"`
 	Network      []plannedRule      `json:"network,omitempty"`
 	Asked        []string           `json:"asked,omitempty"` // what run would prompt for
-	Notices      []string           `json:"notices,omitempty"`
+	// Requested is what the registry's entry requests and a registry may not decide.
+	Requested []string `json:"requested,omitempty"`
+	Notices   []string `json:"notices,omitempty"`
 }
 
 type hiddenPath struct {
@@ -75,7 +77,7 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 	p := &plan{
 		Name: s.Name, Source: s.Source.Ref, Image: s.Image, Args: s.Args, Transport: s.Transport, Issuer: s.Issuer(),
 		Env: slices.Sorted(maps.Keys(s.Env)), Secrets: slices.Sorted(maps.Keys(s.SecretEnv)),
-		Mounts: s.Container.Mounts, Ports: s.Container.Publish, Asked: d.asked,
+		Mounts: s.Container.Mounts, Ports: s.Container.Publish, Asked: d.asked, Requested: o.requested,
 	}
 	if s.Proxy.Port != 0 {
 		p.Address = net.JoinHostPort(s.Proxy.Host, strconv.Itoa(s.Proxy.Port))
@@ -156,6 +158,9 @@ func (p *plan) lines() []string {
 	for _, name := range p.Asked {
 		add("Missing", "%s; run prompts for it, or add -e %s=...", name, name)
 	}
+	for _, what := range p.Requested {
+		add("Requested", "%s, by the registry's entry; run prompts for your approval, and is refused without a terminal", what)
+	}
 	for _, m := range p.Mounts {
 		access := "read and write"
 		if m.ReadOnly {
@@ -167,7 +172,7 @@ func (p *plan) lines() []string {
 		add("Hidden", "%s (%s)", h.Path, h.Rule)
 	}
 	for _, port := range p.Ports {
-		add("Port", "%d of this machine is %d of the container", port.Host, port.Container)
+		add("Port", "%s", port)
 	}
 	for _, rule := range p.Network {
 		if rule.Enforced {

@@ -99,6 +99,12 @@ func TestAnEntryPointThatSetsUp(t *testing.T) {
 	if diff := cmp.Diff(want, [][]string{{a.User}, h.CapDrop, h.CapAdd, h.SecurityOpt}); diff != "" {
 		t.Error(diff)
 	}
+	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Network: "none", SetUp: true, IPv6: true}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}, (*got)[1].HostConfig.Sysctls); h.Sysctls != nil || diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestWhatMustNotReachTheEngine(t *testing.T) {
@@ -111,7 +117,7 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 	port := func(p container.Port) container.Config { return container.Config{Publish: []container.Port{p}} }
 	e, got := creator(t, responds(201, `{"Id":"x"}`))
 	for name, c := range map[string]container.Config{
-		"another container's network":   {Network: "container:other"},
+		"to set up another's network":   {Network: "container:other", SetUp: true},
 		"a network that is no name":     {Network: "a b"},
 		"to set up the host's network":  {Network: "host", SetUp: true},
 		"to set up an unnamed network":  {SetUp: true},
