@@ -20,6 +20,7 @@ import (
 )
 
 func main() {
+	child()
 	httpAddr := flag.String("http", "", "serve streamable HTTP at this address, with sessions")
 	sseAddr := flag.String("sse", "", "serve SSE at this address")
 	jsonAddr := flag.String("json", "", "serve streamable HTTP at this address, answering plain JSON")
@@ -185,6 +186,7 @@ func newServer() *mcp.Server {
 		}
 	})
 	addEscapes(s)
+	addSpeed(s)
 	mcp.AddTool(s, &mcp.Tool{Name: "ask", Description: "asks the client for a word and returns it"}, ask)
 	add(s, "count", "reports progress three times, in the given words", func(ctx context.Context, req *mcp.CallToolRequest, in struct {
 		Text string `json:"text"`
