@@ -35,6 +35,9 @@ func (s containers) Create(ctx context.Context, c container.Config) (string, err
 	if err != nil {
 		return "", fmt.Errorf("create container %s: %w", c.Name, err)
 	}
+	if err := s.checkLimits(ctx, c); err != nil {
+		return "", fmt.Errorf("create container %s: %w", c.Name, err)
+	}
 	own, err := s.networks.own(ctx, c.Network, c.Name)
 	if err != nil {
 		return "", err

@@ -26,6 +26,7 @@ type createRequest struct {
 		Privileged, AutoRemove              bool
 		Init                                *bool
 		NetworkMode                         string
+		Sysctls                             map[string]string
 		LogConfig                           struct{ Type string }
 		RestartPolicy                       struct{ Name string }
 		Mounts                              []struct {
@@ -40,15 +41,16 @@ type createRequest struct {
 func creator(t *testing.T, answers ...http.HandlerFunc) (*Engine, *[]createRequest) {
 	t.Helper()
 	var got []createRequest
-	e := connect(t, fakeEngine(map[string]http.HandlerFunc{"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
-		var a createRequest
-		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		got = append(got, a)
-		answers[min(len(got), len(answers))-1](w, r)
-	}}))
+	e := connect(t, fakeEngine(map[string]http.HandlerFunc{
+		"GET /version": responds(200, `{}`), "GET /info": responds(200, `{"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true}`), "POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
+			var a createRequest
+			if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			got = append(got, a)
+			answers[min(len(got), len(answers))-1](w, r)
+		}}))
 	return e, &got
 }
 
