@@ -117,6 +117,7 @@ test: ## Install what the tests need and run all of them
 	@test/setup/all.sh $(MAKE) --no-print-directory compiled
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
+	THV_TEST_ROOTLESS=$$(test/setup/podman.sh rootless); export THV_TEST_ROOTLESS; \
 	go run ./test/report -times '$(THV_TIMES)' \
 		-- -race -p $(TESTING) -tags=integration -timeout=30m $(LONGEST) $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- $(PURE) -tags=integration -count=1 -timeout=30m ./test/scenario \

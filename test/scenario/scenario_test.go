@@ -125,11 +125,14 @@ func params(engine string) testscript.Params {
 }
 
 // condition evaluates the conditions of scripts: [root] for steps that only root can do,
-// such as mounting a small disk; [ipv6] for those that need an IPv6 address of this machine.
+// such as mounting a small disk; [ipv6] for those that need an IPv6 address of this machine;
+// [rootless] for those that need the Podman of a user without privileges.
 func condition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "rootless":
+		return os.Getenv("THV_TEST_ROOTLESS") != "", nil
 	case "ipv6":
 		_, six, err := machineAddresses()
 		return six != "", err
@@ -186,7 +189,7 @@ func (p *place) storeID() string {
 
 // machineVariable matches the variables that configure this machine's access to engines
 // and packages.
-var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
+var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|THV_TEST_ROOTLESS|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
 
 // setup prepares one script's environment and has its traces checked at the end.
 func setup(env *testscript.Env, t testing.TB, engine string) error {
