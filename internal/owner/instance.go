@@ -13,6 +13,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,12 +130,12 @@ func (s *instance) start(ctx context.Context) (err error) {
 	}()
 	if err := s.engine.Start(ctx, id); err != nil {
 		_ = streams.Close()
-		return err
+		return foreign(image, err)
 	}
 	line, err := s.connect(ctx, streams, shortcut)
 	if err != nil {
 		_ = streams.Close()
-		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
+		return foreign(image, fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err))
 	}
 	if err := s.isolate(ctx, line); err != nil {
 		line.Close()
@@ -154,6 +155,15 @@ func (s *instance) start(ctx context.Context) (err error) {
 	s.line, s.id, s.argv, s.http, s.gone, s.logged = line, id, argv, server, endOf(line, server), logged
 	s.mu.Unlock()
 	return nil
+}
+
+// foreign is the error of a start, with the image's platform where the machine does not run its
+// programs.
+func foreign(image container.Image, err error) error {
+	if !strings.Contains(err.Error(), "exec format error") {
+		return err
+	}
+	return fmt.Errorf("the image is for %s/%s, which this engine does not run; pull it for the engine's own platform: %w", image.OS, image.Arch, err)
 }
 
 // removeLeftovers removes containers of an earlier life. One that has ended and

@@ -24,6 +24,7 @@ type plan struct {
 	Remote  string `json:"remote,omitempty"` // URL
 	Image   string `json:"image,omitempty"`
 	ImageID string `json:"imageId,omitempty"` // of an image that the engine has
+	Digest  string `json:"digest,omitempty"`  // of such an image at its registry
 	// Verification is what of the image's signatures is checked before it runs.
 	Verification string             `json:"verification,omitempty"`
 	Package      string             `json:"package,omitempty"` // that an image is built from
@@ -108,7 +109,7 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 		if err != nil && !errors.Is(err, container.ErrNotFound) {
 			return nil, err
 		}
-		p.ImageID = image.ID
+		p.ImageID, p.Digest = image.ID, workload.DigestFor(s.Image, image.Digests)
 	}
 	if p.Verification, err = o.app.PlannedVerification(s); err != nil {
 		return nil, err
@@ -129,6 +130,8 @@ func (p *plan) lines() []string {
 		add("Remote", "%s", p.Remote)
 	case p.Package != "":
 		add("Package", "%s (its image is built if it is not there)", p.Package)
+	case p.Digest != "":
+		add("Image", "%s (%s)", p.Image, p.Digest)
 	case p.ImageID != "":
 		add("Image", "%s (%s)", p.Image, p.ImageID)
 	default:
