@@ -302,9 +302,6 @@ func TestAGoPackageWithPackagesBesideIt(t *testing.T) {
 	if img.User != appUser || !slices.Contains(img.Env, "SSL_CERT_FILE="+caPath) || !cmp.Equal(img.Entrypoint, []string{entrypoint}) {
 		t.Errorf("%+v", img)
 	}
-	if again := mustBuild(t, b, r); again.Built || again.Image != res.Image {
-		t.Errorf("the same request became %+v", again)
-	}
 }
 
 func TestAnAuthorityOfThePersonsIsKeptInTheImage(t *testing.T) {
