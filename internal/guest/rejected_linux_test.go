@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,12 +31,12 @@ func ipPacket(to string, protocol byte, content ...byte) []byte {
 		b := make([]byte, 20)
 		b[0], b[9] = 0x45, protocol
 		copy(b[16:], addr.AsSlice())
-		return append(b, content...)
+		return slices.Concat(b, content)
 	}
 	b := make([]byte, 40)
 	b[0], b[6] = 0x60, protocol
 	copy(b[24:], addr.AsSlice())
-	return append(b, content...)
+	return slices.Concat(b, content)
 }
 
 func TestRejectedIn(t *testing.T) {

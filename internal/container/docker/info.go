@@ -72,7 +72,7 @@ func (c *connection) podmanInfo(ctx context.Context, info *container.Info) error
 		}
 	}
 	if resp.StatusCode != http.StatusOK {
-		return wrong(fmt.Errorf("Podman answers %s", resp.Status))
+		return wrong(fmt.Errorf("libpod/info returns %s", resp.Status))
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxInfo)).Decode(&found); err != nil {
 		return wrong(err)
