@@ -39,6 +39,7 @@ func commands() map[string]command {
 		"listen":     listen,
 		"free":       free,
 		"web":        web,
+		"public":     public,
 		"http":       httpRequest,
 		"smalldisk":  smallDisk,
 	}

@@ -78,7 +78,7 @@ func clientsDir() string { return filepath.Join(repo(), "test", ".cache", "clien
 func TestScripts(t *testing.T) { testscript.Run(t, params("")) }
 
 // onPodman are the scripts about what the engine and the kernel enforce.
-var onPodman = []string{"doctor", "escapes", "flags", "hardening", "ignore", "isolate"}
+var onPodman = []string{"doctor", "escapes", "flags", "hardening", "ignore", "isolate", "services"}
 
 // TestScriptsOnPodman runs some of the scripts with the other engine.
 func TestScriptsOnPodman(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -60,8 +61,11 @@ func addEscapes(s *mcp.Server) {
 			}
 			return "connected", c.Close()
 		}
-		if in.By == "ping" {
+		switch in.By {
+		case "ping":
 			return ping(in.At)
+		case "http2":
+			return http2(ctx, in.At)
 		}
 		way, ok := ways[in.By]
 		if !ok {
@@ -106,6 +110,31 @@ func child() {
 	}
 	fmt.Println("in the container's network, with privileges")
 	os.Exit(0)
+}
+
+// http2 begins a connection of HTTP/2 without TLS (RFC 9113 section 3.4), and succeeds if the
+// answer is a frame of it.
+func http2(ctx context.Context, at string) (string, error) {
+	c, err := dialTCP(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	// The preface, and an empty SETTINGS frame (section 6.5).
+	if _, err := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
+		return "", err
+	}
+	header := make([]byte, 9)
+	if _, err := io.ReadFull(c, header); err != nil {
+		return "", err
+	}
+	if header[3] != 4 {
+		return "", fmt.Errorf("the answer is not HTTP/2: %q", header)
+	}
+	return "answered", nil
 }
 
 // ping sends an ICMP echo request, which takes no privilege where net.ipv4.ping_group_range
