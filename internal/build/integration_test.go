@@ -299,7 +299,7 @@ func TestAGoPackageWithPackagesBesideIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if img.User != appUser || !slices.Contains(img.Env, "SSL_CERT_FILE="+caPath) || !cmp.Equal(img.Entrypoint, []string{entrypoint}) {
+	if img.User != appUser || img.Labels[labelStep] != "" || !slices.Contains(img.Env, "SSL_CERT_FILE="+caPath) || !cmp.Equal(img.Entrypoint, []string{entrypoint}) {
 		t.Errorf("%+v", img)
 	}
 }

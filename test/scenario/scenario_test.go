@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +79,11 @@ func clientsDir() string { return filepath.Join(repo(), "test", ".cache", "clien
 func TestScripts(t *testing.T) { testscript.Run(t, params("")) }
 
 // onPodman are the scripts about what the engine and the kernel enforce.
-var onPodman = []string{"doctor", "escapes", "flags", "hardening", "ignore", "isolate", "services"}
+// THV_TEST_PODMAN_MORE adds moreOnPodman, which take minutes (make podman-test).
+var (
+	onPodman     = []string{"doctor", "escapes", "hardening", "isolate", "services"}
+	moreOnPodman = []string{"approve", "flags", "ignore", "image-verification", "mounts", "upgrade"}
+)
 
 // TestScriptsOnPodman runs some of the scripts with the other engine.
 func TestScriptsOnPodman(t *testing.T) {
@@ -88,7 +93,11 @@ func TestScriptsOnPodman(t *testing.T) {
 	}
 	p := params(socket)
 	p.Dir = ""
-	for _, name := range onPodman {
+	names := onPodman
+	if os.Getenv("THV_TEST_PODMAN_MORE") != "" {
+		names = slices.Concat(onPodman, moreOnPodman)
+	}
+	for _, name := range names {
 		p.Files = append(p.Files, filepath.Join("testdata", name+".txtar"))
 	}
 	testscript.Run(t, p)
