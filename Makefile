@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean keycloak-test minio-test help
+.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean keycloak-test minio-test podman-test help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -117,6 +117,7 @@ test: ## Install what the tests need and run all of them
 	@test/setup/all.sh $(MAKE) --no-print-directory compiled
 	@trap 'test/setup/podman.sh stop' EXIT; \
 	THV_TEST_PODMAN=$$(test/setup/podman.sh); export THV_TEST_PODMAN; \
+	THV_TEST_ROOTLESS=$$(test/setup/podman.sh rootless); export THV_TEST_ROOTLESS; \
 	go run ./test/report -times '$(THV_TIMES)' \
 		-- -race -p $(TESTING) -tags=integration -timeout=30m $(LONGEST) $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- $(PURE) -tags=integration -count=1 -timeout=30m ./test/scenario \
@@ -180,6 +181,11 @@ conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=ti
 
 hostile: build ## Run the hostile server and clients against the gateway, some minutes
 	go test $(RACE) -tags hostile -count=1 -timeout 20m ./test/hostile
+
+podman-test: build ## Run all scripts about isolation, mounts and images on Podman, some minutes
+	@test/setup/docker.sh
+	@trap 'test/setup/podman.sh stop' EXIT; \
+	THV_TEST_PODMAN=$$(test/setup/podman.sh) THV_TEST_PODMAN_MORE=1 $(PURE) go test -tags=integration -count=1 -run TestScriptsOnPodman ./test/scenario
 
 metrics: ## Measure the code; PACKAGE=a folder, ROOT=another checkout, COMMITS=a range, WORDS=1 lists wordy comments
 	@go run ./tools/metrics -root '$(or $(ROOT),.)' -commits '$(or $(COMMITS),HEAD)' $(if $(WORDS),-words) $(PACKAGE)

@@ -35,9 +35,9 @@ func (b *bench) start(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-func (b *bench) startOurs(ctx context.Context, image string) (time.Duration, error) {
+func (b *bench) startOurs(ctx context.Context, image string, flags ...string) (time.Duration, error) {
 	begin := time.Now()
-	url, err := b.thv(ctx, "run", image, "--name", "start")
+	url, err := b.thv(ctx, append([]string{"run", image, "--name", "start"}, flags...)...)
 	if err != nil {
 		return 0, err
 	}

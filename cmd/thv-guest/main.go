@@ -49,6 +49,10 @@ func run(args []string) error {
 	if first != nil {
 		return setup.Run(first, append([]string{os.Args[0]}, args...))
 	}
+	rejected, args, err := guest.ParseRejected(args)
+	if err != nil {
+		return err
+	}
 	shortcut := ""
 	if len(args) > 0 {
 		shortcut = args[0]
@@ -57,7 +61,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return guest.Serve(ctx, line, os.Stderr)
+	return guest.Serve(ctx, line, os.Stderr, rejected)
 }
 
 // serveArgs parses the arguments of serve.

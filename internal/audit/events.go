@@ -63,7 +63,7 @@ func (r *Recorder) Refused(f Refusal) {
 // Connection is a connection of a server whose network is isolated, when it has ended, or
 // one that was refused.
 type Connection struct {
-	Kind          string // tcp, http or dns
+	Kind          string // tcp, http, dns, udp or icmp
 	Name, Address string // each may be ""
 	Port          int
 	Allowed       bool

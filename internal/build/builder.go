@@ -193,8 +193,8 @@ func (c common) labels(r Request, version string) map[string]string {
 	if c.cfg.Store != "" {
 		labels[labelMaker] = c.cfg.Store
 	}
-	if r.Scheme != schemeGo {
-		labels[labelStep] = ""
+	if r.Scheme != schemeGo || len(r.AddPackages) > 0 {
+		labels[labelStep] = "" // the image itself is no step
 	}
 	return labels
 }

@@ -11,7 +11,7 @@ import (
 // steps holds the scripts that run inside a build. They are fixed; what varies
 // reaches them as arguments.
 //
-//go:embed steps/*.cjs steps/*.py
+//go:embed steps/*.cjs steps/*.py steps/*.sh
 var steps embed.FS
 
 // appUser runs npm's and PyPI's code, while it is installed and after.
@@ -40,6 +40,7 @@ type installation struct {
 	certs    []byte // trusted while installing
 	keepCA   bool   // and afterwards
 	maker    string // Config.Store
+	program  string // path of the compiled program of a Go package
 }
 
 // words are a command of a Dockerfile. It has exec form only, which no shell
@@ -59,7 +60,7 @@ func (w words) String() string {
 // installed tree alone out of stage, the image that the first became. They are
 // not stages of one file because a builder leaves those behind as images without
 // a name, which fill the disk and may hold a registry's password; the image of
-// the first has a name to remove it by.
+// the first has a name to remove it by. A Go package has the second one only.
 func (in installation) dockerfiles(stage string) (first, second string) {
 	return in.installFile(), in.imageFile(stage)
 }
@@ -91,7 +92,7 @@ func (in installation) system() *lines {
 	l.add("USER 0:0")
 	if len(in.packages) > 0 {
 		l.add("COPY thv /thv")
-		command := in.script("packages", in.packages...)
+		command := append(words{"/bin/sh", "/thv/packages.sh"}, in.packages...)
 		if len(in.certs) > 0 {
 			// The environment of this one command; an ENV would stay in the image.
 			command = append(words{"env", "SSL_CERT_FILE=/thv/ca.crt"}, command...)
@@ -127,8 +128,12 @@ func (in installation) installFile() string {
 
 func (in installation) imageFile(stage string) string {
 	l := in.system()
-	l.add("COPY --from=%s --chown=%s /app /app", stage, appUser)
-	l.add("COPY --from=%s /etc/passwd /etc/group /etc/", stage)
+	if in.program != "" {
+		l.add("COPY --chown=%s app /app", appUser)
+	} else {
+		l.add("COPY --from=%s --chown=%s /app /app", stage, appUser)
+		l.add("COPY --from=%s /etc/passwd /etc/group /etc/", stage)
+	}
 	l.add("ENV HOME=/app PYTHONUNBUFFERED=1 NODE_ENV=production")
 	if in.keepCA {
 		l.add("COPY thv/ca.crt %s", caPath)
@@ -190,6 +195,9 @@ func (in installation) context(dockerfile string, settings []byte) (io.Reader, e
 	}
 	if len(in.certs) > 0 {
 		files = append(files, file{name: "thv/ca.crt", content: in.certs})
+	}
+	if in.program != "" {
+		files = append(files, file{name: "app/", dir: true, mode: 0o755}, file{name: entrypoint[1:], mode: 0o755, path: in.program})
 	}
 	return packTree(files)
 }

@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
 
@@ -21,7 +23,7 @@ const maxProgram = 1 << 30
 type goBuilder struct{ common }
 
 // make compiles with the host's Go, or with that of a builder image, and packs
-// the program into an image from nothing.
+// the program into an image from nothing, or with packages of a distribution beside it.
 func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, error) {
 	work, err := b.newWork()
 	if err != nil {
@@ -61,10 +63,15 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 	if err != nil {
 		return made{}, err
 	}
-	image, err := imageTag(inputs{
+	what := inputs{
 		Recipe: recipe, Scheme: r.Scheme, Name: name, Version: version, Arch: k.Arch, Args: r.Args,
 		CA: hash(certs), Content: content,
-	})
+	}
+	if len(k.AddPackages) > 0 {
+		what.AddPackages = k.AddPackages
+		return b.besides(ctx, r, what, program, certs)
+	}
+	image, err := imageTag(what)
 	if err != nil {
 		return made{}, err
 	}
@@ -80,6 +87,36 @@ func (b goBuilder) make(ctx context.Context, r Request, k recordKey) (made, erro
 		return made{}, err
 	}
 	return made{image: image, version: version, base: base, built: built}, nil
+}
+
+// besides makes the image of a program on a base image, with packages beside it.
+func (b goBuilder) besides(ctx context.Context, r Request, what inputs, program string, certs []byte) (made, error) {
+	r.RuntimeImage = cmp.Or(r.RuntimeImage, defaultRuntime)
+	base, err := b.base(ctx, r)
+	if err != nil {
+		return made{}, err
+	}
+	what.Base = base.ID
+	image, err := imageTag(what)
+	if err != nil {
+		return made{}, err
+	}
+	in := installation{
+		scheme: r.Scheme, name: what.Name, version: what.Version, base: r.RuntimeImage, program: program,
+		packages: what.AddPackages, args: r.Args, certs: certs, keepCA: r.CACert != "", maker: b.cfg.Store,
+	}
+	built, err := b.once(ctx, image, func() error {
+		b.report("installing %s on %s", strings.Join(in.packages, ", "), in.base)
+		tree, err := in.context(in.imageFile(""), nil)
+		if err != nil {
+			return err
+		}
+		return b.build(ctx, in, container.Build{Context: tree, Tags: []string{image}, Labels: b.labels(r, what.Version)})
+	})
+	if err != nil {
+		return made{}, err
+	}
+	return made{image: image, version: what.Version, base: base.ID, built: built}, nil
 }
 
 // newWork makes a directory to build in. One that a killed build leaves is removed by the

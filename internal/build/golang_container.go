@@ -105,10 +105,16 @@ func (b goBuilder) containerToolchain(ctx context.Context, r Request, img contai
 	if err != nil {
 		return nil, err
 	}
+	limits := container.Config{Memory: workshopMemory, Pids: workshopPids}
+	if info, err := b.cfg.Engine.Info(ctx); err != nil {
+		return nil, err
+	} else if !info.LimitsMemory || !info.LimitsProcesses {
+		limits = container.Config{} // what it compiles runs without limits there, too
+	}
 	c := &containerCommand{engine: b.cfg.Engine, image: baseImage(r), drained: make(chan struct{})}
 	c.id, err = c.engine.Create(ctx, container.Config{
 		Image: img.ID, Entrypoint: []string{guest.Path}, Env: env, Labels: map[string]string{labelWorkshop: "go"},
-		Memory: workshopMemory, Pids: workshopPids,
+		Memory: limits.Memory, Pids: limits.Pids,
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 const (
 	defaultNode   = "node:22-bookworm-slim"
 	defaultPython = "python:3.13-slim-bookworm"
+	// defaultRuntime is for Go packages that need packages of a distribution beside them.
+	defaultRuntime = "debian:bookworm-slim"
 )
 
 // baseImage is the image that a request builds on; for Go, what it is compiled in
@@ -90,17 +92,26 @@ func (b installBuilder) install(ctx context.Context, in installation, image stri
 		if err != nil {
 			return err
 		}
-		var output stepOutput
-		err = b.cfg.Engine.Build(ctx, container.Build{Context: tree, Tags: []string{step.tag}, Labels: step.labels, Log: output.line})
-		if ctxErr := context.Cause(ctx); err != nil && ctxErr != nil {
-			return fmt.Errorf("the installation of %s %s was stopped: %w", in.name, in.version, ctxErr)
+		if err := b.build(ctx, in, container.Build{Context: tree, Tags: []string{step.tag}, Labels: step.labels}); err != nil {
+			return err
 		}
-		if err != nil {
-			if program := missingProgram(err); program != "" {
-				return fmt.Errorf("install %s %s: the base image %s has no %s; name one that has with --runtime-image", in.name, in.version, in.base, program)
-			}
-			return fmt.Errorf("install %s %s on %s: %w", in.name, in.version, in.base, &installError{err: err, output: output.text.String()})
+	}
+	return nil
+}
+
+// build has the engine carry out one Dockerfile of an installation.
+func (c common) build(ctx context.Context, in installation, step container.Build) error {
+	var output stepOutput
+	step.Log = output.line
+	err := c.cfg.Engine.Build(ctx, step)
+	if ctxErr := context.Cause(ctx); err != nil && ctxErr != nil {
+		return fmt.Errorf("the installation of %s %s was stopped: %w", in.name, in.version, ctxErr)
+	}
+	if err != nil {
+		if program := missingProgram(err); program != "" {
+			return fmt.Errorf("install %s %s: the base image %s has no %s; name one that has with --runtime-image", in.name, in.version, in.base, program)
 		}
+		return fmt.Errorf("install %s %s on %s: %w", in.name, in.version, in.base, &installError{err: err, output: output.text.String()})
 	}
 	return nil
 }

@@ -281,6 +281,29 @@ func TestAnInstalledPackageBecomesAnImageThatIsBuiltOnce(t *testing.T) {
 	}
 }
 
+// A Go package gets packages of a distribution beside it, on the base image.
+func TestAGoPackageWithPackagesBesideIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/shelf\n\ngo 1.24\n")
+	write(t, dir, "main.go", "package main\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n)\n\nfunc main() {\n\tout, err := exec.Command(\"tree\", \"--version\").Output()\n\tif err != nil {\n\t\tos.Exit(1)\n\t}\n\tos.Stdout.Write(out)\n}\n")
+	r := ref(t, "go://"+dir)
+	r.RuntimeImage, r.AddPackages, r.CACert = goImage, []string{"tree"}, authority(t)
+	b := builder(t, t.TempDir())
+	res := mustBuild(t, b, r)
+	out, err := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network=none", "--cap-drop=ALL", res.Image).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "tree v") {
+		t.Errorf("the server prints %q, %v", out, err)
+	}
+	img, err := b.cfg.Engine.Image(t.Context(), res.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.User != appUser || img.Labels[labelStep] != "" || !slices.Contains(img.Env, "SSL_CERT_FILE="+caPath) || !cmp.Equal(img.Entrypoint, []string{entrypoint}) {
+		t.Errorf("%+v", img)
+	}
+}
+
 func TestAnAuthorityOfThePersonsIsKeptInTheImage(t *testing.T) {
 	t.Parallel()
 	r := ref(t, "npx://@modelcontextprotocol/server-everything")

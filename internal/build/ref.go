@@ -165,9 +165,6 @@ func (r Request) validateArgs() error {
 }
 
 func (r Request) validatePackages() error {
-	if len(r.AddPackages) > 0 && r.Scheme == schemeGo {
-		return errors.New("go:// images are made from nothing and have no package manager, so no packages can be added")
-	}
 	if len(r.AddPackages) > maxPackages {
 		return fmt.Errorf("%d packages to add are too many; up to %d are installed", len(r.AddPackages), maxPackages)
 	}

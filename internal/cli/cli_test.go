@@ -45,7 +45,7 @@ func TestUsageErrors(t *testing.T) {
 		"-v without a value":         {[]string{"run", "-v"}, []string{"-v needs a value", "host-path:container-path"}},
 		"-v takes the server":        {[]string{"run", "-v", "npx://x"}, []string{"name a server", "--volume has no value of its own and took npx://x"}},
 		"a named volume":             {[]string{"run", "-v", "mydata:/data", "x:1"}, []string{"named volumes are not supported"}},
-		"-p with an address":         {[]string{"run", "-p", "127.0.0.1:80:81", "x:1"}, []string{"an address cannot be chosen", "write 80:81"}},
+		"-p with a name":             {[]string{"run", "-p", "localhost:80:81", "x:1"}, []string{`"localhost" is not an IP address`, "ADDRESS:hostPort:containerPort"}},
 		"-p with a protocol":         {[]string{"run", "-p", "80:81/udp", "x:1"}, []string{"a protocol cannot be chosen", "write 80:81"}},
 		"-p with a range":            {[]string{"run", "-p", "80-81:80-81", "x:1"}, []string{"ranges are not supported"}},
 		"a number that is none":      {[]string{"run", "--proxy-port", "abc", "x"}, []string{`--proxy-port "abc": it is not a whole number; see`}},

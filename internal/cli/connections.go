@@ -32,7 +32,8 @@ run --isolate-network: the host, the port, the bytes that the server sent and re
 and for refused ones the reason. DNS questions are listed when they are refused. Equal
 refusals are one row, with their number.
 
-UDP datagrams that are not DNS questions are rejected by the kernel and not listed.
+UDP datagrams that are not DNS questions are rejected by the kernel. They are listed, up to
+20 in a second, where the kernel can record them.
 
 With -f, connections are shown as they begin, end or are refused, until interrupted; with
 -o json each is then one line.`,

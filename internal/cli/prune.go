@@ -91,14 +91,7 @@ func (o *pruneOptions) confirm(ctx context.Context, images []build.Built) (bool,
 	for _, i := range images {
 		fmt.Fprintln(o.app.Err, strings.Join(i.Tags, ", "))
 	}
-	fmt.Fprintf(o.app.Err, "Remove %s, %s? [y/N] ", render.Counted(len(images), "image"), bytesText(total(images)))
-	answer, err := render.NewInput(tty).Read(ctx, false)
-	if err != nil {
-		fmt.Fprintln(o.app.Err)
-		return false, err
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return render.NewInput(tty).Confirm(ctx, o.app.Err, fmt.Sprintf("Remove %s, %s?", render.Counted(len(images), "image"), bytesText(total(images))))
 }
 
 func (o *pruneOptions) show(images []build.Built, what string) error {

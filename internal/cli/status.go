@@ -215,11 +215,7 @@ func (st *fullStatus) rows() [][2]string {
 			each("Volume", []string{text})
 		}
 		for _, p := range c.Publish {
-			host := strconv.Itoa(p.Host)
-			if p.Host == 0 {
-				host = "a free port"
-			}
-			each("Published port", []string{fmt.Sprintf("%s to %d in the container", host, p.Container)})
+			each("Published port", []string{p.String()})
 		}
 		each("Network", []string{st.Network})
 		if !reflect.ValueOf(c.Permissions).IsZero() {

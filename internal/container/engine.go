@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"strings"
 )
 
 // Errors that callers decide on. Implementations wrap them.
@@ -159,13 +160,21 @@ type Config struct {
 	Mounts     []Mount
 	Publish    []Port
 	User       string // uid:gid; "" is the image's user. With SetUp, the entry point becomes it
-	Network    string // "none", "host", or a network's name; "" is the engine's default bridge
+	Network    string // "none", "host", a network's name, or a mode; "" is the engine's default bridge
 	Privileged bool   // keep capabilities; only when a profile requests it
 	SetUp      bool   // see above
+	IPv6       bool   // its loopback interface has IPv6, also where the engine's default is without
 	Memory     int64  // bytes; 0 is the default limit
 	Pids       int64  // processes; 0 is the default limit
 	// NanoCPUs bounds the processors, in billionths of one; 0 is no bound.
 	NanoCPUs int64
+}
+
+// OwnNetwork reports whether a container with the value as its Network has a network
+// namespace of its own. What an unnamed network is, the engine's configuration decides: in
+// Podman's it can be the host's. A mode with a colon can join another one: container:NAME.
+func OwnNetwork(network string) bool {
+	return network != "" && network != "host" && !strings.Contains(network, ":")
 }
 
 // Mount is a host path made visible in a container.

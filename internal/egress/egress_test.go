@@ -719,6 +719,41 @@ func TestAnswers_Bounds(t *testing.T) {
 	}
 }
 
+// A rule allows nothing that its text does not name.
+func FuzzRules(f *testing.F) {
+	f.Add("*.a.example", "b.a.example", 443)
+	f.Add(".a.example", "a.example", 0)
+	f.Add("10.0.0.0/8", "10.1.2.3", 80)
+	f.Add("169.254.0.0/16", "169.254.169.254", 80)
+	f.Add("a.example", "xa.example", 70000)
+	f.Fuzz(func(t *testing.T, host, name string, port int) {
+		cfg := Config{Hosts: []string{host}, Ports: []int{port}, Gateway: addrHost}
+		r, err := cfg.parse()
+		if err != nil {
+			return
+		}
+		name = canonical(name)
+		bare := strings.TrimLeft(canonical(host), "*.")
+		if r.name(name) && name != bare && !strings.HasSuffix(name, "."+bare) {
+			t.Errorf("%q allows the name %q", host, name)
+		}
+		addr, err := netip.ParseAddr(name)
+		if err != nil || addr.Zone() != "" {
+			return
+		}
+		addr = addr.Unmap()
+		if _, err := r.target(netip.AddrPortFrom(addr, 443), false); err == nil {
+			prefix, prefixErr := netip.ParsePrefix(host)
+			if one, err := netip.ParseAddr(host); err == nil {
+				prefix, prefixErr = netip.PrefixFrom(one.Unmap(), one.Unmap().BitLen()), nil
+			}
+			if prefixErr != nil || !prefix.Contains(addr) || port != 443 || addr == addrHost {
+				t.Errorf("%q on port %d allows the address %s on port 443", host, port, addr)
+			}
+		}
+	})
+}
+
 func FuzzDNS(f *testing.F) {
 	f.Add([]byte("\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x07example\x00\x00\x01\x00\x01"))
 	f.Add([]byte("\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\xc0\x0c\x00\x01\x00\x01"))

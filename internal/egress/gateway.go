@@ -91,6 +91,15 @@ func (g *Gateway) Connect(ctx context.Context, to netip.AddrPort, accept func() 
 	g.inspect(ctx, record, conn, out, names)
 }
 
+// Rejected records a datagram that the container's packet filter has rejected.
+func (g *Gateway) Rejected(protocol string, to netip.AddrPort) {
+	record := Record{Kind: KindUDP, Name: only(g.answers.names(to.Addr())), Address: to.Addr(), Port: int(to.Port())}
+	if protocol == KindICMP {
+		record.Kind, record.Port = KindICMP, 0
+	}
+	g.log.refuse(record, errDatagram)
+}
+
 // dialReason is an error of a dial without the address, which the record has.
 func dialReason(err error) string {
 	var errno syscall.Errno
@@ -139,8 +148,23 @@ func (g *Gateway) carry(record Record, conn, out net.Conn) {
 // the connection.
 const lingerTimeout = 30 * time.Second
 
-// copyCounted copies and counts until one side ends.
+// copyCounted copies and counts until one side ends. Between two TCP connections the kernel
+// copies (splice(2)).
 func copyCounted(to, from net.Conn, n *atomic.Int64) {
+	if first, ok := from.(*firstRead); ok {
+		if err := first.flush(to, n); err != nil {
+			_ = from.SetReadDeadline(time.Now())
+			return
+		}
+	}
+	if toTCP, fromTCP := tcpOf(to), tcpOf(from); toTCP != nil && fromTCP != nil {
+		copied, err := toTCP.ReadFrom(fromTCP)
+		n.Add(copied)
+		if err != nil {
+			_ = from.SetReadDeadline(time.Now())
+		}
+		return
+	}
 	buf := make([]byte, 32<<10)
 	for {
 		read, err := from.Read(buf)
@@ -212,6 +236,31 @@ func (f *firstRead) Read(b []byte) (int, error) {
 		return 0, f.err
 	}
 	return f.Conn.Read(b)
+}
+
+// flush writes what was read before to a connection. The error is of the first read, or of
+// the write.
+func (f *firstRead) flush(to net.Conn, n *atomic.Int64) error {
+	if f.pending != nil {
+		f.take(<-f.pending)
+	}
+	n.Add(int64(len(f.first)))
+	if len(f.first) > 0 {
+		if _, err := to.Write(f.first); err != nil {
+			return err
+		}
+	}
+	f.first = nil
+	return f.err
+}
+
+// tcpOf returns the TCP connection that a connection is, or nil.
+func tcpOf(c net.Conn) *net.TCPConn {
+	if first, ok := c.(*firstRead); ok {
+		c = first.Conn
+	}
+	tcp, _ := c.(*net.TCPConn)
+	return tcp
 }
 
 // CloseWrite ends one direction.

@@ -12,6 +12,8 @@ const (
 	KindTCP  = "tcp"  // a connection, with or without TLS
 	KindDNS  = "dns"  // a question
 	KindHTTP = "http" // a request of plain HTTP, or through the proxy
+	KindUDP  = "udp"  // a datagram; none is allowed
+	KindICMP = "icmp" // the same
 )
 
 // Record is a connection of the server, or one that was refused.

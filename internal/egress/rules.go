@@ -179,6 +179,7 @@ var (
 	errName     = errors.New("the name is not allowed")
 	errAddress  = errors.New("no allowed name has this address")
 	errPort     = errors.New("the port is not allowed")
+	errDatagram = errors.New("only TCP, and UDP for DNS, leave the container")
 	errPrivate  = errors.New("the address is not a public one")
 	errMachine  = errors.New("the address is one of this machine")
 	errGateway  = errors.New("the engine's gateway is closed; --allow-docker-gateway opens it")

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ type Egress interface {
 	Proxy(ctx context.Context, conn net.Conn)
 	// DNS answers messages, each after its length (RFC 1035 section 4.2.2).
 	DNS(ctx context.Context, conn net.Conn)
+	// Rejected is called for a datagram that the container's packet filter has rejected.
+	// protocol is udp or icmp, which has no port.
+	Rejected(protocol string, to netip.AddrPort)
 }
 
 const (
@@ -103,8 +107,13 @@ func (s *egressServer) stream(stream *yamux.Stream) {
 		return
 	}
 	op, to, err := parseOutgoing(line)
-	if err != nil {
+	switch {
+	case err != nil:
 		return // it is not our guest
+	case op == opRejectedUDP || op == opRejectedICMP:
+		_ = writeLine(stream, response{})
+		s.egress.Rejected(strings.TrimPrefix(op, "rejected-"), to)
+		return
 	}
 	s.serve(op, to, func() (net.Conn, error) {
 		if err := writeLine(stream, response{}); err != nil {
@@ -188,7 +197,7 @@ func parseOutgoing(line []byte) (op string, to netip.AddrPort, err error) {
 		return "", to, fmt.Errorf("the connection is not understood: %v", err)
 	}
 	switch out.Op {
-	case opConnect:
+	case opConnect, opRejectedUDP, opRejectedICMP:
 		to, err = netip.ParseAddrPort(out.Address)
 		if err != nil {
 			return "", to, errors.New("the connection has no valid address")

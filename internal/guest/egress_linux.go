@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 // which decides, or is handed over to it.
 type egress struct {
 	listening atomic.Bool
+	// rejected is the kernel's record of rejected packets, or nil.
+	rejected *os.File
 }
 
 // maxDatagram bounds a DNS message over UDP, in bytes (RFC 6891 section 6.2.5).
@@ -33,6 +36,10 @@ const dnsTimeout = 10 * time.Second
 func (e *egress) listen(ctx context.Context, session *yamux.Session, files *giver) error {
 	if e.listening.Swap(true) {
 		return errors.New("the network is isolated already")
+	}
+	if e.rejected != nil {
+		go reportRejected(e.rejected, session)
+		context.AfterFunc(ctx, func() { e.rejected.Close() })
 	}
 	slots := make(chan struct{}, maxConnections)
 	var lc net.ListenConfig

@@ -38,6 +38,10 @@ func (e *echoing) DNS(_ context.Context, conn net.Conn) {
 	e.echo(conn)
 }
 
+func (e *echoing) Rejected(protocol string, to netip.AddrPort) {
+	e.seen <- "rejected " + protocol + " " + to.String()
+}
+
 func (e *echoing) echo(conn net.Conn) {
 	_, _ = io.Copy(conn, conn)
 	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
@@ -117,6 +121,12 @@ func TestEgress_Streams(t *testing.T) {
 	<-e.seen
 	if _, err := openEgress(session, outgoing{Op: "spawn"}); err == nil {
 		t.Error("another operation was accepted")
+	}
+	if _, err := openEgress(session, outgoing{Op: opRejectedUDP, Address: "192.0.2.1:443"}); err != nil {
+		t.Error(err)
+	}
+	if got := <-e.seen; got != "rejected udp 192.0.2.1:443" {
+		t.Errorf("got %s", got)
 	}
 	message := []byte("a question")
 	answer, err := question(session, message)

@@ -13,12 +13,14 @@ func TestParseOutgoing(t *testing.T) {
 		`{"op":"connect","address":"[fe80::1%eth0]:80"}`:    "connect [fe80::1]:80",
 		`{"op":"proxy"}`: "proxy invalid AddrPort",
 		`{"op":"dns"}`:   "dns invalid AddrPort",
-		`{"op":"connect","address":"a.example:443"}`: "",
-		`{"op":"connect","address":"192.0.2.1"}`:     "",
-		`{"op":"connect"}`:                           "",
-		`{"op":"spawn"}`:                             "",
-		`{"op":"dns","more":1}`:                      "",
-		`{`:                                          "",
+		`{"op":"rejected-udp","address":"192.0.2.1:443"}`: "rejected-udp 192.0.2.1:443",
+		`{"op":"rejected-icmp"}`:                          "",
+		`{"op":"connect","address":"a.example:443"}`:      "",
+		`{"op":"connect","address":"192.0.2.1"}`:          "",
+		`{"op":"connect"}`:                                "",
+		`{"op":"spawn"}`:                                  "",
+		`{"op":"dns","more":1}`:                           "",
+		`{`:                                               "",
 	} {
 		op, to, err := parseOutgoing([]byte(line))
 		if want == "" {
@@ -38,7 +40,7 @@ func FuzzParseOutgoing(f *testing.F) {
 	f.Add([]byte(`{"op":"dns"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		op, to, err := parseOutgoing(line)
-		if err == nil && (op == opConnect) != to.IsValid() || err == nil && to.Addr().Is4In6() {
+		if err == nil && (op == opProxy || op == opDNS) == to.IsValid() || err == nil && to.Addr().Is4In6() {
 			t.Errorf("%s %s", op, to)
 		}
 		if err != nil && to != (netip.AddrPort{}) {

@@ -32,17 +32,19 @@ const (
 )
 
 // Serve runs the guest. It serves the requests of the gateway on line and starts
-// processes whose standard error is stderr. It returns when the line has ended, on
+// processes whose standard error is stderr. rejected is the kernel's record of rejected
+// packets in an isolated container, or nil. It returns when the line has ended, on
 // SIGTERM or SIGINT, or when ctx ends; every process has ended by then.
 //
 // Serve must be all that its process does: it reaps every child.
-func Serve(ctx context.Context, line io.ReadWriteCloser, stderr *os.File) error {
+func Serve(ctx context.Context, line io.ReadWriteCloser, stderr, rejected *os.File) error {
 	stop, release, err := become()
 	if err != nil {
 		return err
 	}
 	defer release()
 	s := newSupervisor(stderr)
+	s.egress.rejected = rejected
 	go s.reap(ctx)
 	if err := s.serve(ctx, line, stop); !errors.Is(err, errStopped) {
 		return err

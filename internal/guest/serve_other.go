@@ -10,7 +10,7 @@ import (
 )
 
 // Serve fails: it is for Linux containers.
-func Serve(context.Context, io.ReadWriteCloser, *os.File) error {
+func Serve(context.Context, io.ReadWriteCloser, *os.File, *os.File) error {
 	return errors.New("thv-guest runs inside Linux containers only")
 }
 
@@ -23,3 +23,5 @@ func OpenLine(context.Context, string) (io.ReadWriteCloser, error) {
 func ServeSocket(context.Context, string, []string, *os.File) error {
 	return errors.New("thv-guest runs inside Linux containers only")
 }
+
+func inherited(int) *os.File { return nil }

@@ -3,6 +3,8 @@ package guest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 )
 
@@ -44,4 +46,28 @@ func ParseSetUp(args []string) (s *SetUp, rest []string, err error) {
 		return nil, nil, fmt.Errorf("parse the set-up argument: %w", err)
 	}
 	return s, args[1:], nil
+}
+
+// rejectedPrefix begins the argument with the file descriptor that [RejectedArg] encodes.
+const rejectedPrefix = "rejected="
+
+// RejectedArg encodes the file descriptor of the kernel's record of rejected packets as the
+// guest's last argument.
+func RejectedArg(fd int) string { return rejectedPrefix + strconv.Itoa(fd) }
+
+// ParseRejected opens what [RejectedArg] wrote as the last argument; file is nil if it is
+// not there. rest are the other arguments.
+func ParseRejected(args []string) (file *os.File, rest []string, err error) {
+	if len(args) == 0 {
+		return nil, args, nil
+	}
+	number, there := strings.CutPrefix(args[len(args)-1], rejectedPrefix)
+	if !there {
+		return nil, args, nil
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse the file descriptor: %w", err)
+	}
+	return inherited(fd), args[:len(args)-1], nil
 }

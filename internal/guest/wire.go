@@ -31,6 +31,10 @@ const (
 	opProxy = "proxy"
 	// opDNS carries DNS messages, each after its length (RFC 1035 section 4.2.2).
 	opDNS = "dns"
+	// opRejectedUDP and opRejectedICMP carry nothing: the packet filter has rejected a
+	// datagram to the address.
+	opRejectedUDP  = "rejected-udp"
+	opRejectedICMP = "rejected-icmp"
 )
 
 const (

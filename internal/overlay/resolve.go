@@ -98,6 +98,11 @@ func (r *resolver) read(file string, base []string) (*rules, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		if _, statErr := os.Lstat(file); errors.Is(statErr, fs.ErrPermission) {
+			return nil, nil // its directory is closed, for the server too
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the ignore file: %w", err)
 	}

@@ -133,6 +133,40 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
+// A file of patterns is read or refused, and what is read is bounded.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("# c\n*.env\n!/a/\n\\#x\r\n"), "a/b.env")
+	f.Add([]byte("\xef\xbb\xbf**/[!"), "x")
+	f.Add([]byte(strings.Repeat("a*", 3000)), strings.Repeat("a", 200))
+	f.Fuzz(func(t *testing.T, content []byte, name string) {
+		patterns, err := parse("f", content)
+		if err != nil {
+			if patterns != nil || !strings.HasPrefix(err.Error(), "f") {
+				t.Errorf("%d patterns, %v", len(patterns), err)
+			}
+			return
+		}
+		for i, p := range patterns {
+			if len(p.segments) == 0 || i > 0 && p.line <= patterns[i-1].line {
+				t.Errorf("%q: %+v", content, p)
+			}
+		}
+		if name == "" {
+			return
+		}
+		path := strings.Split(name, "/")
+		var last *pattern // that matches decides
+		for i := range patterns {
+			if patterns[i].matches(path) {
+				last = &patterns[i]
+			}
+		}
+		if got := newRules("f", nil, patterns).match(path, true); (got == nil) != (last == nil) || got != nil && got.line != last.line {
+			t.Errorf("%q at %q: the rules say %v, the patterns %v", content, name, got, last)
+		}
+	})
+}
+
 func BenchmarkResolve(b *testing.B) {
 	dir := b.TempDir()
 	files := map[string]string{}

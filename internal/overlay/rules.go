@@ -7,20 +7,31 @@ type rules struct {
 	file     string
 	base     []string // the directory of the file, below the mount; patterns are relative to it
 	patterns []pattern
-	// names and suffixes are the last patterns for a name, and for the end of a name; the
-	// others are tried one by one.
+	// names and suffixes are the patterns for a name, and for the end of a name, at any depth.
 	names, suffixes map[string][]int
-	others          []int
+	// The anchored patterns are tried one by one: those whose first segment, or else last
+	// segment, or else end of the last segment is the path's, and all others.
+	firsts, lasts, ends map[string][]int
+	others              []int
 }
 
 func newRules(file string, base []string, patterns []pattern) *rules {
-	r := &rules{file: file, base: base, patterns: patterns, names: map[string][]int{}, suffixes: map[string][]int{}}
+	r := &rules{
+		file: file, base: base, patterns: patterns, names: map[string][]int{}, suffixes: map[string][]int{},
+		firsts: map[string][]int{}, lasts: map[string][]int{}, ends: map[string][]int{},
+	}
 	for i, p := range patterns {
 		switch {
 		case !p.anchored && p.name != "":
 			r.names[p.name] = append(r.names[p.name], i)
 		case !p.anchored && p.suffix != "":
 			r.suffixes[p.suffix] = append(r.suffixes[p.suffix], i)
+		case p.anchored && p.first != "":
+			r.firsts[p.first] = append(r.firsts[p.first], i)
+		case p.anchored && p.name != "":
+			r.lasts[p.name] = append(r.lasts[p.name], i)
+		case p.anchored && p.suffix != "":
+			r.ends[p.suffix] = append(r.ends[p.suffix], i)
 		default:
 			r.others = append(r.others, i)
 		}
@@ -38,6 +49,16 @@ func (r *rules) last(indexes []int, dir bool, after int) int {
 	return after
 }
 
+// tried returns the last of the patterns that matches a path, at least after.
+func (r *rules) tried(indexes []int, path []string, dir bool, after int) int {
+	for i := len(indexes) - 1; i >= 0 && indexes[i] > after; i-- {
+		if p := &r.patterns[indexes[i]]; (!p.dirOnly || dir) && p.matches(path) {
+			return indexes[i]
+		}
+	}
+	return after
+}
+
 // match returns the pattern that decides about a path below the mount; nil for none.
 func (r *rules) match(path []string, dir bool) *pattern {
 	path = path[len(r.base):]
@@ -45,13 +66,13 @@ func (r *rules) match(path []string, dir bool) *pattern {
 	found := r.last(r.names[name], dir, -1)
 	for i := range len(name) {
 		found = r.last(r.suffixes[name[i:]], dir, found)
-	}
-	for i := len(r.others) - 1; i >= 0 && r.others[i] > found; i-- {
-		if p := &r.patterns[r.others[i]]; (!p.dirOnly || dir) && p.matches(path) {
-			found = r.others[i]
-			break
+		if len(r.ends) > 0 {
+			found = r.tried(r.ends[name[i:]], path, dir, found)
 		}
 	}
+	found = r.tried(r.firsts[path[0]], path, dir, found)
+	found = r.tried(r.lasts[name], path, dir, found)
+	found = r.tried(r.others, path, dir, found)
 	if found < 0 {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,6 +69,9 @@ func (s *instance) start(ctx context.Context) (err error) {
 		return manager.ErrLost // the containers may be another owner's
 	}
 	if err := s.removeLeftovers(ctx); err != nil {
+		return err
+	}
+	if err := s.store.CheckMounts(s.spec.Container.Mounts); err != nil {
 		return err
 	}
 	cfg, argv, err := s.config(image)
@@ -126,12 +130,12 @@ func (s *instance) start(ctx context.Context) (err error) {
 	}()
 	if err := s.engine.Start(ctx, id); err != nil {
 		_ = streams.Close()
-		return err
+		return foreign(image, err)
 	}
 	line, err := s.connect(ctx, streams, shortcut)
 	if err != nil {
 		_ = streams.Close()
-		return fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err)
+		return foreign(image, fmt.Errorf("connect to the container of %q: %w", s.spec.Name, err))
 	}
 	if err := s.isolate(ctx, line); err != nil {
 		line.Close()
@@ -151,6 +155,15 @@ func (s *instance) start(ctx context.Context) (err error) {
 	s.line, s.id, s.argv, s.http, s.gone, s.logged = line, id, argv, server, endOf(line, server), logged
 	s.mu.Unlock()
 	return nil
+}
+
+// foreign is the error of a start, with the image's platform where the machine does not run its
+// programs.
+func foreign(image container.Image, err error) error {
+	if !strings.Contains(err.Error(), "exec format error") {
+		return err
+	}
+	return fmt.Errorf("the image is for %s/%s, which this engine does not run; pull it for the engine's own platform: %w", image.OS, image.Arch, err)
 }
 
 // removeLeftovers removes containers of an earlier life. One that has ended and
@@ -206,13 +219,14 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 		Network:    s.spec.NetworkName(),
 		Privileged: c.Permissions.Privileged,
 		Memory:     c.Memory,
+		Pids:       c.PIDsLimit,
 		NanoCPUs:   int64(math.Round(c.CPUs * 1e9)),
 	}
 	for _, m := range c.Mounts {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{Source: m.Host, Target: m.Container, ReadOnly: m.ReadOnly, Relabel: m.Relabel})
 	}
 	for _, p := range c.Publish {
-		cfg.Publish = append(cfg.Publish, container.Port{HostPort: p.Host, ContainerPort: p.Container})
+		cfg.Publish = append(cfg.Publish, container.Port{HostIP: p.Address, HostPort: p.Host, ContainerPort: p.Container})
 	}
 	return cfg, argv, nil
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"cmp"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,7 +19,15 @@ func setUp(cfg container.Config, image container.Image, isolate bool) container.
 	}
 	first := firstSteps(cfg, image)
 	first.Isolate = true
+	cfg.IPv6 = cfg.Network == workload.NoNetwork && kernelHasIPv6()
 	return withSteps(cfg, first)
+}
+
+// kernelHasIPv6 reports whether this machine's kernel has IPv6. An engine elsewhere keeps
+// its default.
+func kernelHasIPv6() bool {
+	_, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+	return err == nil
 }
 
 // shut is cfg with the guest closing the container's network, before the server
@@ -26,14 +35,14 @@ func setUp(cfg container.Config, image container.Image, isolate bool) container.
 // publishes: a server that listens on all addresses could be reached there around
 // the gateway. What the container itself begins goes on working.
 //
-// It is not done on the host's network, which is not ours, and in a privileged
+// It is not done on the network of the host or of another container, and in a privileged
 // container, which could open it again; nor where there is nothing to close, unless
 // the guest has to give a name to the user that we run the server as. What the
 // guest cannot close, because the kernel or the engine does not allow it, it reports in
 // the server's log; exposed checks then whether the server is reachable.
 func shut(cfg container.Config, image container.Image) container.Config {
 	alone := cfg.Network == workload.NoNetwork
-	if cfg.Privileged || cfg.Network == "host" || alone && cfg.User == "" {
+	if cfg.Privileged || !container.OwnNetwork(cfg.Network) || alone && cfg.User == "" {
 		return cfg
 	}
 	first := firstSteps(cfg, image)

@@ -103,12 +103,15 @@ func TestMounts(t *testing.T) {
 }
 
 func TestPorts(t *testing.T) {
-	for value, want := range map[string]workload.Port{"80:8080": {Host: 80, Container: 8080}, "8080": {Container: 8080}} {
+	for value, want := range map[string]workload.Port{
+		"80:8080": {Host: 80, Container: 8080}, "8080": {Container: 8080},
+		"0.0.0.0:80:8080": {Address: "0.0.0.0", Host: 80, Container: 8080}, "[::1]:80:8080": {Address: "::1", Host: 80, Container: 8080}, "127.0.0.2:0:8080": {Address: "127.0.0.2", Container: 8080},
+	} {
 		if got, err := ParsePort(value); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", value, got, err)
 		}
 	}
-	for _, bad := range []string{"", "a", "1:", ":1", "1:0", "70000:1", "1:70000", "-1:1", "1:2:3", "1:2/udp"} {
+	for _, bad := range []string{"", "a", "1:", ":1", "1:0", "70000:1", "1:70000", "-1:1", "1:2:3", "1:2/udp", "host:1:2", "[fe80::1%eth0]:1:2", "[::1]:1-3:2", "127.0.0.1::2"} {
 		if got, err := ParsePort(bad); err == nil {
 			t.Errorf("%q was read as %+v", bad, got)
 		}
@@ -248,7 +251,7 @@ func TestAFaultHasOneHint(t *testing.T) {
 		{"v", "data:/data", "named volumes are not supported"},
 		{"v", "./no-such:/data", "make the folder first"},
 		{"v", "/no/such:/data", "no such file or directory: /no/such; make the folder first"},
-		{"p", "127.0.0.1:80:8080", "published on the loopback address"},
+		{"p", "localhost:80:8080", "is not an IP address"},
 		{"p", "53:53/udp", "a protocol cannot be chosen"},
 		{"p", "80:web", `"web" is not a port`},
 	} {

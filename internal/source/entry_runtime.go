@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/registry"
+	"github.com/toolhaven/toolhaven/internal/runflag"
+	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
 // What the flags of `docker run` that entries carry mean here.
@@ -40,8 +42,7 @@ func runtimeFlagOf(name string) runtimeFlag {
 
 // useRuntimeArguments reads the arguments an entry has for the program that
 // starts the server. For an image it is `docker run`, of which variables are
-// taken over; what would open the host is refused unless the person has decided
-// on it themselves.
+// taken over; what would open the host is refused unless the person decides on it.
 func (r *Resolution) useRuntimeArguments(req Request, p *registry.Package) error {
 	if p.RegistryType != "oci" {
 		return checkRunner(p)
@@ -97,17 +98,35 @@ func (r *Resolution) useRuntimeFlag(req Request, flag string, value registry.Inp
 			r.notice("the registry's own mount (%s %s) is not made; yours are", flag, text)
 			return nil
 		}
-		return fmt.Errorf("its entry requests a mount (%s %s), which a registry may not decide; if you need it, give it yourself with -v HOST:CONTAINER", flag, text)
+		what := fmt.Sprintf("a mount (%s %s)", flag, text)
+		if req.Approve == nil {
+			return req.grantMounts(nil, what)
+		}
+		m, err := mountOf(flag, text)
+		if err != nil {
+			return fmt.Errorf("its entry requests %s: %w; give it yourself with -v HOST:CONTAINER", what, err)
+		}
+		return r.mountAll(req, []workload.Mount{m}, what)
 	case networkFlag:
 		if req.Network || text == "bridge" || text == "default" {
 			return nil
 		}
-		return fmt.Errorf("its entry requests the network %q, which a registry may not decide; if you need it, add --network %s", text, text)
+		if err := req.grantNetwork(text); err != nil {
+			return err
+		}
+		r.Spec.Container.Network = text
+		return nil
 	case privilegedFlag:
 		if req.Permissions {
 			return nil
 		}
-		return fmt.Errorf("its entry requests a privileged container, which a registry may not decide; if you need it, give a --permission-profile FILE that holds {\"privileged\": true}")
+		if err := req.grantPrivileged(`if you need it, give a --permission-profile FILE that holds {"privileged": true}`); err != nil {
+			return err
+		}
+		p, _ := runflag.BuiltinPermissions("network")
+		p.Privileged = true
+		r.Spec.Container.Permissions = p
+		return nil
 	}
 	return fmt.Errorf("its runtime argument %.100q is not understood, so it might do more than you expect; `thv run %s` runs the image without it", strings.TrimSpace(flag+" "+text), r.Spec.Image)
 }

@@ -269,9 +269,67 @@ func TestWhatARegistryMayNotGrantIsRefusedUntilThePersonDoes(t *testing.T) {
 			// Even then nothing of it is taken from the registry.
 			container := got.Spec.Container
 			if p := container.Permissions; p.Privileged || len(p.Read)+len(p.Write)+len(container.Mounts) > 0 || container.Network != "" || p.Network != nil && p.Network.Mode != "" {
-				t.Errorf("the registry's wish was granted: %+v", container)
+				t.Errorf("it was taken from the registry: %+v", container)
 			}
 		})
+	}
+}
+
+func TestWhatThePersonApprovesIsTakenFromARegistry(t *testing.T) {
+	dir := t.TempDir()
+	image := func(arguments, permissions string) string {
+		return `"packages": [{"registryType": "oci", "identifier": "a/b:1", ` + stdio + `, "runtimeArguments": [` + arguments + `]}], ` + block + `{"permissions": ` + permissions + `}}}}`
+	}
+	named := func(flag, value string) string {
+		return `{"type": "named", "name": "` + flag + `", "value": "` + value + `"}`
+	}
+	outbound := &workload.Network{Outbound: &workload.Outbound{InsecureAllowAll: true}}
+	for name, c := range map[string]struct {
+		members string
+		grants  []string
+		want    workload.Container
+	}{
+		"privileged": {image("", `{"privileged": true}`), []string{"a privileged container"}, workload.Container{Permissions: workload.Permissions{Privileged: true}}},
+		"docker --privileged": {image(`{"type": "named", "name": "--privileged"}`, `null`), []string{"a privileged container"},
+			workload.Container{Permissions: workload.Permissions{Name: "network", Privileged: true, Network: outbound}}},
+		"both": {image(`{"type": "named", "name": "--privileged"}`, `{"network": {"mode": "host"}}`), []string{"a privileged container", `the network "host"`},
+			workload.Container{Network: "host", Permissions: workload.Permissions{Privileged: true, Network: &workload.Network{}}}},
+		"docker --network": {image(named("--network", "db"), `{"name": "x"}`), []string{`the network "db"`}, workload.Container{Network: "db", Permissions: workload.Permissions{Name: "x"}}},
+		"mounts": {image("", `{"read": ["`+dir+`:/data"]}`), []string{"the mounts " + dir + ":/data"},
+			workload.Container{Mounts: []workload.Mount{{Host: dir, Container: "/data", ReadOnly: true}}}},
+		"docker -v": {image(named("-v", dir+":/data"), `{"name": "x"}`), []string{"a mount (-v " + dir + ":/data)"},
+			workload.Container{Mounts: []workload.Mount{{Host: dir, Container: "/data"}}, Permissions: workload.Permissions{Name: "x"}}},
+		"docker --mount": {image(named("--mount", "type=bind,src="+dir+",dst=/data,readonly"), `{"name": "x"}`), []string{"a mount (--mount type=bind,src=" + dir + ",dst=/data,readonly)"},
+			workload.Container{Mounts: []workload.Mount{{Host: dir, Container: "/data", ReadOnly: true}}, Permissions: workload.Permissions{Name: "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var grants []string
+			approve := func(g Grant) (bool, error) { grants = append(grants, g.What); return true, nil }
+			got := mustEntry(t, c.members, Request{Approve: approve})
+			if d := cmp.Diff(c.want, got.Spec.Container); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(c.grants, grants); d != "" {
+				t.Errorf("requested: %s", d)
+			}
+			deny := func(Grant) (bool, error) { return false, nil }
+			if _, err := entry(t, c.members, Request{Approve: deny}); err == nil || !strings.Contains(err.Error(), c.grants[0]) {
+				t.Errorf("without approval: %v", err)
+			}
+		})
+	}
+	for name, members := range map[string]string{
+		"a relative path":    image("", `{"read": ["data:/data"]}`),
+		"nothing to mount":   image("", `{"read": ["/no/such/directory"]}`),
+		"a volume":           image(named("--mount", "type=volume,src=db,dst=/data"), `null`),
+		"an unknown option":  image(named("--mount", "type=bind,src=/,dst=/h,bind-propagation=shared"), `null`),
+		"a template":         image(named("-v", "{folder}:/data"), `null`),
+		"over the container": image(named("-v", dir+":/"), `null`),
+	} {
+		approve := func(g Grant) (bool, error) { t.Errorf("%s: requested %s", name, g.What); return true, nil }
+		if _, err := entry(t, members, Request{Approve: approve}); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
 	}
 }
 

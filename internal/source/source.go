@@ -9,8 +9,8 @@
 //
 // The content of a registry is not trusted. It chooses the program, its
 // settings and which network it may use less of; it never mounts a folder, makes
-// a container privileged or joins another network. Those are refused with the
-// flag by which the person grants them.
+// a container privileged or joins another network by itself. Those are refused, with
+// the flag by which the person grants them, unless the person approves them.
 package source
 
 import (
@@ -49,6 +49,9 @@ type Request struct {
 	// Permissions, Mounts and Network: the person gave a permission
 	// profile, mounts or a network of their own, so the entry's do not matter.
 	Permissions, Mounts, Network bool
+	// Approve returns whether the person approves what an entry requests beyond that. Nil
+	// approves nothing.
+	Approve func(Grant) (bool, error)
 	// Catalog opens the registry. It is called only when a name is looked up.
 	Catalog func() (registry.Catalog, error)
 }
@@ -57,8 +60,9 @@ type Request struct {
 type Resolution struct {
 	// Spec has Source, one of Image, Package and Remote, Args, and what the
 	// registry has of Env, Transport, TargetPort, TargetPath, Proxy.Port (0 when
-	// it has none), Proxy.Stateless and Container.Permissions. An empty
-	// Transport is still to be found out.
+	// it has none), Proxy.Stateless and Container.Permissions; of Container.Mounts and
+	// Container.Network what the person approved. An empty Transport is still to be found
+	// out.
 	Spec workload.Spec
 	// Name is a valid workload name made from the argument.
 	Name string

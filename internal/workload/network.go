@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/egress"
@@ -189,7 +191,29 @@ func (s *Spec) Cautions(origin string) []string {
 		}
 		cautions = append(cautions, fmt.Sprintf("a limit of %s is requested, not enforced: %q; %s", origin, rule.Text, really))
 	}
-	return append(cautions, s.GatewayCautions()...)
+	return slices.Concat(cautions, s.openings(), s.GatewayCautions())
+}
+
+// engineSockets are the names of container engines' sockets.
+var engineSockets = []string{"docker.sock", "podman.sock", "containerd.sock", "crio.sock"}
+
+// openings are Cautions about what ports and mounts open.
+func (s *Spec) openings() []string {
+	var all []string
+	for _, p := range s.Container.Publish {
+		if !p.Loopback() {
+			all = append(all, fmt.Sprintf("port %d of the container is published on %s: programs on other machines can connect to it", p.Container, p.Address))
+		}
+	}
+	for _, m := range s.Container.Mounts {
+		switch {
+		case slices.Contains(engineSockets, filepath.Base(m.Host)):
+			all = append(all, fmt.Sprintf("the server can use the container engine through %s, and with it do on this machine whatever the engine can", m.Host))
+		case m.Host == "/":
+			all = append(all, "the server has all files of this machine at "+m.Container)
+		}
+	}
+	return all
 }
 
 // GatewayCautions are the Cautions about who can reach the gateway.

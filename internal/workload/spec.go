@@ -179,6 +179,8 @@ type Container struct {
 	// such as 1.5; 0 is no bound.
 	Memory int64   `json:"memory,omitempty"`
 	CPUs   float64 `json:"cpus,omitempty"`
+	// PIDsLimit bounds the processes and threads in the container; 0 is 1024.
+	PIDsLimit int64 `json:"pidsLimit,omitempty"`
 	// MaxProcesses bounds the processes of a stdio server; 0 is 32.
 	MaxProcesses int `json:"maxProcesses,omitempty"`
 }
@@ -189,12 +191,6 @@ type Mount struct {
 	Container string `json:"container"`
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 	Relabel   string `json:"relabel,omitempty"` // z or Z
-}
-
-// Port publishes a container port on the host's loopback address.
-type Port struct {
-	Host      int `json:"host"` // 0: any free port
-	Container int `json:"container"`
 }
 
 // Permissions is a permission profile: what a server may reach. The JSON form

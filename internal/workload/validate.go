@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -99,6 +100,12 @@ const (
 	maxMemory = 1 << 40
 )
 
+// Bounds of Container.PIDsLimit. The guest takes about ten.
+const (
+	minPIDs = 32
+	maxPIDs = 1 << 22 // of the kernel
+)
+
 // maxProcesses bounds Container.MaxProcesses.
 const maxProcesses = 1024
 
@@ -131,6 +138,9 @@ func validateContainer(s *Spec) error {
 	}
 	if n := s.Container.CPUs; n != 0 && (n < 0.01 || n > 1024) {
 		add("a limit of %g processors: choose 0.01 to 1024 (--cpus 1.5)", n)
+	}
+	if n := s.Container.PIDsLimit; n != 0 && (n < minPIDs || n > maxPIDs) {
+		add("a limit of %d processes and threads: choose %d to %d (--pids-limit 4096)", n, minPIDs, maxPIDs)
 	}
 	if n := s.Container.MaxProcesses; n != 0 && s.Transport != Stdio {
 		add("maximum of processes: only a stdio server has a process for each of its sessions")
@@ -174,6 +184,9 @@ func validateContainer(s *Spec) error {
 		if p.Host < 0 || p.Host > 65535 || p.Container < 1 || p.Container > 65535 {
 			add("publish %d:%d: ports are 1 to 65535", p.Host, p.Container)
 		}
+		if _, err := netip.ParseAddr(p.Address); err != nil && p.Address != "" {
+			add("publish %d:%d: %q is not an IP address", p.Host, p.Container, p.Address)
+		}
 		if p.Container == s.TargetPort && s.Transport != Stdio {
 			add("publish: port %d is the server's own; it is reached through the gateway only", p.Container)
 		}
@@ -193,7 +206,8 @@ func validateContainer(s *Spec) error {
 	return errors.Join(errs...)
 }
 
-var networkPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.:-]{0,127}$`)
+// networkPattern is a network's name, or a mode of an engine such as container:NAME.
+var networkPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}(:[a-zA-Z0-9_.,:=/-]{1,255})?$`)
 
 func (p Proxy) validate() error {
 	var errs []error
@@ -284,6 +298,13 @@ func ValidMountTarget(target string) error {
 		return errors.New("the container's root cannot be mounted over")
 	case target == "/.thv" || strings.HasPrefix(target, "/.thv/"):
 		return errors.New("/.thv in the container is ours")
+	case target == "/dev":
+		return errors.New("the container's /dev cannot be mounted over")
+	}
+	for _, system := range []string{"/proc", "/sys"} {
+		if target == system || strings.HasPrefix(target, system+"/") {
+			return fmt.Errorf("%s in the container is the kernel's, and cannot be mounted over", system)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package scenario
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -38,6 +39,7 @@ func commands() map[string]command {
 		"listen":     listen,
 		"free":       free,
 		"web":        web,
+		"public":     public,
 		"http":       httpRequest,
 		"smalldisk":  smallDisk,
 	}
@@ -221,11 +223,11 @@ func listen(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// web PORT ADDRESS serves HTTP on all addresses of this machine until the script ends,
-// answering "hello HOST". It sets PORT to the port, and ADDRESS to an address of the
-// machine that is not loopback.
+// web PORT ADDRESS [ADDRESS6] serves HTTP on all addresses of this machine until the script
+// ends, answering "hello HOST". It sets PORT to the port, ADDRESS to an address of the
+// machine that is not loopback, and ADDRESS6 to such an address of IPv6, if it has one.
 func web(ts *testscript.TestScript, _ bool, args []string) {
-	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	l, err := net.Listen("tcp", ":0")
 	ts.Check(err)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "hello", r.Host)
@@ -233,17 +235,38 @@ func web(ts *testscript.TestScript, _ bool, args []string) {
 	go func() { _ = server.Serve(l) }()
 	ts.Defer(func() { server.Close() })
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	found, err := net.InterfaceAddrs()
+	four, six, err := machineAddresses()
 	ts.Check(err)
+	ts.Setenv(args[1], four)
+	if len(args) > 2 {
+		ts.Setenv(args[2], six)
+	}
+}
+
+// machineAddresses are addresses of this machine that are neither loopback nor link-local.
+// six is "" where it has none.
+func machineAddresses() (four, six string, err error) {
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", "", err
+	}
 	for _, a := range found {
 		ip, _, err := net.ParseCIDR(a.String())
-		ts.Check(err)
-		if ip.To4() != nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
-			ts.Setenv(args[1], ip.String())
-			return
+		if err != nil {
+			return "", "", err
+		}
+		switch {
+		case ip.IsLoopback() || ip.IsLinkLocalUnicast():
+		case ip.To4() != nil && four == "":
+			four = ip.String()
+		case ip.To4() == nil && six == "":
+			six = ip.String()
 		}
 	}
-	ts.Fatalf("this machine has no address")
+	if four == "" {
+		return "", "", errors.New("this machine has no address")
+	}
+	return four, six, nil
 }
 
 // free PORT waits until no process listens on a loopback port.

@@ -54,9 +54,9 @@ var flagProofs = map[string]flagProof{
 	"--from-config":                         {"", false, "run-config.txtar"},        // as above
 	"--env":                                 {"-e A=1", false, "flags.txtar"},
 	"--secret":                              {"--secret proof,target=TOKEN", false, "secrets.txtar"},
-	"--env-file":                            {"--env-file WORK/env", false, "bad-flags.txtar"},
+	"--env-file":                            {"--env-file WORK/env", false, "flags.txtar"},
 	"--env-file-dir":                        {"--env-file-dir WORK/dir", false, "flags.txtar"},
-	"--label":                               {"-l a=b", false, "bad-flags.txtar"},
+	"--label":                               {"-l a=b", false, "flags.txtar"},
 	"--volume":                              {"-v WORK:/work:ro", false, "run-npx.txtar"},
 	"--ignore-globally":                     {"--ignore-globally=false", false, "ignore.txtar"},
 	"--print-resolved-overlays":             {"", false, "ignore.txtar"}, // of the command
@@ -65,9 +65,9 @@ var flagProofs = map[string]flagProof{
 	"--isolate-network":                     {"--isolate-network", false, "isolate.txtar"},
 	"--allow-docker-gateway":                {"--isolate-network --allow-docker-gateway", false, "isolate.txtar"},
 	"--permission-profile":                  {"--permission-profile WORK/profile.json", false, "flags.txtar"},
-	"--ca-cert":                             {"", false, "bad-flags.txtar"}, // of the build
-	"--runtime-image":                       {"", false, "run-npx.txtar"},   // of the build
-	"--runtime-add-package":                 {"", false, "internal/cli/runcmd/compile_test.go TestComplete_AddsPackagesToTheRegistrys"},
+	"--ca-cert":                             {"", false, "internal/build/private_test.go TestAPrivateRegistryBehindAPrivateAuthority"}, // of the build
+	"--runtime-image":                       {"", false, "run-npx.txtar"},                                                              // of the build
+	"--runtime-add-package":                 {"", false, "internal/build/integration_test.go TestAGoPackageWithPackagesBesideIt"},
 	"--image-verification":                  {"--image-verification enabled", false, "image-verification.txtar"},
 	"--tools":                               {"--tools echo", true, "tools.txtar"},
 	"--tools-override":                      {"--tools-override WORK/override.json", true, "tools.txtar"},
@@ -79,7 +79,7 @@ var flagProofs = map[string]flagProof{
 	"--proxy-mode":                          {"--proxy-mode sse", true, "flags.txtar"},
 	"--host":                                {"--host 127.0.0.2", true, "flags.txtar"},
 	"--proxy-port":                          {"--proxy-port 28798", true, "bad-port.txtar"},
-	"--target-host":                         {"--target-host localhost --transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "internal/cli/cli_test.go target-host"},
+	"--target-host":                         {"--target-host localhost --transport streamable-http --target-port 8080 -- -http 127.0.0.1:8080", false, "flags.txtar"},
 	"--target-port":                         {"--transport streamable-http --target-port 8081 -- -http 127.0.0.1:8081", false, "flags.txtar"},
 	"--endpoint-prefix":                     {"--endpoint-prefix /tools", true, "flags.txtar"},
 	"--session-ttl":                         {"--session-ttl 30m", true, "run-config.txtar"},
@@ -95,7 +95,7 @@ var flagProofs = map[string]flagProof{
 	"--oidc-scopes":                         {oidc + "--oidc-scopes a,b", true, "authn.txtar"},
 	"--oidc-insecure-allow-http":            {oidc + "--oidc-insecure-allow-http", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
 	"--jwks-allow-private-ip":               {oidc + "--jwks-allow-private-ip", true, "internal/gateway/authn_test.go TestAuthentication_PrivateAuthority"},
-	"--jwks-auth-token-file":                {oidc + "--jwks-auth-token-file WORK/token", true, "internal/auth/auth.go AuthTokenFile"},
+	"--jwks-auth-token-file":                {oidc + "--jwks-auth-token-file WORK/token", true, "internal/auth/outbound_test.go TestAuthTokenFile_Origins"},
 	"--resource-url":                        {oidc + "--resource-url https://tools.example.com/mcp", true, "authn.txtar"},
 	"--otel-endpoint":                       {"--otel-endpoint http://127.0.0.1:1", true, "telemetry.txtar"},
 	"--otel-headers":                        {otel + "--otel-headers a=" + proofSecret, true, "telemetry.txtar"},

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,9 +76,38 @@ func thvPath() string {
 
 func clientsDir() string { return filepath.Join(repo(), "test", ".cache", "clients") }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { testscript.Run(t, params("")) }
+
+// onPodman are the scripts about what the engine and the kernel enforce.
+// THV_TEST_PODMAN_MORE adds moreOnPodman, which take minutes (make podman-test).
+var (
+	onPodman     = []string{"doctor", "escapes", "hardening", "isolate", "services"}
+	moreOnPodman = []string{"approve", "flags", "ignore", "image-verification", "mounts", "upgrade"}
+)
+
+// TestScriptsOnPodman runs some of the scripts with the other engine.
+func TestScriptsOnPodman(t *testing.T) {
+	socket := os.Getenv("THV_TEST_PODMAN")
+	if socket == "" {
+		t.Skip("THV_TEST_PODMAN names no socket; `make test` starts a Podman and sets it (test/setup/podman.sh)")
+	}
+	p := params(socket)
+	p.Dir = ""
+	names := onPodman
+	if os.Getenv("THV_TEST_PODMAN_MORE") != "" {
+		names = slices.Concat(onPodman, moreOnPodman)
+	}
+	for _, name := range names {
+		p.Files = append(p.Files, filepath.Join("testdata", name+".txtar"))
+	}
+	testscript.Run(t, p)
+}
+
+// params runs all scripts with the engine at a socket, or the machine's own.
+func params(engine string) testscript.Params {
 	locks := nameLocks{locks: map[string]*sync.Mutex{}}
-	testscript.Run(t, testscript.Params{
+	gateway := sync.OnceValues((&place{engine: engine}).gateway)
+	return testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			t, err := testOf(env)
@@ -89,13 +119,18 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Defer(unlock)
-			return setup(env, t)
+			address, err := gateway()
+			if err != nil {
+				return err
+			}
+			env.Vars = append(env.Vars, "GATEWAY="+address)
+			return setup(env, t, engine)
 		},
 		Cmds:                commands(),
 		Condition:           condition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-	})
+	}
 }
 
 // testOf returns the test of a script.
@@ -108,11 +143,17 @@ func testOf(env *testscript.Env) (testing.TB, error) {
 }
 
 // condition evaluates the conditions of scripts: [root] for steps that only root can do,
-// such as mounting a small disk.
+// such as mounting a small disk; [ipv6] for those that need an IPv6 address of this machine;
+// [rootless] for those that need the Podman of a user without privileges.
 func condition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "rootless":
+		return os.Getenv("THV_TEST_ROOTLESS") != "", nil
+	case "ipv6":
+		_, six, err := machineAddresses()
+		return six != "", err
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
@@ -120,6 +161,8 @@ func condition(name string) (bool, error) {
 // place is where one script, or one Go test, has its thv.
 type place struct {
 	state, runtime, config string
+	// engine is the socket of the container engine; "" is the machine's own.
+	engine string
 	// idp is the identity provider that a script has started; nil for none.
 	idp *idp.Provider
 	// approve logs a user in at the provider that a script has started last: it fills in the
@@ -150,10 +193,14 @@ func newPlace() (*place, error) {
 }
 
 func (p *place) vars() []string {
-	return []string{
+	vars := []string{
 		"XDG_STATE_HOME=" + p.state, "XDG_RUNTIME_DIR=" + p.runtime, "XDG_CONFIG_HOME=" + p.config,
 		"PATH=" + filepath.Dir(thvPath()) + string(filepath.ListSeparator) + os.Getenv("PATH"),
 	}
+	if p.engine != "" {
+		vars = append(vars, "THV_ENGINE=unix://"+p.engine, "DOCKER_HOST=unix://"+p.engine)
+	}
+	return vars
 }
 
 // storeID is the label by which containers of this place are known.
@@ -163,14 +210,15 @@ func (p *place) storeID() string {
 
 // machineVariable matches the variables that configure this machine's access to engines
 // and packages.
-var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
+var machineVariable = regexp.MustCompile(`(?i)^(GO[A-Z]+|THV_TEST_ROOTLESS|(NPM_CONFIG|PIP|UV|SSL|NODE_EXTRA|REQUESTS|CURL)_.*|(HTTPS?|NO|ALL)_PROXY|DOCKER_HOST|THV_ENGINE)$`)
 
 // setup prepares one script's environment and has its traces checked at the end.
-func setup(env *testscript.Env, t testing.TB) error {
+func setup(env *testscript.Env, t testing.TB, engine string) error {
 	p, err := newPlace()
 	if err != nil {
 		return err
 	}
+	p.engine = engine
 	rel, err := filepath.Rel(env.WorkDir, filepath.Join(repo(), "test", "servers"))
 	if err != nil {
 		return err
@@ -230,7 +278,7 @@ func (p *place) leave() (traces []string) {
 	}
 	for _, id := range ids {
 		traces = append(traces, "container "+id)
-		exec.Command("docker", "rm", "-fv", id).Run()
+		p.docker("rm", "-fv", id).Run()
 	}
 	if err := os.RemoveAll(filepath.Dir(p.state)); err != nil {
 		traces = append(traces, err.Error())
@@ -244,9 +292,34 @@ func (p *place) containers(filters ...string) ([]string, error) {
 	for _, f := range filters {
 		args = append(args, "--filter", f)
 	}
-	out, err := exec.Command("docker", args...).Output()
+	out, err := p.docker(args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("docker ps: %w", err)
 	}
 	return strings.Fields(string(out)), nil
+}
+
+// docker is a command of Docker's client at the place's engine.
+func (p *place) docker(args ...string) *exec.Cmd {
+	cmd := exec.Command("docker", args...)
+	cmd.Env = append(os.Environ(), p.vars()...)
+	return cmd
+}
+
+// gateway is the address of the engine's default bridge.
+func (p *place) gateway() (string, error) {
+	network, usual := "bridge", "172.17.0.1"
+	if p.engine != "" {
+		network, usual = "podman", "10.88.0.1"
+	}
+	out, err := p.docker("network", "inspect", "-f", "{{range .IPAM.Config}}{{.Gateway}} {{end}}", network).Output()
+	if err != nil {
+		return "", fmt.Errorf("docker network inspect: %w", err)
+	}
+	for _, address := range strings.Fields(string(out)) {
+		if !strings.Contains(address, ":") {
+			return address, nil
+		}
+	}
+	return usual, nil
 }

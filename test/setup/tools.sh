@@ -11,6 +11,7 @@ command -v debootstrap >/dev/null || packages+=(debootstrap)
 command -v curl >/dev/null || packages+=(curl)
 command -v npm >/dev/null || packages+=(npm)
 command -v docker >/dev/null || packages+=(docker.io)
+command -v ip >/dev/null || packages+=(iproute2)
 command -v pgrep >/dev/null || packages+=(procps)
 [ ${#packages[@]} -gt 0 ] || exit 0
 install_packages "${packages[@]}"

@@ -101,13 +101,11 @@ func (o *setupOptions) choose(ctx context.Context, setup *clientconfig.Setup) ([
 	in := render.NewInput(tty)
 	var chosen []string
 	for _, name := range installed {
-		fmt.Fprintf(o.app.Err, "Set up %s (%s)? [y/N] ", clientconfig.Find(name).Title, setup.File(clientconfig.Find(name)))
-		answer, err := in.Read(ctx, false)
+		yes, err := in.Confirm(ctx, o.app.Err, fmt.Sprintf("Set up %s (%s)?", clientconfig.Find(name).Title, setup.File(clientconfig.Find(name))))
 		if err != nil {
 			return nil, err
 		}
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "y", "yes":
+		if yes {
 			chosen = append(chosen, name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -48,6 +49,21 @@ func (in *Input) Read(ctx context.Context, hidden bool) (string, error) {
 	case <-ctx.Done():
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
+}
+
+// Confirm shows a question that is answered with yes or no. Everything but yes is no.
+func (in *Input) Confirm(ctx context.Context, w io.Writer, question string) (bool, error) {
+	fmt.Fprintf(w, "%s [y/N] ", question)
+	answer, err := in.Read(ctx, false)
+	if err != nil {
+		fmt.Fprintln(w)
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
 }
 
 func (in *Input) next(fd int, hidden bool) line {

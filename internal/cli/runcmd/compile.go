@@ -31,7 +31,7 @@ func compile(ctx context.Context, o *options) (*draft, error) {
 	found, err := source.Resolve(ctx, source.Request{
 		Arg: o.arg, Args: o.args, Transport: s.Transport,
 		Permissions: o.profile != "", Mounts: len(s.Container.Mounts) > 0, Network: o.network != "",
-		Catalog: o.app.Catalog,
+		Approve: o.approver(ctx), Catalog: o.app.Catalog,
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		}
 		s.Container.Memory = memory
 	}
-	s.Container.CPUs = o.cpus
+	s.Container.CPUs, s.Container.PIDsLimit = o.cpus, o.pidsLimit
 	if v := o.imageVerification; v != workload.VerifyWarn {
 		s.Container.ImageVerification = v
 		if v == "" {
@@ -241,6 +241,7 @@ func (o *options) complete(s, found *workload.Spec) {
 	c := &s.Container
 	c.Provenance = found.Container.Provenance
 	c.Mounts = runflag.MergeMounts(found.Container.Mounts, c.Mounts)
+	c.Network = cmp.Or(c.Network, found.Container.Network)
 	if o.profile == "" {
 		c.Permissions = found.Container.Permissions
 		if reflect.ValueOf(c.Permissions).IsZero() {
@@ -275,7 +276,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		if o.isolateNetwork {
 			refuse("is for servers that run here, not for a remote URL", "isolate-network")
 		}
-		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus", "image-verification")
+		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus", "pids-limit", "image-verification")
 	} else {
 		refuse("is for a remote server, not for one that runs here", remoteFlags()...)
 	}

@@ -24,6 +24,7 @@ type plan struct {
 	Remote  string `json:"remote,omitempty"` // URL
 	Image   string `json:"image,omitempty"`
 	ImageID string `json:"imageId,omitempty"` // of an image that the engine has
+	Digest  string `json:"digest,omitempty"`  // of such an image at its registry
 	// Verification is what of the image's signatures is checked before it runs.
 	Verification string             `json:"verification,omitempty"`
 	Package      string             `json:"package,omitempty"` // that an image is built from
@@ -38,7 +39,9 @@ type plan struct {
 	Ports        []workload.Port    `json:"ports,omitempty"`
 	Network      []plannedRule      `json:"network,omitempty"`
 	Asked        []string           `json:"asked,omitempty"` // what run would prompt for
-	Notices      []string           `json:"notices,omitempty"`
+	// Requested is what the registry's entry requests and a registry may not decide.
+	Requested []string `json:"requested,omitempty"`
+	Notices   []string `json:"notices,omitempty"`
 }
 
 type hiddenPath struct {
@@ -75,7 +78,7 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 	p := &plan{
 		Name: s.Name, Source: s.Source.Ref, Image: s.Image, Args: s.Args, Transport: s.Transport, Issuer: s.Issuer(),
 		Env: slices.Sorted(maps.Keys(s.Env)), Secrets: slices.Sorted(maps.Keys(s.SecretEnv)),
-		Mounts: s.Container.Mounts, Ports: s.Container.Publish, Asked: d.asked,
+		Mounts: s.Container.Mounts, Ports: s.Container.Publish, Asked: d.asked, Requested: o.requested,
 	}
 	if s.Proxy.Port != 0 {
 		p.Address = net.JoinHostPort(s.Proxy.Host, strconv.Itoa(s.Proxy.Port))
@@ -106,7 +109,7 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 		if err != nil && !errors.Is(err, container.ErrNotFound) {
 			return nil, err
 		}
-		p.ImageID = image.ID
+		p.ImageID, p.Digest = image.ID, workload.DigestFor(s.Image, image.Digests)
 	}
 	if p.Verification, err = o.app.PlannedVerification(s); err != nil {
 		return nil, err
@@ -127,6 +130,8 @@ func (p *plan) lines() []string {
 		add("Remote", "%s", p.Remote)
 	case p.Package != "":
 		add("Package", "%s (its image is built if it is not there)", p.Package)
+	case p.Digest != "":
+		add("Image", "%s (%s)", p.Image, p.Digest)
 	case p.ImageID != "":
 		add("Image", "%s (%s)", p.Image, p.ImageID)
 	default:
@@ -156,6 +161,9 @@ func (p *plan) lines() []string {
 	for _, name := range p.Asked {
 		add("Missing", "%s; run prompts for it, or add -e %s=...", name, name)
 	}
+	for _, what := range p.Requested {
+		add("Requested", "%s, by the registry's entry; run prompts for your approval, and is refused without a terminal", what)
+	}
 	for _, m := range p.Mounts {
 		access := "read and write"
 		if m.ReadOnly {
@@ -167,7 +175,7 @@ func (p *plan) lines() []string {
 		add("Hidden", "%s (%s)", h.Path, h.Rule)
 	}
 	for _, port := range p.Ports {
-		add("Port", "%d of this machine is %d of the container", port.Host, port.Container)
+		add("Port", "%s", port)
 	}
 	for _, rule := range p.Network {
 		if rule.Enforced {

@@ -68,3 +68,31 @@ func TestAskMissing_InterruptRestoresTheTerminal(t *testing.T) {
 	}
 	io.WriteString(s.Person, "\n") // lets the read end
 }
+
+func TestApprover(t *testing.T) {
+	s := ptytest.New(t)
+	o := &options{app: &base.App{In: s.TTY, Err: s.TTY, Out: io.Discard}, arg: "io.example/a\x1b[2J"}
+	for answer, want := range map[string]bool{"y\n": true, "yes\n": true, "n\n": false, "\n": false, "what\n": false} {
+		got := make(chan bool, 1)
+		go func() {
+			ok, err := o.approver(t.Context())(source.Grant{What: `the network "host"` + answer, Risk: "it can connect"})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- ok
+		}()
+		s.Shows(t, `entry of io.example/a requests the network "host"`+strings.TrimSpace(answer))
+		io.WriteString(s.Person, answer)
+		if ok := <-got; ok != want {
+			t.Errorf("%q approves: %t", answer, ok)
+		}
+	}
+	o.app = &base.App{In: strings.NewReader("y\n"), Err: s.TTY, Out: io.Discard}
+	if o.approver(t.Context()) != nil {
+		t.Error("without a terminal something can be approved")
+	}
+	o.dryRun = true
+	if ok, err := o.approver(t.Context())(source.Grant{What: "a mount"}); !ok || err != nil || len(o.requested) != 1 {
+		t.Errorf("a dry run notes %q, %v", o.requested, err)
+	}
+}

@@ -9,10 +9,17 @@ import (
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
-// resolveOverlays finds what the ignore files hide in the mounts, as the workload's process
+// resolveOverlays checks the mounts and finds what the ignore files hide in the mounts, as the workload's process
 // does at each start, so that a fault is an error here. It prints that with
 // --print-resolved-overlays, and notes files that look like secrets and are visible.
 func resolveOverlays(ctx context.Context, o *options, d *draft) (*overlay.Result, error) {
+	store, err := o.app.Store()
+	if err != nil {
+		return nil, err
+	}
+	if err := store.CheckMounts(d.spec.Container.Mounts); err != nil {
+		return nil, err
+	}
 	paths, err := o.app.Hidden()
 	if err != nil {
 		return nil, err

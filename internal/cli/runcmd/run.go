@@ -42,6 +42,7 @@ type options struct {
 	allowGateway           bool
 	printOverlays          bool
 	dryRun                 bool
+	requested              []string          // grants that a registry's entry requests, in a dry run
 	targets                map[string]string // of secrets: names by variable
 	envFile, envFileDir    string
 	labels, volumes, ports []string
@@ -61,6 +62,7 @@ type options struct {
 	maxProcesses           int
 	memory                 string
 	cpus                   float64
+	pidsLimit              int64
 	stateless              bool
 	tools                  []string
 	toolsOverride          string
@@ -110,9 +112,13 @@ stored, or that another provider has (thv secret provider). It wins over -e. The
 read at each start, and is in no configuration, log or argument. A file of --from-config
 that refers to such a secret needs the flag too: the file alone cannot take it.
 
+What a registry's entry requests beyond what a registry may decide (a privileged container,
+mounts, another network) needs your approval, or the flag for it: run prompts for it on a
+terminal, and is refused without one.
+
 --dry-run shows what would run, and starts, downloads and stores nothing: the image, the
-command, mounts and hidden paths, the network's rules, names of variables and secrets, and
-what run would prompt for.
+command, mounts and hidden paths, the network's rules, names of variables and secrets, what
+the registry's entry requests, and what run would prompt for.
 
 With --isolate-network the server connects only to the hosts and ports that its permission
 profile, or the registry's, lists; without hosts that is nothing. thv connections NAME shows

@@ -190,6 +190,9 @@ func (s containers) List(ctx context.Context, labels map[string]string) ([]conta
 	}
 	out := make([]container.Container, 0, len(r.Items))
 	for _, item := range r.Items {
+		if !carries(item.Labels, labels) {
+			continue
+		}
 		c := container.Container{ID: item.ID, State: string(item.State), Labels: item.Labels}
 		if len(item.Names) > 0 {
 			c.Name = strings.TrimPrefix(item.Names[0], "/")

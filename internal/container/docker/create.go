@@ -35,6 +35,9 @@ func (s containers) Create(ctx context.Context, c container.Config) (string, err
 	if err != nil {
 		return "", fmt.Errorf("create container %s: %w", c.Name, err)
 	}
+	if err := s.checkLimits(ctx, c); err != nil {
+		return "", fmt.Errorf("create container %s: %w", c.Name, err)
+	}
 	own, err := s.networks.own(ctx, c.Network, c.Name)
 	if err != nil {
 		return "", err
@@ -113,12 +116,9 @@ func limitsRefused(err error) bool {
 
 func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 	switch {
-	case c.Network != "" && !networkName.MatchString(c.Network):
-		// Among others "container:ID", which would join another container.
-		return nil, fmt.Errorf("network %q is not a network's name", c.Network)
-	case c.SetUp && (c.Privileged || c.Network == "" || c.Network == "host"):
-		// What an unnamed network is, the engine's configuration decides: in
-		// Podman's it can be the host's.
+	case c.Network != "" && !networkMode.MatchString(c.Network):
+		return nil, fmt.Errorf("network %q is neither a network's name nor a mode of the engine", c.Network)
+	case c.SetUp && (c.Privileged || !container.OwnNetwork(c.Network)):
 		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)
 	case c.Memory < 0 || c.Pids < 0 || c.NanoCPUs < 0:
 		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d, processors %d)", c.Memory, c.Pids, c.NanoCPUs)
@@ -147,6 +147,9 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 			host.CapAdd = slices.Clone(setUpCapabilities)
 		}
 		host.SecurityOpt = []string{"no-new-privileges"}
+	}
+	if c.IPv6 {
+		host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}
 	}
 	for _, m := range c.Mounts {
 		if err := addMount(host, m); err != nil {

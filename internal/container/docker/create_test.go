@@ -26,6 +26,7 @@ type createRequest struct {
 		Privileged, AutoRemove              bool
 		Init                                *bool
 		NetworkMode                         string
+		Sysctls                             map[string]string
 		LogConfig                           struct{ Type string }
 		RestartPolicy                       struct{ Name string }
 		Mounts                              []struct {
@@ -40,15 +41,16 @@ type createRequest struct {
 func creator(t *testing.T, answers ...http.HandlerFunc) (*Engine, *[]createRequest) {
 	t.Helper()
 	var got []createRequest
-	e := connect(t, fakeEngine(map[string]http.HandlerFunc{"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
-		var a createRequest
-		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		got = append(got, a)
-		answers[min(len(got), len(answers))-1](w, r)
-	}}))
+	e := connect(t, fakeEngine(map[string]http.HandlerFunc{
+		"GET /version": responds(200, `{}`), "GET /info": responds(200, `{"MemoryLimit":true,"PidsLimit":true,"CpuCfsQuota":true}`), "POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
+			var a createRequest
+			if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			got = append(got, a)
+			answers[min(len(got), len(answers))-1](w, r)
+		}}))
 	return e, &got
 }
 
@@ -99,6 +101,12 @@ func TestAnEntryPointThatSetsUp(t *testing.T) {
 	if diff := cmp.Diff(want, [][]string{{a.User}, h.CapDrop, h.CapAdd, h.SecurityOpt}); diff != "" {
 		t.Error(diff)
 	}
+	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Network: "none", SetUp: true, IPv6: true}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}, (*got)[1].HostConfig.Sysctls); h.Sysctls != nil || diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestWhatMustNotReachTheEngine(t *testing.T) {
@@ -111,7 +119,7 @@ func TestWhatMustNotReachTheEngine(t *testing.T) {
 	port := func(p container.Port) container.Config { return container.Config{Publish: []container.Port{p}} }
 	e, got := creator(t, responds(201, `{"Id":"x"}`))
 	for name, c := range map[string]container.Config{
-		"another container's network":   {Network: "container:other"},
+		"to set up another's network":   {Network: "container:other", SetUp: true},
 		"a network that is no name":     {Network: "a b"},
 		"to set up the host's network":  {Network: "host", SetUp: true},
 		"to set up an unnamed network":  {SetUp: true},

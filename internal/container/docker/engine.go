@@ -9,15 +9,12 @@
 package docker
 
 import (
-	"context"
 	"net/http"
-	"strings"
 	"sync/atomic"
 
 	"github.com/moby/moby/client"
 
 	"github.com/toolhaven/toolhaven/internal/container"
-	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
 // Engine is one engine that has answered. Create it with [Connect]. Its methods on
@@ -59,31 +56,3 @@ func (c *connection) notice(r *http.Response) {
 
 // Close releases idle connections.
 func (e *Engine) Close() error { return e.api.Close() }
-
-// Info describes the engine.
-func (e *Engine) Info(ctx context.Context) (container.Info, error) {
-	v, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
-	if err != nil {
-		return container.Info{}, e.wrap(err, "get the container engine's version")
-	}
-	info := container.Info{
-		Name: "Docker", Version: v.Version, APIVersion: e.api.ClientVersion(),
-		OS: v.Os, Arch: v.Arch, Socket: e.address,
-	}
-	for _, c := range v.Components {
-		if strings.HasPrefix(c.Name, "Podman") {
-			info.Name, info.Version = "Podman", c.Version
-		}
-	}
-	sys, err := e.api.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return container.Info{}, e.wrap(err, "get the container engine's properties")
-	}
-	for _, opt := range sys.Info.SecurityOptions {
-		info.Rootless = info.Rootless || strings.Contains(opt, "rootless")
-		info.Security = append(info.Security, plaintext.Line(strings.TrimPrefix(opt, "name=")))
-	}
-	info.Kernel, info.Cgroup = plaintext.Line(sys.Info.KernelVersion), plaintext.Line(sys.Info.CgroupVersion)
-	info.LimitsMemory, info.LimitsProcesses, info.LimitsCPUs = sys.Info.MemoryLimit, sys.Info.PidsLimit, sys.Info.CPUCfsQuota
-	return info, nil
-}

@@ -176,4 +176,13 @@ func TestPullFromAPrivateRegistry(t *testing.T) {
 	if err := e.Pull(t.Context(), ref, nil); err != nil {
 		t.Errorf("with a login: %v", err)
 	}
+	// As `docker login` stores it where a credential helper is configured.
+	if err := e.RemoveImage(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	helper(t, "thvtest", `read server; [ "$1" = get ] && [ "$server" = `+host+` ] && echo '{"Username":"jo","Secret":"pass:word"}'`)
+	write(t, filepath.Join(dir, "config.json"), `{"credsStore":"thvtest"}`)
+	if err := e.Pull(t.Context(), ref, nil); err != nil {
+		t.Errorf("with a credential helper: %v", err)
+	}
 }

@@ -196,8 +196,21 @@ func (s images) Images(ctx context.Context, labels map[string]string) ([]contain
 	}
 	var found []container.Image
 	for _, i := range r.Items {
+		if !carries(i.Labels, labels) {
+			continue // Podman lists images that carry any of the labels
+		}
 		tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
 		found = append(found, container.Image{ID: i.ID, Tags: tags, Digests: i.RepoDigests, Labels: i.Labels, Size: i.Size})
 	}
 	return found, nil
+}
+
+// carries reports whether something has all the labels. A value of "" stands for any.
+func carries(has, labels map[string]string) bool {
+	for key, value := range labels {
+		if got, there := has[key]; !there || value != "" && got != value {
+			return false
+		}
+	}
+	return true
 }

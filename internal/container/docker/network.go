@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+
+	"github.com/toolhaven/toolhaven/internal/container"
 )
 
 const (
@@ -24,6 +26,10 @@ const (
 )
 
 var networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+
+// networkMode matches a network's name, and an engine's modes such as container:NAME and
+// slirp4netns:allow_host_loopback=true.
+var networkMode = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}(:[a-zA-Z0-9_.,:=/-]{1,255})?$`)
 
 // networks are the calls on an engine's networks.
 type networks struct{ *connection }
@@ -156,10 +162,13 @@ func (n networks) remove(ctx context.Context, id string) error {
 // where the engine needs one for [Engine.EnsureNetwork];
 // "" where it does not.
 func (n networks) own(ctx context.Context, shared, name string) (string, error) {
-	if !n.podman.Load() || shared == "" || shared == "none" || shared == "host" {
+	if !n.podman.Load() || shared == "none" || !container.OwnNetwork(shared) {
 		return "", nil
 	}
 	found, err := n.api.NetworkInspect(ctx, shared, client.NetworkInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return "", nil // a mode of the engine; it decides
+	}
 	if err != nil {
 		return "", n.wrap(err, "look for network %q", shared)
 	}

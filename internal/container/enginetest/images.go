@@ -59,8 +59,10 @@ func (s *suite) build(t *testing.T) {
 	}) {
 		t.Errorf("listed by its labels: %+v, %v", listed, err)
 	}
-	if listed, err := s.engine.Images(t.Context(), map[string]string{"l": "2"}); err != nil || len(listed) > 0 {
-		t.Errorf("listed by another label: %+v, %v", listed, err)
+	for _, other := range []map[string]string{{"l": "2"}, {"l": "2", "made": ""}, {"l": "1", "made": "by another"}} {
+		if listed, err := s.engine.Images(t.Context(), other); err != nil || len(listed) > 0 {
+			t.Errorf("listed by %v: %+v, %v", other, listed, err)
+		}
 	}
 	s.inUse(t, tag)
 	if len(log) == 0 {

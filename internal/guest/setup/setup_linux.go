@@ -31,6 +31,10 @@ func Run(s *guest.SetUp, argv []string) error {
 		if err := shut.Redirect(s.Open, guest.EgressPort, guest.DNSPort); err != nil {
 			return fmt.Errorf("isolate the container's network: %w", err)
 		}
+		// Without it rejected datagrams are not recorded, and are rejected all the same.
+		if fd, err := shut.Rejected(); err == nil {
+			argv = append(argv, guest.RejectedArg(fd))
+		}
 	} else if s.Alone {
 		// It cannot be reached.
 	} else if err := shut.Install(s.Open); err != nil {

@@ -20,15 +20,19 @@ import (
 //
 // In a namespace without an interface it adds a route through loopback, because the
 // kernel looks for a route before the filter sees a packet. IPv6 is closed where loopback
-// has no address of it. An error means that the network may be open: nothing must be
+// has no address of it. [Rejected] reads which datagrams were rejected. An error means that the network may be open: nothing must be
 // started then.
 func Redirect(open []uint16, tcp, dns uint16) error {
 	own, err := ownAddresses()
 	if err != nil {
 		return err
 	}
-	if err := install(rules(open), append(redirects(own, tcp, dns), outputs(own)...)); err != nil {
-		return fmt.Errorf("set the packet filter for an isolated network: %w", err)
+	inside := append(redirects(own, tcp, dns), outputs(own)...)
+	// A kernel may lack recording, which is another part of nftables.
+	if err := install(rules(open), slices.Concat(inside, logged(), rejected())); err != nil {
+		if err := install(rules(open), slices.Concat(inside, rejected())); err != nil {
+			return fmt.Errorf("set the packet filter for an isolated network: %w", err)
+		}
 	}
 	return routeThroughLoopback()
 }
@@ -85,10 +89,10 @@ func redirects(own []netip.Addr, tcp, dns uint16) []rule {
 //	ip daddr 127.0.0.11 reject
 //	ip daddr 127.0.0.0/8 accept       # and ::1, and the own addresses
 //	ct state established,related accept
+//	meta l4proto udp log group 13     # see logged
 //	reject
 func outputs(own []netip.Addr) []rule {
-	reject := &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}
-	all := []rule{{chainOutput, append(destination(engineDNS), reject)}}
+	all := []rule{{chainOutput, append(destination(engineDNS), rejection())}}
 	for _, prefix := range reachable(own) {
 		all = append(all, rule{chainOutput, append(destination(prefix), &expr.Verdict{Kind: expr.VerdictAccept})})
 	}
@@ -102,8 +106,14 @@ func outputs(own []netip.Addr) []rule {
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 			&expr.Verdict{Kind: expr.VerdictAccept},
 		}},
-		rule{chainOutput, []expr.Any{reject}},
 	)
+}
+
+// rejected is the last rule of outputs.
+func rejected() []rule { return []rule{{chainOutput, []expr.Any{rejection()}}} }
+
+func rejection() expr.Any {
+	return &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}
 }
 
 // reachable are the addresses of the container itself.

@@ -3,6 +3,7 @@
 package shut
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -39,6 +40,11 @@ func TestRedirect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	record, err := Rejected()
+	if err != nil {
+		t.Fatalf("the kernel does not record what is rejected: %v", err)
+	}
+	defer unix.Close(record)
 	tcp, err := net.Listen("tcp", fmt.Sprintf(":%d", tcpPort))
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +122,15 @@ func TestRedirect(t *testing.T) {
 	}
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a datagram to port 443: %v", err)
+	}
+	// It is recorded, with its destination.
+	if err := unix.SetsockoptTimeval(record, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience.Seconds())}); err != nil {
+		t.Fatal(err)
+	}
+	message := make([]byte, 8<<10)
+	n, err = unix.Read(record, message)
+	if err != nil || !bytes.Contains(message[:n], []byte{192, 0, 2, 1}) {
+		t.Errorf("the record is %x, %v", message[:max(n, 0)], err)
 	}
 
 	// The container itself is reached as before.

@@ -5,27 +5,30 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 )
 
 // addEscapes adds a tool that tries to leave the container. It succeeds when the attempt
 // does.
 func addEscapes(s *mcp.Server) {
 	ways := map[string]func() (string, error){
-		"raw":    func() (string, error) { return socket(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP) },
-		"packet": func() (string, error) { return socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0x0300) },
-		"namespace": func() (string, error) {
-			return "a namespace of its own", syscall.Unshare(syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET)
-		},
+		"raw":          func() (string, error) { return socket(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP) },
+		"packet":       func() (string, error) { return socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0x0300) },
+		"namespace":    privilegedChild,
 		"mount":        func() (string, error) { return "mounted", syscall.Mount("none", "/tmp", "tmpfs", 0, "") },
 		"root":         func() (string, error) { return "root", syscall.Setuid(0) },
 		"guest memory": func() (string, error) { return readable("/proc/1/mem") },
@@ -58,12 +61,92 @@ func addEscapes(s *mcp.Server) {
 			}
 			return "connected", c.Close()
 		}
+		switch in.By {
+		case "ping":
+			return ping(in.At)
+		case "http2":
+			return http2(ctx, in.At)
+		}
 		way, ok := ways[in.By]
 		if !ok {
 			return "there is no such way", nil // succeeds, so that the test fails
 		}
 		return way()
 	})
+}
+
+// enterNetwork is the argument by which this program, as the root of a user namespace of its
+// own, enters the network of the container.
+const enterNetwork = "enter-network"
+
+// privilegedChild starts a child with every privilege in a user namespace of its own, which
+// some engines permit, and has it enter the container's network with them.
+func privilegedChild() (string, error) {
+	cmd := exec.Command("/proc/self/exe", enterNetwork)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return string(out), nil
+}
+
+// child does what the argument of a child says; it returns otherwise.
+func child() {
+	if len(os.Args) != 2 || os.Args[1] != enterNetwork {
+		return
+	}
+	runtime.LockOSThread()
+	network, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", os.Getppid()))
+	if err == nil {
+		err = unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("in the container's network, with privileges")
+	os.Exit(0)
+}
+
+// http2 begins a connection of HTTP/2 without TLS (RFC 9113 section 3.4), and succeeds if the
+// answer is a frame of it.
+func http2(ctx context.Context, at string) (string, error) {
+	c, err := dialTCP(ctx, at)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	// The preface, and an empty SETTINGS frame (section 6.5).
+	if _, err := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
+		return "", err
+	}
+	header := make([]byte, 9)
+	if _, err := io.ReadFull(c, header); err != nil {
+		return "", err
+	}
+	if header[3] != 4 {
+		return "", fmt.Errorf("the answer is not HTTP/2: %q", header)
+	}
+	return "answered", nil
+}
+
+// ping sends an ICMP echo request, which takes no privilege where net.ipv4.ping_group_range
+// permits it.
+func ping(at string) (string, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, syscall.IPPROTO_ICMP)
+	if err != nil {
+		return "", err
+	}
+	defer syscall.Close(fd)
+	to := &syscall.SockaddrInet4{Addr: netip.MustParseAddr(at).As4()}
+	return "sent", syscall.Sendto(fd, []byte{8, 0, 0, 0, 0, 0, 0, 0}, 0, to)
 }
 
 func socket(family, kind, protocol int) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 )
 
 func main() {
+	child()
 	httpAddr := flag.String("http", "", "serve streamable HTTP at this address, with sessions")
 	sseAddr := flag.String("sse", "", "serve SSE at this address")
 	jsonAddr := flag.String("json", "", "serve streamable HTTP at this address, answering plain JSON")
@@ -104,14 +106,18 @@ func newServer() *mcp.Server {
 		}
 		return "connected", c.Close()
 	})
-	add(s, "fetch", "gets a URL, at an address if that is given", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
+	add(s, "fetch", "gets a URL, at an address or by a proxy if that is given", func(ctx context.Context, _ *mcp.CallToolRequest, in struct {
 		URL string `json:"url"`
 		At  string `json:"at,omitempty"`
+		By  string `json:"by,omitempty"`
 	}) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.DisableKeepAlives = true
+		if in.By != "" {
+			transport.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: in.By})
+		}
 		if in.At != "" {
 			transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
 				var d net.Dialer
@@ -193,6 +199,7 @@ func newServer() *mcp.Server {
 		}
 	})
 	addEscapes(s)
+	addSpeed(s)
 	mcp.AddTool(s, &mcp.Tool{Name: "ask", Description: "asks the client for a word and returns it"}, ask)
 	add(s, "count", "reports progress three times, in the given words", func(ctx context.Context, req *mcp.CallToolRequest, in struct {
 		Text string `json:"text"`
