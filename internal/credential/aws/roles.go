@@ -2,18 +2,12 @@ package aws
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/toolhaven/toolhaven/internal/externalauth"
-)
-
-// Bounds of mappings.
-const (
-	maxMappings = 500
-	// maxMatcher is in characters.
-	maxMatcher = 4096
 )
 
 // Roles chooses the role of a caller by claims: the mapping of the lowest priority that
@@ -31,6 +25,21 @@ type mapping struct {
 	matcher *matcher // nil for a mapping by Claim
 }
 
+// Validate returns everything that is wrong with a resource, as [externalauth.Faults]: the
+// faults of its fields, and of its matchers. It is the check of everything that reads one.
+func Validate(s *externalauth.Spec) error {
+	var faults, matchers externalauth.Faults
+	_ = errors.As(s.Validate(), &faults)
+	if s.AWSSTS != nil {
+		_, err := Compile(s.AWSSTS)
+		_ = errors.As(err, &matchers)
+	}
+	if faults = append(faults, matchers...); len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
 // Compile returns the Roles of a valid spec. Its error is [externalauth.Faults]: matchers that
 // are no boolean expressions.
 func Compile(spec *externalauth.AWSSTS) (*Roles, error) {
@@ -39,9 +48,6 @@ func Compile(spec *externalauth.AWSSTS) (*Roles, error) {
 		faults = append(faults, externalauth.Fault{
 			Field: fmt.Sprintf("spec.awsSts.roleMappings[%d].matcher", index), Message: fmt.Sprintf(format, args...),
 		})
-	}
-	if n := len(spec.RoleMappings); n > maxMappings {
-		return nil, externalauth.Faults{{Field: "spec.awsSts.roleMappings", Message: fmt.Sprintf("has %d mappings; at most %d are possible", n, maxMappings)}}
 	}
 	roles := &Roles{claim: withDefaults(spec).RoleClaim, fallback: spec.FallbackRoleARN}
 	for i, m := range spec.RoleMappings {
