@@ -108,8 +108,12 @@ func NewExchange(cfg ExchangeConfig) (*Exchange, error) {
 // Validate reports everything that is wrong with the configuration.
 func (cfg *ExchangeConfig) Validate() error {
 	var errs []error
-	if err := netguard.CheckEndpoint(cfg.URL); err != nil {
+	// A token endpoint may have a query, and no fragment (RFC 6749 section 3.2).
+	bare, query, _ := strings.Cut(cfg.URL, "?")
+	if err := netguard.CheckEndpoint(bare); err != nil {
 		errs = append(errs, fmt.Errorf("URL: %w", err))
+	} else if strings.Contains(query, "#") {
+		errs = append(errs, fmt.Errorf("URL: %q must not have a fragment", cfg.URL))
 	}
 	if cfg.Header != "" {
 		if err := CheckHeader(cfg.Header, ""); err != nil {

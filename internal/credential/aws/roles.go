@@ -2,7 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,19 +24,14 @@ type mapping struct {
 	matcher *matcher // nil for a mapping by Claim
 }
 
-// Validate returns everything that is wrong with a resource, as [externalauth.Faults]: the
-// faults of its fields, and of its matchers. It is the check of everything that reads one.
+// Validate returns what is wrong with a resource, as [externalauth.Faults]: everything about its
+// fields, or about its matchers if the fields are valid. It is the check of all that read one.
 func Validate(s *externalauth.Spec) error {
-	var faults, matchers externalauth.Faults
-	_ = errors.As(s.Validate(), &faults)
-	if s.AWSSTS != nil {
-		_, err := Compile(s.AWSSTS)
-		_ = errors.As(err, &matchers)
+	if err := s.Validate(); err != nil || s.AWSSTS == nil {
+		return err
 	}
-	if faults = append(faults, matchers...); len(faults) > 0 {
-		return faults
-	}
-	return nil
+	_, err := Compile(s.AWSSTS)
+	return err
 }
 
 // Compile returns the Roles of a valid spec. Its error is [externalauth.Faults]: matchers that

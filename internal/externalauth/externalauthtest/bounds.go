@@ -42,7 +42,7 @@ func unions() []Rule {
 		{redis("sentinelConfig: {masterName: m, sentinelAddrs: []}"), "one of sentinelAddrs and sentinelService is required"},
 		{redis("sentinelConfig: {masterName: m, sentinelAddrs: ['b']}"), `"b" is not host:port`},
 		{redis("sentinelConfig: {masterName: m, sentinelService: {}}"), "sentinelService.name: is required"},
-		{redis("sentinelConfig: {masterName: m, sentinelService: {name: s, namespace: n}}"), ""},
+		{redis("sentinelConfig: {masterName: m, sentinelService: {name: s, namespace: redis}}"), ""},
 		{oauth2("dcrConfig: {discoveryUrl: 'https://i.example/d'}"), ""},
 		{oauth2("dcrConfig: {registrationEndpoint: 'https://i.example/r'}, scopes: [a]"), ""},
 		{oauth2("clientId: ''"), "one of clientId and dcrConfig is required"},
