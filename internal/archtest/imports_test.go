@@ -135,7 +135,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/moby/moby", []string{"internal/container/docker"}, false},
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
 		// The engine's suite is a test that lies in a package of its own.
-		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest", "internal/operator/image", "internal/verify", "tools/images"}, true},
+		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest", "internal/entrypoint", "internal/verify", "tools/images"}, true},
 		{"github.com/sigstore", []string{"internal/verify"}, false},
 		{"github.com/theupdateframework/go-tuf", []string{"internal/verify"}, false},
 		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli/mcpcmd", "internal/cli/clitest", "test", "bench"}, true},
