@@ -64,6 +64,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the guest: %v\n%s", err, out)
 		return 1
 	}
+	defer startSTS()()
 	return m.Run()
 }
 
