@@ -1,3 +1,5 @@
+//go:build linux
+
 package pod
 
 import (
@@ -18,7 +20,6 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -273,16 +274,6 @@ func (w *wire) record(rw http.ResponseWriter, r *http.Request, next http.Handler
 		w.mu.Unlock()
 	}
 	next.ServeHTTP(rw, r)
-}
-
-// wireSTS is the token service of AWS for all tests; TestMain starts it.
-var wireSTS = awstest.NewSTS()
-
-// startSTS serves it, for the processes that this one starts.
-func startSTS() (end func()) {
-	server := httptest.NewServer(wireSTS)
-	_ = os.Setenv("AWS_ENDPOINT_URL_STS", server.URL)
-	return server.Close
 }
 
 // check calls a tool as a client that has logged in, and compares what the server received.
