@@ -29,10 +29,8 @@ func seen(ctx context.Context, cache client.Reader, written client.Object, versi
 	}
 	key := client.ObjectKeyFromObject(written)
 	_ = wait.PollUntilContextTimeout(ctx, seenEvery, seenWithin, true, func(ctx context.Context) (bool, error) {
-		if cache.Get(ctx, key, o) != nil {
-			return false, nil // not there yet, or gone again
-		}
-		got, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-		return err != nil || got >= want, nil
+		err := cache.Get(ctx, key, o)
+		got, parseErr := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		return err == nil && parseErr == nil && got >= want, nil // else it is not there yet
 	})
 }
