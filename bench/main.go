@@ -35,7 +35,7 @@ func main() {
 	}
 	thv := flag.String("thv", "bin/thv", "the program to measure")
 	out := flag.String("out", "", "write the results as JSON to this `file`")
-	only := flag.String("only", "", "measure only these, comma-separated: cpu, start, isolation, ignore, calls, stages, stdio, memory, sessions, tokens, credentials, renewal, auth-server, clients, registry-sqlite, registry-postgres")
+	only := flag.String("only", "", "measure only these, comma-separated: cpu, start, isolation, ignore, calls, stages, stdio, memory, sessions, tokens, credentials, renewal, auth-server, clients, replicas, operator, registry-sqlite, registry-postgres")
 	quick := flag.Bool("quick", false, "a tenth of everything, to see that it works")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -121,7 +121,7 @@ func run(ctx context.Context, thvPath, out, only string, quick bool) error {
 		name    string
 		measure func(context.Context) ([]result, error)
 	}{
-		{"cpu", b.cpu}, {"start", b.start}, {"isolation", b.isolation}, {"ignore", b.ignore}, {"calls", b.calls}, {"stages", b.stages}, {"stdio", b.stdio}, {"memory", b.memory}, {"sessions", b.sessions}, {"tokens", b.tokens}, {"credentials", b.credentials}, {"renewal", b.renewal}, {"auth-server", b.authServer}, {"clients", b.clients},
+		{"cpu", b.cpu}, {"start", b.start}, {"isolation", b.isolation}, {"ignore", b.ignore}, {"calls", b.calls}, {"stages", b.stages}, {"stdio", b.stdio}, {"memory", b.memory}, {"sessions", b.sessions}, {"tokens", b.tokens}, {"credentials", b.credentials}, {"renewal", b.renewal}, {"auth-server", b.authServer}, {"clients", b.clients}, {"replicas", b.replicas}, {"operator", b.operator},
 		{"registry-sqlite", b.registrySQLite}, {"registry-postgres", b.registryPostgres},
 	} {
 		if !wanted(part.name) {

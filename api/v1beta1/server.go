@@ -14,8 +14,8 @@ type MCPServerSpec struct {
 	// Image is that of the server.
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
-	// Command replaces the entry point of the image. A stdio server whose registry needs a
-	// password must have it: the operator cannot look into that image.
+	// Command replaces the entry point of the image. Without it, that of a stdio server is read
+	// from the image's registry: by the operator, or with imagePullSecrets by the pod.
 	Command []string `json:"command,omitempty"`
 	// Args follow the entry point.
 	Args []string `json:"args,omitempty"`

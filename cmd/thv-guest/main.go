@@ -7,10 +7,14 @@
 //
 //	thv-guest install PATH                        copies itself, in an init container
 //	thv-guest serve --socket PATH -- COMMAND...   runs the server's COMMAND for the gateway
+//
+// With --program FILE, the JSON array in that file stands before COMMAND, which may be empty:
+// `thv gateway entry-point` wrote it in an init container.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -64,12 +68,43 @@ func run(args []string) error {
 	return guest.Serve(ctx, line, os.Stderr, rejected)
 }
 
+var errServeUse = errors.New("use: thv-guest serve --socket ABSOLUTE-PATH [--program FILE] -- COMMAND [ARGUMENT...]")
+
 // serveArgs parses the arguments of serve.
 func serveArgs(args []string) (socket string, argv []string, err error) {
-	if len(args) < 4 || args[0] != "--socket" || !filepath.IsAbs(args[1]) || args[2] != "--" || args[3] == "" {
-		return "", nil, errors.New("use: thv-guest serve --socket ABSOLUTE-PATH -- COMMAND [ARGUMENT...]")
+	if len(args) < 2 || args[0] != "--socket" || !filepath.IsAbs(args[1]) {
+		return "", nil, errServeUse
 	}
-	return args[1], args[3:], nil
+	socket, args = args[1], args[2:]
+	if len(args) > 1 && args[0] == "--program" {
+		if argv, err = readProgram(args[1]); err != nil {
+			return "", nil, err
+		}
+		args = args[2:]
+	}
+	if len(args) == 0 || args[0] != "--" {
+		return "", nil, errServeUse
+	}
+	if argv = append(argv, args[1:]...); len(argv) == 0 || argv[0] == "" {
+		return "", nil, errServeUse
+	}
+	return socket, argv, nil
+}
+
+// maxProgram bounds the file with a program, in bytes.
+const maxProgram = 1 << 20
+
+func readProgram(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var argv []string
+	if err := json.NewDecoder(io.LimitReader(f, maxProgram)).Decode(&argv); err != nil || len(argv) == 0 {
+		return nil, fmt.Errorf("%s has no program", path)
+	}
+	return argv, nil
 }
 
 // install copies this program to a path, for a container whose image does not have it.

@@ -135,7 +135,7 @@ func TestHeavyDependenciesAreImportedInOnePlace(t *testing.T) {
 		{"github.com/moby/moby", []string{"internal/container/docker"}, false},
 		{"github.com/docker/docker", nil, false}, // superseded by moby/moby
 		// The engine's suite is a test that lies in a package of its own.
-		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest", "internal/operator/image", "internal/verify", "tools/images"}, true},
+		{"github.com/google/go-containerregistry", []string{"internal/build", "internal/container/enginetest", "internal/entrypoint", "internal/verify", "tools/images"}, true},
 		{"github.com/sigstore", []string{"internal/verify"}, false},
 		{"github.com/theupdateframework/go-tuf", []string{"internal/verify"}, false},
 		{"github.com/modelcontextprotocol/go-sdk", []string{"internal/cli/mcpcmd", "internal/cli/clitest", "test", "bench"}, true},
@@ -420,11 +420,17 @@ func TestThvCarriesNoTests(t *testing.T) {
 // Kubernetes belongs to the operator: the command line, the gateway and the registry do not
 // carry its libraries.
 func TestKubernetesIsInTheOperatorAlone(t *testing.T) {
-	homes := []string{"api", "internal/operator", "cmd/thv-operator", "test/kube", "test/cluster"}
+	homes := []string{"api", "internal/operator", "cmd/thv-operator", "test/kube", "test/cluster", "bench"}
+	// Its tests run what the operator makes.
+	const testHome = "internal/pod"
 	seen := false
 	eachPackage(t, func(t *testing.T, p pkg) {
 		home := slices.ContainsFunc(homes, func(home string) bool { return under(p.name(), home) })
-		for _, dep := range slices.Concat(p.Deps, p.TestImports, p.XTestImports) {
+		deps := p.Deps
+		if p.name() != testHome {
+			deps = slices.Concat(deps, p.TestImports, p.XTestImports)
+		}
+		for _, dep := range deps {
 			if !under(dep, "k8s.io") && !under(dep, "sigs.k8s.io") {
 				continue
 			}

@@ -63,5 +63,6 @@ standard output unless the configuration names a file.`,
 	f.DurationVar(&cfg.Notice, "notice", pod.DefaultNotice, "How long to serve on after SIGTERM, until the cluster sends no more requests")
 	f.DurationVar(&cfg.Drain, "drain", pod.DefaultDrain, "How long calls in flight may take to end after that")
 	_ = cmd.MarkFlagRequired("config") // the flag exists
+	cmd.AddCommand(newEntryPoint(app))
 	return cmd
 }

@@ -33,7 +33,7 @@ func (c *checker) endpoint(field, text string) *url.URL {
 	u := c.parseURL(field, text)
 	switch {
 	case u == nil:
-	case u.Scheme != "https" && u.Scheme != "http":
+	case !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://"):
 		c.add(field, "%.200q must begin with https://", text)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		c.add(field, "%.200q must begin with https://; http:// is for loopback only", text)
@@ -43,21 +43,30 @@ func (c *checker) endpoint(field, text string) *url.URL {
 	return u
 }
 
-func (c *checker) httpsOnly(field, text string) {
-	if u := c.parseURL(field, text); u != nil && u.Scheme != "https" {
+func (c *checker) httpsOnly(field, text string) bool {
+	u := c.parseURL(field, text)
+	ok := strings.HasPrefix(text, "https://")
+	if u != nil && !ok {
 		c.add(field, "%.200q must begin with https://", text)
 	}
+	return u != nil && ok
 }
 
 // issuer checks an identifier of an authorization server (RFC 8414 section 2).
 func (c *checker) issuer(field, text string) {
-	if u := c.endpoint(field, text); u != nil && !withoutEnd(text) {
-		c.add(field, "%.200q must not end in a slash or have a query or fragment", text)
+	if u := c.endpoint(field, text); u != nil {
+		c.ends(field, text)
 	}
 }
 
-func withoutEnd(text string) bool {
-	return !strings.HasSuffix(text, "/") && !strings.ContainsAny(text, "?#")
+// ends checks that nothing follows the path of a URL, as the pattern of the schema does.
+func (c *checker) ends(field, text string) {
+	switch {
+	case strings.HasSuffix(text, "/") || strings.ContainsAny(text, "?#"):
+		c.add(field, "%.200q must not end in a slash or have a query or fragment", text)
+	case !urlPattern.MatchString(text):
+		c.add(field, "%.200q is not a URL such as https://auth.example/tenant", text)
+	}
 }
 
 func (c *checker) redirect(field, text string) {

@@ -135,7 +135,8 @@ type AWSSTS struct {
 	// +kubebuilder:validation:Pattern=`^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$`
 	FallbackRoleARN string `json:"fallbackRoleArn,omitempty"`
 	// +kubebuilder:default=groups
-	RoleClaim    string        `json:"roleClaim,omitempty"` // default groups
+	RoleClaim string `json:"roleClaim,omitempty"` // default groups
+	// +kubebuilder:validation:MaxItems=500
 	RoleMappings []RoleMapping `json:"roleMappings,omitempty"`
 	// SessionDuration is in seconds; default 3600.
 	// +kubebuilder:validation:Minimum=900
@@ -160,6 +161,7 @@ type RoleMapping struct {
 	Claim string `json:"claim,omitempty"`
 	// Matcher is a CEL expression over claims.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
 	Matcher string `json:"matcher,omitempty"`
 	// Priority orders mappings, the lowest first; nil is the last.
 	// +kubebuilder:validation:Minimum=0

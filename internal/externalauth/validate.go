@@ -5,10 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Patterns of the schema. A name ends in URL for text that is parsed as well.
 var (
+	urlPattern      = regexp.MustCompile(`^https?://[^\s?#]+[^/\s?#]$`)
 	arnPattern      = regexp.MustCompile(`^arn:(aws|aws-cn|aws-us-gov):iam::\d{12}:role/[\w+=,.@\-_/]+$`)
 	regionPattern   = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d+$`)
 	dnsLabelPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -111,6 +113,11 @@ const (
 	maxSession = 43200
 )
 
+// MaxMatcher bounds a matcher, in characters.
+const MaxMatcher = 4096
+
+const maxMappings = 500
+
 func (x *AWSSTS) validate(c *checker, field string) {
 	if c.required(field+".region", x.Region) && !regionPattern.MatchString(x.Region) {
 		c.add(field+".region", "%q is not a region such as eu-central-1", x.Region)
@@ -121,12 +128,14 @@ func (x *AWSSTS) validate(c *checker, field string) {
 	if x.FallbackRoleARN != "" {
 		c.check(field+".fallbackRoleArn", arn(x.FallbackRoleARN))
 	}
+	c.atMost(field+".roleMappings", len(x.RoleMappings), maxMappings, "mappings")
 	for i, m := range x.RoleMappings {
 		at := fmt.Sprintf("%s.roleMappings[%d]", field, i)
 		if c.required(at+".roleArn", m.RoleARN) {
 			c.check(at+".roleArn", arn(m.RoleARN))
 		}
 		c.exactlyOne(at, "claim", m.Claim != "", "matcher", m.Matcher != "")
+		c.atMost(at+".matcher", utf8.RuneCountInString(m.Matcher), MaxMatcher, "characters")
 		if m.Priority != nil && *m.Priority < 0 {
 			c.add(at+".priority", "is %d; it must be at least 0", *m.Priority)
 		}

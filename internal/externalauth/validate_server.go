@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Bounds of lists, in items, and of texts, in bytes.
+// Bounds of lists, in items, and of texts, in characters.
 const (
 	maxSigningKeys    = 5
 	maxProviders      = 32 // the API server bounds the cost of the rules of a list
@@ -242,7 +243,7 @@ func (x *OAuth2) validate(c *checker, field string) {
 
 // path is an error for text that is no dot path; "" is a default.
 func path(text string) error {
-	if text != "" && (len(text) > maxPath || slices.Contains(strings.Split(text, "."), "")) {
+	if text != "" && (utf8.RuneCountInString(text) > maxPath || slices.Contains(strings.Split(text, "."), "")) {
 		return fmt.Errorf("%.300q is not a path such as authed_user.id or accounts.0.name", text)
 	}
 	return nil
@@ -254,15 +255,14 @@ func (x *DCR) validate(c *checker, field string) {
 		if url == "" {
 			continue
 		}
-		c.atMost(field+"."+name, len(url), maxDCRURL, "bytes")
-		c.httpsOnly(field+"."+name, url)
-		if !withoutEnd(url) {
-			c.add(field+"."+name, "%q must not end in a slash or have a query or fragment", url)
+		c.atMost(field+"."+name, utf8.RuneCountInString(url), maxDCRURL, "characters")
+		if c.httpsOnly(field+"."+name, url) {
+			c.ends(field+"."+name, url)
 		}
 	}
 	c.optionalSecret(field+".initialAccessTokenRef", x.InitialAccessTokenRef)
-	c.atMost(field+".softwareId", len(x.SoftwareID), maxSoftwareID, "bytes")
-	c.atMost(field+".softwareStatement", len(x.SoftwareStatement), maxStatement, "bytes")
+	c.atMost(field+".softwareId", utf8.RuneCountInString(x.SoftwareID), maxSoftwareID, "characters")
+	c.atMost(field+".softwareStatement", utf8.RuneCountInString(x.SoftwareStatement), maxStatement, "characters")
 	if s := x.SoftwareStatement; s != "" && strings.Count(s, ".") != 2 {
 		c.add(field+".softwareStatement", "is not a signed JWT (RFC 7591 section 2.3)")
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,6 +23,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolhaven/toolhaven/internal/credential/aws/awstest"
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
@@ -64,7 +66,18 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "build the guest: %v\n%s", err, out)
 		return 1
 	}
+	defer startSTS()()
 	return m.Run()
+}
+
+// wireSTS is the token service of AWS for all tests; TestMain starts it.
+var wireSTS = awstest.NewSTS()
+
+// startSTS serves it, for the processes that this one starts.
+func startSTS() (end func()) {
+	server := httptest.NewServer(wireSTS)
+	_ = os.Setenv("AWS_ENDPOINT_URL_STS", server.URL)
+	return server.Close
 }
 
 func beAPod() int {

@@ -69,13 +69,32 @@ func Main(m *testing.M) {
 	code := m.Run()
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.cluster != nil {
-		shared.cluster.stop()
-	}
 	if shared.release != nil {
 		shared.release()
 	}
 	os.Exit(code)
+}
+
+// New starts an API server for a program that is no test. end ends it; it ends with the program
+// too.
+func New() (c *Cluster, end func(), err error) {
+	c = &Cluster{commands: map[string]*process{}}
+	if err := c.prepare(); err != nil {
+		return nil, nil, err
+	}
+	release, err := guard(c.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() {
+		c.stop()
+		release()
+	}
+	if err := c.start(); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return c, end, nil
 }
 
 // Start returns the API server of this test program, which the first call starts. The test
@@ -86,13 +105,7 @@ func Start(t testing.TB) *Cluster {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.cluster == nil && shared.err == nil {
-		c := &Cluster{commands: map[string]*process{}}
-		if shared.err = c.prepare(); shared.err == nil {
-			shared.release, shared.err = guard(c.dir)
-		}
-		if shared.err == nil {
-			shared.cluster, shared.err = c, c.start()
-		}
+		shared.cluster, shared.release, shared.err = New()
 	}
 	if shared.err != nil {
 		t.Fatalf("start an API server: %v", shared.err)
@@ -157,10 +170,17 @@ func (c *Cluster) Kubectl(t testing.TB, stdin string, args ...string) (string, e
 	return string(out), err
 }
 
-// Stop ends the API server, and keeps its data: clients see that it is gone.
+// Stop kills the API server, and keeps its data: clients see that it is gone.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
-	c.end("kube-apiserver")
+	c.mu.Lock()
+	p := c.commands["kube-apiserver"]
+	delete(c.commands, "kube-apiserver")
+	c.mu.Unlock()
+	if p != nil {
+		_ = p.command.Process.Kill()
+		<-p.ended
+	}
 }
 
 // Restart starts the API server again, at the same address.
@@ -335,25 +355,6 @@ func get(ctx context.Context, httpClient *http.Client, url string) (string, erro
 		err = errors.New(response.Status)
 	}
 	return string(body), err
-}
-
-// end ends a program, by SIGTERM and then by SIGKILL.
-func (c *Cluster) end(name string) {
-	c.mu.Lock()
-	p := c.commands[name]
-	delete(c.commands, name)
-	c.mu.Unlock()
-	if p == nil {
-		return
-	}
-	_ = p.command.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-		return
-	case <-time.After(20 * time.Second):
-	}
-	_ = p.command.Process.Kill()
-	<-p.ended
 }
 
 // stop kills the programs: their data is not needed any more.

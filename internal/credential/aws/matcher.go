@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
+	"github.com/toolhaven/toolhaven/internal/externalauth"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
 )
 
@@ -31,7 +32,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("claims", cel.MapType(cel.StringType, cel.DynType)),
 		cel.CustomTypeAdapter(adapter{}),
 		cel.CrossTypeNumericComparisons(true),
-		cel.ParserExpressionSizeLimit(maxMatcher),
+		cel.ParserExpressionSizeLimit(externalauth.MaxMatcher),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateComprehensionNestingLimit(maxNested)),
 	)

@@ -9,13 +9,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/externalauth"
 )
 
-// Bounds of mappings.
-const (
-	maxMappings = 500
-	// maxMatcher is in characters.
-	maxMatcher = 4096
-)
-
 // Roles chooses the role of a caller by claims: the mapping of the lowest priority that
 // matches, and of several the first in the configuration; without one the fallback.
 type Roles struct {
@@ -31,6 +24,16 @@ type mapping struct {
 	matcher *matcher // nil for a mapping by Claim
 }
 
+// Validate returns what is wrong with a resource, as [externalauth.Faults]: everything about its
+// fields, or about its matchers if the fields are valid. It is the check of all that read one.
+func Validate(s *externalauth.Spec) error {
+	if err := s.Validate(); err != nil || s.AWSSTS == nil {
+		return err
+	}
+	_, err := Compile(s.AWSSTS)
+	return err
+}
+
 // Compile returns the Roles of a valid spec. Its error is [externalauth.Faults]: matchers that
 // are no boolean expressions.
 func Compile(spec *externalauth.AWSSTS) (*Roles, error) {
@@ -39,9 +42,6 @@ func Compile(spec *externalauth.AWSSTS) (*Roles, error) {
 		faults = append(faults, externalauth.Fault{
 			Field: fmt.Sprintf("spec.awsSts.roleMappings[%d].matcher", index), Message: fmt.Sprintf(format, args...),
 		})
-	}
-	if n := len(spec.RoleMappings); n > maxMappings {
-		return nil, externalauth.Faults{{Field: "spec.awsSts.roleMappings", Message: fmt.Sprintf("has %d mappings; at most %d are possible", n, maxMappings)}}
 	}
 	roles := &Roles{claim: withDefaults(spec).RoleClaim, fallback: spec.FallbackRoleARN}
 	for i, m := range spec.RoleMappings {

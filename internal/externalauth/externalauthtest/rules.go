@@ -4,6 +4,7 @@ package externalauthtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,11 @@ const role = "arn:aws:iam::123456789012:role/reader"
 
 // Rules are the cases, one or more for each rule.
 func Rules() []Rule {
+	return slices.Concat(fields(), unions(), patterns(), bounds(), files())
+}
+
+// fields are what each field requires by itself, and with others.
+func fields() []Rule {
 	return []Rule{
 		{document("{type: unauthenticated}"), ""},
 		{document("{}"), "spec.type: is required; choose one of tokenExchange, "},
@@ -151,7 +157,7 @@ func Rules() []Rule {
 		{oauth2("dcrConfig: {discoveryUrl: 'https://i.example/d', registrationEndpoint: 'https://i.example/r'}, scopes: [a]"), "discoveryUrl and registrationEndpoint exclude each other"},
 		{oauth2("dcrConfig: {registrationEndpoint: 'https://i.example/r'}"), "scopes: is required with dcrConfig.registrationEndpoint"},
 		{oauth2("dcrConfig: {discoveryUrl: 'http://127.0.0.1/d'}"), "must begin with https://"},
-		{oauth2("dcrConfig: {discoveryUrl: 'https://i.example/" + strings.Repeat("d", 2048) + "'}"), "bytes; at most 2048 are possible"},
+		{oauth2("dcrConfig: {discoveryUrl: 'https://i.example/" + strings.Repeat("d", 2048) + "'}"), "characters; at most 2048 are possible"},
 		{oauth2("dcrConfig: {discoveryUrl: 'https://i.example/d', softwareStatement: abc}"), "softwareStatement: is not a signed JWT"},
 		{oauth2("clientId: c, identityFromToken: {namePath: a}"), "identityFromToken.subjectPath: is required"},
 		{oauth2("clientId: c, identityFromToken: {subjectPath: a..b}"), `"a..b" is not a path`},
@@ -160,7 +166,12 @@ func Rules() []Rule {
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {Accept: application/json}}"), ""},
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {authorization: x}}"), "has the token, and cannot be set"},
 		{oauth2("clientId: c, userInfo: {endpointUrl: 'https://i.example/u', additionalHeaders: {X-A: \"a\\r\\nb\"}}"), "its value has control characters"},
+	}
+}
 
+// files are about the text, and not the resource in it.
+func files() []Rule {
+	return []Rule{
 		{"", "it has no resource"},
 		{"apiVersion: v1\nkind: Secret\nmetadata: {}\nspec: {type: unauthenticated}\n", `kind: "Secret" is not MCPExternalAuthConfig`},
 		{document("{type: unauthenticated, typ: x}"), `line 4: spec.typ: there is no such setting; did you mean "type"?`},

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/toolhaven/toolhaven/api/v1beta1"
+	"github.com/toolhaven/toolhaven/internal/credential/aws"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
 	"github.com/toolhaven/toolhaven/internal/externalauth/externalauthtest"
 	"github.com/toolhaven/toolhaven/test/kube"
@@ -133,11 +134,7 @@ const valid = "apiVersion: toolhaven.dev/v1beta1\nkind: MCPExternalAuthConfig\nm
 // it could.
 func (s *system) create(t *testing.T, namespace, text string, keep bool) error {
 	t.Helper()
-	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	o.SetNamespace(namespace)
+	o := s.object(t, namespace, text)
 	options := []client.CreateOption{client.FieldValidation("Strict")}
 	if !keep {
 		options = append(options, client.DryRunAll)
@@ -145,39 +142,115 @@ func (s *system) create(t *testing.T, namespace, text string, keep bool) error {
 	return s.api.Create(t.Context(), o, options...)
 }
 
+func (s *system) object(t *testing.T, namespace, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	o.SetNamespace(namespace)
+	return o
+}
+
 // The schema, the webhook and the command line decide alike about each rule, and the
-// webhook's message is that of the command line.
+// webhook's message is that of the command line. The reconciler and the gateway have the same
+// table (reconcile.TestRules, pod.TestLoad_Rules).
 func TestOneValidation(t *testing.T) {
 	s := start(t, Options{}, Validate)
-	for _, c := range externalauthtest.Rules() {
+	for _, c := range slices.Concat(externalauthtest.Rules(), externalauthtest.Matchers()) {
 		if !strings.Contains(c.Text, "kind: MCPExternalAuthConfig") || strings.Contains(c.Text, "---") {
 			continue // about files
 		}
-		_, local := externalauth.Parse([]byte(c.Text))
+		local := check(c.Text)
 		schema := s.create(t, s.other, c.Text, false)
 		both := s.create(t, s.namespace, c.Text, false)
 		switch {
+		case (local == nil) != (c.Want == ""):
+			t.Errorf("%.3000s\nthv: %v\nwant %q", c.Text, local, c.Want)
 		case local == nil && (schema != nil || both != nil):
-			t.Errorf("%s\nthv accepts it; schema: %v\nwebhook: %v", c.Text, schema, both)
+			t.Errorf("%.3000s\nthv accepts it; schema: %v\nwebhook: %v", c.Text, schema, both)
 		case local != nil && both == nil:
-			t.Errorf("%s\nthv refuses it, and the API server does not: %v", c.Text, local)
+			t.Errorf("%.3000s\nthv refuses it, and the API server does not: %v", c.Text, local)
 		case local != nil && schema == nil && !strings.Contains(both.Error(), local.Error()):
-			t.Errorf("%s\nthe webhook: %v\nwant %v", c.Text, both, local)
-		}
-		if local == nil {
-			continue
-		}
-		if beyond := slices.ContainsFunc(beyondSchema, func(part string) bool { return strings.Contains(local.Error(), part) }); beyond != (schema == nil) {
-			t.Errorf("%s\nthe schema: %v; expected that it refuses it: %t", c.Text, schema, !beyond)
+			t.Errorf("%.3000s\nthe webhook: %v\nwant %v", c.Text, both, local)
+		case local != nil && schema == nil && !slices.ContainsFunc(beyondSchema, func(part string) bool { return strings.Contains(local.Error(), part) }):
+			t.Errorf("%.3000s\nthe schema accepts it, and could refuse it: %v", c.Text, local)
 		}
 	}
 }
 
+// check is what thv reports of a file.
+func check(text string) error {
+	resources, err := externalauth.Parse([]byte(text))
+	if err != nil || len(resources) == 0 {
+		return err
+	}
+	return aws.Validate(&resources[0].Spec)
+}
+
 // beyondSchema are parts of the messages of rules that a schema cannot express: a URL's
-// parts, names of headers, and what is case-insensitive.
+// parts, names of headers, expressions, and what is case-insensitive.
 var beyondSchema = []string{
-	"Cookie is set by the gateway", "Mcp-Session-Id is set by the gateway", "Host is set by the gateway", "X-Forwarded-For is set by the gateway", "is not a name of a header", "http:// is for loopback only", `"javascript:x" is not a URL`,
-	`//me:pw@i.example/t" is not`, "is not host:port", "is not a signed JWT", "is not a path", "has the token", "has control characters",
+	"Cookie is set by the gateway", "Mcp-Session-Id is set by the gateway", "Host is set by the gateway", "X-Forwarded-For is set by the gateway",
+	"Content-Length is set by the gateway", "Transfer-Encoding is set by the gateway", "Connection is set by the gateway",
+	"is not a name of a header", "http:// is for loopback only", "is not a URL with a host", "must not have a fragment",
+	"is not host:port", "is not a signed JWT", "is not a path", "has the token", "has control characters", "matcher: ",
+}
+
+// What is not given has the defaults of the specification, so that `kubectl get` shows them.
+func TestDefaults(t *testing.T) {
+	s := start(t, Options{}, Validate)
+	for path, want := range map[string]any{
+		"spec.awsSts.service":                                                       "aws-mcp",
+		"spec.awsSts.roleClaim":                                                     "groups",
+		"spec.awsSts.sessionNameClaim":                                              "sub",
+		"spec.awsSts.sessionDuration":                                               int64(3600),
+		"spec.embeddedAuthServer.storage.type":                                      "memory",
+		"spec.embeddedAuthServer.storage.redis.dialTimeout":                         "5s",
+		"spec.embeddedAuthServer.storage.redis.readTimeout":                         "3s",
+		"spec.embeddedAuthServer.storage.redis.writeTimeout":                        "3s",
+		"spec.embeddedAuthServer.storage.redis.sentinelConfig.db":                   int64(0),
+		"spec.embeddedAuthServer.storage.redis.sentinelConfig.sentinelService.port": int64(26379),
+	} {
+		text := "{type: awsSts, awsSts: {region: eu-central-1, fallbackRoleArn: 'arn:aws:iam::123456789012:role/r'}}"
+		if strings.HasPrefix(path, "spec.embeddedAuthServer") {
+			storage := "{type: redis, redis: {aclUserConfig: {passwordSecretRef: {name: s, key: k}}, sentinelConfig: {masterName: m, sentinelService: {name: s}}}}"
+			if strings.HasSuffix(path, "storage.type") {
+				storage = "{}"
+			}
+			text = "{type: embeddedAuthServer, embeddedAuthServer: {issuer: 'https://a.example', upstreamProviders: [{name: a, type: oidc, oidcConfig: {issuerUrl: 'https://i.example', clientId: c}}], storage: " + storage + "}}"
+		}
+		o := s.object(t, s.namespace, "apiVersion: toolhaven.dev/v1beta1\nkind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: "+text)
+		if err := s.api.Create(t.Context(), o, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := unstructured.NestedFieldNoCopy(o.Object, strings.Split(path, ".")...)
+		if err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %v", path, got, err, want)
+		}
+	}
+}
+
+// A field that there is not is reported: kubectl refuses it, and a client that does not validate
+// receives a warning that names it.
+func TestUnknownFields(t *testing.T) {
+	s := start(t, Options{}, Validate)
+	for _, text := range []string{
+		strings.Replace(valid, "unauthenticated}", "unauthenticated, typ: x}", 1),
+		"apiVersion: toolhaven.dev/v1beta1\nkind: MCPServer\nmetadata: {name: x}\nspec: {image: a, groupRef: {name: g, namespace: other}}\n",
+	} {
+		field := "spec.typ"
+		if strings.Contains(text, "MCPServer") {
+			field = "spec.groupRef.namespace" // references are to the same namespace
+		}
+		if err := s.create(t, s.namespace, text, false); err == nil || !strings.Contains(err.Error(), `unknown field "`+field+`"`) {
+			t.Errorf("strict validation: %v", err)
+		}
+		out, err := s.cluster.Kubectl(t, text, "-n", s.namespace, "apply", "--validate=warn", "--dry-run=server", "-f", "-")
+		if err != nil || !strings.Contains(out, `Warning: unknown field "`+field+`"`) {
+			t.Errorf("validation with warnings: %v\n%s", err, out)
+		}
+	}
 }
 
 // Every kind: the resource, and what is reported, "" for a valid one. Those that the schema

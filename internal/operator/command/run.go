@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/toolhaven/toolhaven/internal/operator/image"
+	"github.com/toolhaven/toolhaven/internal/entrypoint"
 	"github.com/toolhaven/toolhaven/internal/operator/reconcile"
 )
 
@@ -61,7 +62,7 @@ a Service, and what belongs to them. It needs no right to read Secrets.`,
 	f.BoolVar(&opt.leaderElection, "leader-election", true, "let one of several operators work, and the others wait")
 	f.StringVar(&opt.leaderNamespace, "leader-election-namespace", "", "the namespace of the lease (default: the pod's own)")
 	f.BoolVar(&opt.privateRegistries, "allow-private-registries", false, "look into images of registries at private addresses too, for the programs of stdio servers without spec.command")
-	f.IntVar(&opt.concurrency, "concurrency", 4, "how many resources of a kind are reconciled at a time")
+	f.IntVar(&opt.concurrency, "concurrency", 8, "how many resources of a kind are reconciled at a time")
 	f.BoolVar(&opt.debug, "debug", false, "log more")
 	opt.admission.flags(f)
 	return cmd
@@ -71,6 +72,8 @@ func (o *runOptions) run(ctx context.Context) error {
 	if o.gatewayImage == "" {
 		return errors.New("--gateway-image is missing; give the image with thv, such as ghcr.io/toolhaven/thv:v1.0.0")
 	}
+	// Most of its memory is what it watches, which changes rarely: garbage may be collected often.
+	debug.SetGCPercent(30)
 	log := logger(o.env.Err, o.debug)
 	ctrllog.SetLogger(log)
 	config, err := o.restConfig()
@@ -81,7 +84,7 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	programs, err := image.New(image.Options{AllowPrivate: o.privateRegistries})
+	programs, err := entrypoint.New(entrypoint.Options{AllowPrivate: o.privateRegistries})
 	if err != nil {
 		return err
 	}
@@ -105,7 +108,8 @@ func (o *runOptions) restConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w; give --kubeconfig", err)
 	}
-	config.QPS, config.Burst = 50, 100
+	// The API server has its own limits (priority and fairness); these are against a fault of ours.
+	config.QPS, config.Burst = 400, 800
 	return config, nil
 }
 

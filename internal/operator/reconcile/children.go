@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/toolhaven/toolhaven/internal/operator/render"
+	"github.com/toolhaven/toolhaven/internal/operator/translate"
 )
 
 // annotationApplied is the SHA-256 of what was applied last. With it, a field that is no
@@ -41,62 +43,103 @@ func owned() []client.Object {
 	}
 }
 
-// conflict is an object that another one controls.
-type conflict struct{ message string }
+// refused is an object that cannot be made as long as nothing but the operator changes.
+type refused struct{ reason, message string }
 
-func (c *conflict) Error() string { return c.message }
+func (r *refused) Error() string { return r.message }
 
 // apply makes the object want, or changes the one that is there where it differs. It writes
-// nothing when it does not. An object that nothing controls is adopted. The error is a
-// *conflict when the object belongs to another one.
-func (c *children) apply(ctx context.Context, owner types.UID, want client.Object) error {
+// nothing when it does not. An object that nothing controls is adopted. The error is
+// *refused when the object belongs to another one, or the API server does not accept it. The
+// result is the object as the API server has it after a write; nil when nothing was written.
+//
+// The cache has the objects with our label only. One that is not there is applied without a
+// look at the API server: of an object that has another controller, the API server refuses a
+// second one (apimachinery, ValidateOwnerReferences), and changes nothing.
+func (c *children) apply(ctx context.Context, owner types.UID, want client.Object) (*unstructured.Unstructured, error) {
 	target, err := applied(want)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	live, err := c.live(ctx, want)
+	live, err := empty(want)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	kind := target.GetKind()
-	if live != nil {
-		if ref := metav1.GetControllerOf(live); ref != nil && ref.UID != owner {
-			return &conflict{fmt.Sprintf("there is a %s %q already, which belongs to %s %q; delete it, or choose another name", kind, want.GetName(), ref.Kind, ref.Name)}
+	key := client.ObjectKeyFromObject(want)
+	err = c.client.Get(ctx, key, live)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("read %T %s: %w", want, key, err)
+	default:
+		if err := taken(live, owner, target.GetKind()); err != nil {
+			return nil, err
 		}
 		if live.GetDeletionTimestamp() != nil {
-			return nil // its end is an event
+			return nil, nil // its end is an event
 		}
-		same, err := holds(live, target)
-		if err != nil || same {
-			return err
+		if same, err := holds(live, target); err != nil || same {
+			return nil, err
 		}
 	}
 	err = c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(target), client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if apierrors.IsInvalid(err) && live != nil {
-		return &conflict{fmt.Sprintf("the %s %q that is there cannot become the wanted one; delete it: %v", kind, want.GetName(), err)}
+	switch {
+	case err == nil:
+		return target, nil
+	case apierrors.IsInvalid(err):
+		return nil, c.invalid(ctx, owner, want, target.GetKind(), err)
+	case permanent(err):
+		return nil, notAccepted(target.GetKind(), want.GetName(), err)
+	}
+	return nil, fmt.Errorf("apply %s %s: %w", target.GetKind(), want.GetName(), err)
+}
+
+// invalid is why the API server refuses an object: that which is there is in the way, or ours is
+// not valid.
+func (c *children) invalid(ctx context.Context, owner types.UID, want client.Object, kind string, refusal error) error {
+	live, err := empty(want)
+	if err != nil {
+		return err
+	}
+	err = c.direct.Get(ctx, client.ObjectKeyFromObject(want), live)
+	if apierrors.IsNotFound(err) {
+		return notAccepted(kind, want.GetName(), refusal)
 	}
 	if err != nil {
-		return fmt.Errorf("apply %s %s: %w", kind, want.GetName(), err)
+		return fmt.Errorf("read %s %s: %w", kind, want.GetName(), err)
+	}
+	if err := taken(live, owner, kind); err != nil {
+		return err
+	}
+	if metav1.GetControllerOf(live) != nil {
+		return notAccepted(kind, want.GetName(), refusal)
+	}
+	return &refused{translate.ReasonConflict, fmt.Sprintf("the %s %q that is there cannot become the wanted one; delete it: %v", kind, want.GetName(), refusal)}
+}
+
+func notAccepted(kind, name string, err error) error {
+	return &refused{translate.ReasonRefused, fmt.Sprintf("the API server does not accept the %s %q: %v", kind, name, err)}
+}
+
+// taken is an error for an object that belongs to another owner.
+func taken(live client.Object, owner types.UID, kind string) error {
+	if ref := metav1.GetControllerOf(live); ref != nil && ref.UID != owner {
+		return &refused{translate.ReasonConflict, fmt.Sprintf("there is a %s %q already, which belongs to %s %q; delete it, or choose another name", kind, live.GetName(), ref.Kind, ref.Name)}
 	}
 	return nil
 }
 
-// live is the object in the cluster; nil for none. The cache has those with our label only.
-func (c *children) live(ctx context.Context, want client.Object) (client.Object, error) {
-	o, ok := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
+// permanent reports whether the same request would fail again: it is too large, or a quota or an admission policy of the cluster forbids it.
+func permanent(err error) bool {
+	return apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
+// empty is an object of the same type.
+func empty(like client.Object) (client.Object, error) {
+	o, ok := reflect.New(reflect.TypeOf(like).Elem()).Interface().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", want)
-	}
-	key := client.ObjectKeyFromObject(want)
-	err := c.client.Get(ctx, key, o)
-	if apierrors.IsNotFound(err) {
-		err = c.direct.Get(ctx, key, o)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %T %s: %w", want, key, err)
+		return nil, fmt.Errorf("%T is no object", like)
 	}
 	return o, nil
 }

@@ -79,7 +79,13 @@ func (r *configs) finalizer(ctx context.Context, o client.Object, change func(cl
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return client.IgnoreNotFound(r.client.Patch(ctx, o, patch, client.FieldOwner(FieldOwner)))
+	if err := r.client.Patch(ctx, o, patch, client.FieldOwner(FieldOwner)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if len(o.GetFinalizers()) > 0 { // else it is gone
+		seen(ctx, r.client, o, o.GetResourceVersion())
+	}
+	return nil
 }
 
 // blocked lists who keeps a resource.

@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
 	"github.com/toolhaven/toolhaven/api/v1beta1"
 	"github.com/toolhaven/toolhaven/internal/externalauth"
@@ -54,19 +56,29 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kube.Start(t)
-	rights.Do(func() {
-		manifest, err := os.ReadFile("../../../deploy/operator/rbac.yaml")
-		if err != nil {
+	rights.Do(func() { grant(t, cluster.Client(t)) })
+	return &world{t, cluster, cluster.Client(t), cluster.Namespace(t)}
+}
+
+// grant makes the objects of the operator's manifest.
+func grant(t *testing.T, c client.Client) {
+	t.Helper()
+	manifest, err := os.ReadFile("../../../deploy/operator/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: named("toolhaven")}); err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.SplitSeq(string(manifest), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := cluster.Kubectl(t, "", "create", "namespace", "toolhaven"); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
 		}
-		if out, err := cluster.Kubectl(t, string(manifest), "apply", "-f", "-"); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	})
-	return &world{t, cluster, cluster.Client(t), cluster.Namespace(t)}
+	}
 }
 
 // rights are those of the operator's own manifest: every test runs with them alone.

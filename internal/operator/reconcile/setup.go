@@ -50,7 +50,7 @@ type Options struct {
 	GatewayImage string
 	// Programs finds the programs of stdio servers.
 	Programs EntryPoints
-	// Concurrency is how many resources of a kind are reconciled at a time; 0 is 4.
+	// Concurrency is how many resources of a kind are reconciled at a time; 0 is 8.
 	Concurrency int
 }
 
@@ -98,7 +98,7 @@ func Setup(ctx context.Context, mgr manager.Manager, opt Options) error {
 		}
 	}
 	if opt.Concurrency == 0 {
-		opt.Concurrency = 4
+		opt.Concurrency = 8
 	}
 	s := &setup{
 		mgr: mgr, opt: opt,

@@ -100,6 +100,7 @@ func (s *status) write(ctx context.Context, before, after client.Object) error {
 	if err := s.client.Status().Patch(ctx, after, patch, client.FieldOwner(FieldOwner)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	defer seen(ctx, s.client, after, after.GetResourceVersion())
 	for _, c := range now {
 		old := meta.FindStatusCondition(was, c.Type)
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason {

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -98,11 +99,12 @@ func (r *workloads) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{}, err
 	}
 	w, problems := r.render(ctx, s, from)
-	conflicts, failure := r.produce(ctx, s, w)
+	live, conflicts, failure := r.produce(ctx, s, w)
 	problems = append(problems, conflicts...)
-	live, err := r.deployment(ctx, req.NamespacedName, s)
-	if err != nil {
-		return reconcile.Result{}, err
+	if live == nil {
+		if live, err = r.deployment(ctx, req.NamespacedName, s); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	s.report(problems, live)
 	if len(problems) == 0 {
@@ -130,7 +132,7 @@ type rendered struct {
 func (r *workloads) render(ctx context.Context, s *subject, from *translate.Resolved) (*rendered, []translate.Problem) {
 	opt := translate.Options{GatewayImage: r.gatewayImage}
 	found := false
-	if x := s.server; x != nil && len(x.Spec.Command) == 0 && cmp.Or(x.Spec.Transport, string(workload.Stdio)) == string(workload.Stdio) {
+	if x := s.server; x != nil && translate.NeedsEntryPoint(x) {
 		opt.EntryPoint, opt.EntryPointError = r.program(ctx, x)
 		found = opt.EntryPointError == nil
 	}
@@ -193,35 +195,45 @@ func (r *workloads) program(ctx context.Context, x *v1beta1.MCPServer) ([]string
 }
 
 // produce applies the objects of a workload; none with problems: what runs is left as it is. An
-// object that belongs to another resource is a problem.
-func (r *workloads) produce(ctx context.Context, s *subject, w *rendered) ([]translate.Problem, error) {
+// object that belongs to another resource is a problem. The Deployment is returned if it was
+// written: the cache does not have it yet, and the status is about it.
+func (r *workloads) produce(ctx context.Context, s *subject, w *rendered) (*appsv1.Deployment, []translate.Problem, error) {
 	if w == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var problems []translate.Problem
 	var live appsv1.Deployment
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(s.object), &live)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read the Deployment: %w", err)
+		return nil, nil, fmt.Errorf("read the Deployment: %w", err)
 	}
-	// The key cannot be seen. Without it no pod becomes available.
-	if err != nil || live.Status.AvailableReplicas == 0 {
+	// The key cannot be seen. It is made before the Deployment; if it was deleted since, no new
+	// pod becomes available.
+	if err != nil || live.Status.AvailableReplicas == 0 && time.Since(live.CreationTimestamp.Time) > again/2 {
 		if err := r.key(ctx, w.workload.Owner, s.object.GetNamespace()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	owner := &w.workload.Owner
+	var written *appsv1.Deployment
 	for _, o := range w.objects {
-		err := r.apply(ctx, owner.UID, o)
-		var taken *conflict
-		if errors.As(err, &taken) {
-			return append(problems, translate.Problem{Condition: v1beta1.ConditionValid, Reason: translate.ReasonConflict, Message: taken.message}), nil
+		result, err := r.apply(ctx, w.workload.Owner.UID, o)
+		var not *refused
+		if errors.As(err, &not) {
+			return written, []translate.Problem{{Condition: v1beta1.ConditionValid, Reason: not.reason, Message: not.message}}, nil
 		}
 		if err != nil {
-			return nil, err
+			return written, nil, err
+		}
+		if result != nil {
+			defer seen(ctx, r.client, o, result.GetResourceVersion())
+		}
+		if _, ok := o.(*appsv1.Deployment); ok && result != nil {
+			written = &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(result.Object, written); err != nil {
+				return nil, nil, fmt.Errorf("read the Deployment that was written: %w", err)
+			}
 		}
 	}
-	return nil, r.prune(ctx, r.kind, s.object, w.objects)
+	return written, nil, r.prune(ctx, r.kind, s.object, w.objects)
 }
 
 // deployment is the workload's own; nil for none.
@@ -245,7 +257,7 @@ func (r *workloads) deployment(ctx context.Context, key types.NamespacedName, s 
 // waits reports whether a problem may end without an event.
 func waits(problems []translate.Problem) bool {
 	return slices.ContainsFunc(problems, func(p translate.Problem) bool {
-		return p.Reason == translate.ReasonNoEntryPoint || p.Reason == translate.ReasonConflict
+		return p.Reason == translate.ReasonNoEntryPoint || p.Reason == translate.ReasonConflict || p.Reason == translate.ReasonRefused
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +79,37 @@ func (w *Workload) podTemplate(configHash string) *corev1.PodTemplateSpec {
 			VolumeMounts: []corev1.VolumeMount{{Name: "guest", MountPath: "/thv"}},
 		}}
 	}
+	if w.findsProgram() {
+		t.Spec.InitContainers = append(t.Spec.InitContainers, w.program())
+	}
 	return t
+}
+
+// findsProgram reports whether the pod reads its program from the registry of the image: the
+// operator has no passwords of registries.
+func (w *Workload) findsProgram() bool {
+	return w.stdio() && len(w.Server.EntryPoint) == 0 && len(w.ImagePullSecrets) > 0
+}
+
+// program is the container that does so. It alone has the pull secrets.
+func (w *Workload) program() corev1.Container {
+	args := []string{"gateway", "entry-point", "--image", w.Server.Image, "--pull-secrets", pullDir, "--to", "/thv/program"}
+	if len(w.Server.Args) > 0 {
+		args = append(args, "--with-arguments")
+	}
+	mounts := []corev1.VolumeMount{{Name: "guest", MountPath: "/thv"}}
+	for _, s := range w.ImagePullSecrets {
+		mounts = append(mounts, corev1.VolumeMount{Name: volumeName("pull", s.Name), MountPath: pullDir + "/" + s.Name, ReadOnly: true})
+	}
+	if rest, ok := strings.CutPrefix(w.Spec.CABundle, ConfigMapsDir+"/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		args = append(args, "--ca-file", w.Spec.CABundle)
+		mounts = append(mounts, corev1.VolumeMount{Name: volumeName("configmap", name), MountPath: ConfigMapsDir + "/" + name, ReadOnly: true})
+	}
+	return corev1.Container{
+		Name: programContainer, Image: w.GatewayImage, Args: args, Env: []corev1.EnvVar{{Name: "HOME", Value: "/tmp"}},
+		SecurityContext: hardened(), Resources: resources("10m", "32Mi", "256Mi"), VolumeMounts: mounts,
+	}
 }
 
 func (w *Workload) stdio() bool { return w.Server != nil && w.Spec.Transport == workload.Stdio }
@@ -144,7 +175,11 @@ func (w *Workload) server() corev1.Container {
 		c.Resources = resources("50m", "128Mi", "2Gi")
 	}
 	if w.stdio() {
-		c.Command = slices.Concat([]string{"/thv/guest", "serve", "--socket", "/thv/run/line.sock", "--"}, s.EntryPoint, s.Args)
+		guest := []string{"/thv/guest", "serve", "--socket", "/thv/run/line.sock"}
+		if w.findsProgram() {
+			guest = append(guest, "--program", "/thv/program")
+		}
+		c.Command = slices.Concat(guest, []string{"--"}, s.EntryPoint, s.Args)
 		c.Args = nil
 		c.VolumeMounts = append(c.VolumeMounts,
 			corev1.VolumeMount{Name: "guest", MountPath: "/thv", ReadOnly: true}, corev1.VolumeMount{Name: "run", MountPath: "/thv/run"})
@@ -206,6 +241,13 @@ func (w *Workload) volumes() []corev1.Volume {
 	volumes = append(volumes, emptyDir("tmp-server", "1Gi"))
 	if w.stdio() {
 		volumes = append(volumes, emptyDir("guest", "64Mi"), emptyDir("run", "16Mi"))
+	}
+	if w.findsProgram() {
+		for _, s := range w.ImagePullSecrets {
+			volumes = append(volumes, corev1.Volume{Name: volumeName("pull", s.Name), VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: s.Name, DefaultMode: ptr.To[int32](0o440), Optional: ptr.To(true),
+			}}})
+		}
 	}
 	return append(volumes, w.Server.Volumes...)
 }

@@ -57,6 +57,7 @@ const (
 	GatewayContainer = "gateway"
 	ServerContainer  = "mcp"
 	guestContainer   = "guest"
+	programContainer = "program"
 )
 
 // Paths in the gateway's container.
@@ -70,8 +71,12 @@ const (
 
 	clusterDir = "/var/run/thv/cluster"
 	keyPath    = "/etc/thv/key/key"
+	pullDir    = "/etc/thv/pull"
 	socketPath = "/run/thv/line.sock"
 )
+
+// VolumePrefix begins the names of volumes of the node, so that they are none of ours.
+const VolumePrefix = "host-"
 
 // ConfigKey is the key of the run configuration in its ConfigMap, and KeyKey that of the
 // sealing key in its Secret.
@@ -79,6 +84,10 @@ const (
 	ConfigKey = "workload.json"
 	KeyKey    = "key"
 )
+
+// maxConfig bounds the run configuration, in bytes: a ConfigMap has at most 1 MiB (Kubernetes,
+// core/v1 ConfigMap), with its keys.
+const maxConfig = 1<<20 - 1<<10
 
 // Workload is what the objects are made from. Names and namespaces are those of the
 // resource that declares it.
@@ -131,7 +140,8 @@ type Metadata struct{ Labels, Annotations map[string]string }
 type Server struct {
 	Image string
 	// EntryPoint is the program with its first arguments: a stdio server is started by the
-	// guest, which needs it. Empty for an HTTP server runs the image's own.
+	// guest, which needs it. Empty for an HTTP server runs the image's own; empty for a stdio
+	// server is found in the pod, with its pull secrets.
 	EntryPoint []string
 	Args       []string
 	Env        []corev1.EnvVar
@@ -168,6 +178,9 @@ func Objects(w *Workload) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(config.Data[ConfigKey]); n > maxConfig {
+		return nil, Faults{{"spec", fmt.Sprintf("the run configuration has %d bytes, with what is taken over from the resources that this one refers to; a ConfigMap can have %d: make policies or descriptions of tools shorter", n, maxConfig)}}
+	}
 	deployment, faults := w.deployment(hash(config.Data[ConfigKey]))
 	if len(faults) > 0 {
 		return nil, faults
@@ -192,10 +205,15 @@ func (w *Workload) faults() Faults {
 	if w.Server != nil && w.Spec.TargetPort == PeerPort {
 		faults = append(faults, Fault{"spec.mcpPort", fmt.Sprintf("port %d is the gateway's own; choose another one", PeerPort)})
 	}
-	if w.Server != nil && w.Spec.Transport == workload.Stdio && len(w.Server.EntryPoint) == 0 {
-		faults = append(faults, Fault{"spec.command", "the program of a stdio server is not known; give spec.command"})
+	if w.stdio() && len(w.Server.EntryPoint) == 0 {
+		switch {
+		case len(w.ImagePullSecrets) == 0:
+			faults = append(faults, Fault{"spec.command", "the program of a stdio server is not known; give spec.command"})
+		case w.NoEgress:
+			faults = append(faults, Fault{"spec.command", "with pull secrets the pod itself reads the program from the image's registry, and the profile none lets it connect nowhere; give spec.command"})
+		}
 	}
-	return faults
+	return append(faults, w.nameFaults()...)
 }
 
 // GatewayPort is the port on which the gateway of a pod listens when the Service has that

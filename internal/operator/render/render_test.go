@@ -53,6 +53,14 @@ func serverOverHTTP() *Workload {
 	return w
 }
 
+// private is a server whose image needs a password: its pod finds the program itself.
+func private() *Workload {
+	w := stdio()
+	w.Server.EntryPoint, w.ImagePullSecrets = nil, []corev1.LocalObjectReference{{Name: "registry.creds"}}
+	w.Spec.CABundle, w.ConfigMaps = ConfigMapsDir+"/ca/ca.crt", map[string][]string{"ca": {"ca.crt"}}
+	return w
+}
+
 func remote() *Workload {
 	w := stdio()
 	w.Owner.Kind = "MCPRemoteProxy"
@@ -64,7 +72,7 @@ func remote() *Workload {
 }
 
 func TestObjects_Golden(t *testing.T) {
-	for name, w := range map[string]*Workload{"stdio": stdio(), "http": serverOverHTTP(), "remote": remote()} {
+	for name, w := range map[string]*Workload{"stdio": stdio(), "http": serverOverHTTP(), "remote": remote(), "private": private()} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Objects(w)
 			if err != nil {
@@ -176,6 +184,24 @@ func TestObjects_Faults(t *testing.T) {
 		"a dot":                  {func(w *Workload) { w.Name = "a.b" }, "metadata.name"},
 		"the port of peers":      {func(w *Workload) { w.Spec.TargetPort = PeerPort }, "spec.mcpPort"},
 		"no program of a server": {func(w *Workload) { w.Server.EntryPoint = nil }, "spec.command"},
+		"a program in the pod": {func(w *Workload) {
+			w.Server.EntryPoint, w.ImagePullSecrets = nil, []corev1.LocalObjectReference{{Name: "s"}}
+		}, ""},
+		"a program that the pod cannot fetch": {func(w *Workload) {
+			w.Server.EntryPoint, w.ImagePullSecrets, w.NoEgress = nil, []corev1.LocalObjectReference{{Name: "s"}}, true
+		}, "spec.command"},
+		"a label":                   {func(w *Workload) { w.PodMeta.Labels = map[string]string{"a.example/b": "c_d"} }, ""},
+		"no label":                  {func(w *Workload) { w.PodMeta.Labels = map[string]string{"a b": "c"} }, "spec.resourceOverrides.proxyDeployment.podTemplateMetadataOverrides.labels"},
+		"a long label":              {func(w *Workload) { w.ServiceMeta.Labels = map[string]string{"a": strings.Repeat("b", 64)} }, "spec.resourceOverrides.proxyService.labels"},
+		"no annotation":             {func(w *Workload) { w.DeploymentMeta.Annotations = map[string]string{"a/b/c": ""} }, "spec.resourceOverrides.proxyDeployment.annotations"},
+		"no account":                {func(w *Workload) { w.ServiceAccount = "A" }, "spec.serviceAccount"},
+		"no Secret":                 {func(w *Workload) { w.Secrets = map[string][]string{"a b": {"k"}} }, "the name of a Secret"},
+		"no key of a Secret":        {func(w *Workload) { w.Secrets = map[string][]string{"a": {"b/c"}} }, "the key of the Secret a"},
+		"a space in an image":       {func(w *Workload) { w.Server.Image = "a " }, "spec.image"},
+		"no name of a volume":       {func(w *Workload) { w.Server.Volumes = []corev1.Volume{{Name: "host-A"}} }, "spec.volumes[A].name"},
+		"a path that is mounted":    {func(w *Workload) { w.Server.Mounts = []corev1.VolumeMount{{Name: "x", MountPath: "/tmp/"}} }, "spec.volumes"},
+		"the largest configuration": {func(w *Workload) { w.Spec.Env = map[string]string{"A": strings.Repeat("a", maxConfig-2000)} }, ""},
+		"a larger one":              {func(w *Workload) { w.Spec.Env = map[string]string{"A": strings.Repeat("a", maxConfig)} }, "spec"},
 	} {
 		w := stdio()
 		row.change(w)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/toolhaven/toolhaven/api/v1beta1"
+	"github.com/toolhaven/toolhaven/internal/credential/aws"
 	"github.com/toolhaven/toolhaven/internal/operator/render"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/runflag"
@@ -27,7 +28,7 @@ func Config(object client.Object) error {
 	var err error
 	switch o := object.(type) {
 	case *v1beta1.MCPExternalAuthConfig:
-		return o.Spec.Validate()
+		return aws.Validate(&o.Spec)
 	case *v1beta1.MCPOIDCConfig:
 		err = OIDC(o)
 	case *v1beta1.MCPToolConfig:

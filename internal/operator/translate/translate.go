@@ -8,6 +8,7 @@ package translate
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,6 +43,7 @@ const (
 	ReasonNotDurable    = "NotDurable"
 	ReasonManyUpstreams = "MultiUpstreamNotSupported"
 	ReasonNoEntryPoint  = "EntryPointUnknown"
+	ReasonRefused       = "Refused" // by the API server
 )
 
 // Resolved are the resources that a workload refers to, by the fields of the reference. One
@@ -102,7 +104,7 @@ func Server(o *v1beta1.MCPServer, from *Resolved, opt Options) (*render.Workload
 	}
 	s.Proxy.Port = int(render.GatewayPort(t.out.ServicePort, target))
 	server := &render.Server{Image: x.Image, Args: x.Args, EntryPoint: x.Command, Resources: x.Resources.Core()}
-	if s.Transport == workload.Stdio && len(server.EntryPoint) == 0 {
+	if NeedsEntryPoint(o) {
 		server.EntryPoint = opt.EntryPoint
 		if len(server.EntryPoint) == 0 && opt.EntryPointError != nil {
 			t.problem(v1beta1.ConditionValid, ReasonNoEntryPoint, "spec.command: the program of the image is not known: %v; give spec.command", opt.EntryPointError)
@@ -111,8 +113,8 @@ func Server(o *v1beta1.MCPServer, from *Resolved, opt Options) (*render.Workload
 	t.out.Server = server
 	t.environment(x, server)
 	for _, v := range x.Volumes {
-		server.Volumes = append(server.Volumes, corev1.Volume{Name: "host-" + v.Name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath}}})
-		server.Mounts = append(server.Mounts, corev1.VolumeMount{Name: "host-" + v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
+		server.Volumes = append(server.Volumes, corev1.Volume{Name: render.VolumePrefix + v.Name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath}}})
+		server.Mounts = append(server.Mounts, corev1.VolumeMount{Name: render.VolumePrefix + v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
 		if err := workload.ValidMountTarget(v.MountPath); err != nil {
 			t.problem(v1beta1.ConditionValid, ReasonInvalid, "spec.volumes[%s].mountPath: %v", v.Name, err)
 		}
@@ -126,6 +128,32 @@ func Server(o *v1beta1.MCPServer, from *Resolved, opt Options) (*render.Workload
 		}
 	}
 	return t.done()
+}
+
+// NeedsEntryPoint reports whether the program of a server's image is to be given by Options. With
+// pull secrets the pod finds it: nothing else has these.
+func NeedsEntryPoint(o *v1beta1.MCPServer) bool {
+	stdio := cmp.Or(o.Spec.Transport, string(workload.Stdio)) == string(workload.Stdio)
+	return stdio && len(o.Spec.Command) == 0 && len(pullSecrets(&o.Spec.ProxySpec)) == 0
+}
+
+// pullSecrets are those of the pods, of resourceOverrides and of podTemplateSpec.
+func pullSecrets(p *v1beta1.ProxySpec) []corev1.LocalObjectReference {
+	var all []corev1.LocalObjectReference
+	if o := p.ResourceOverrides; o != nil && o.ProxyDeployment != nil {
+		for _, s := range o.ProxyDeployment.ImagePullSecrets {
+			all = append(all, corev1.LocalObjectReference{Name: s.Name})
+		}
+	}
+	var template corev1.PodTemplateSpec
+	if raw := p.PodTemplateSpec; raw != nil && json.Unmarshal(raw.Raw, &template) == nil { // else it is refused later
+		for _, s := range template.Spec.ImagePullSecrets {
+			if s.Name != "" && !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
 }
 
 // RemoteProxy translates an MCPRemoteProxy.
@@ -175,15 +203,12 @@ func begin(object client.Object, kind string, p *v1beta1.ProxySpec, from *Resolv
 		},
 		Name: name, Namespace: namespace, Spec: t.spec, GatewayImage: opt.GatewayImage,
 		ServicePort: cmp.Or(p.ProxyPort, 8080), Replicas: p.Replicas, SessionAffinity: corev1.ServiceAffinity(p.SessionAffinity),
-		ServiceAccount: p.ServiceAccount, Template: p.PodTemplateSpec,
+		ServiceAccount: p.ServiceAccount, Template: p.PodTemplateSpec, ImagePullSecrets: pullSecrets(p),
 	}
 	if o := p.ResourceOverrides; o != nil {
 		if d := o.ProxyDeployment; d != nil {
 			t.out.DeploymentMeta = metadata(&d.MetadataOverrides)
 			t.out.PodMeta = metadata(d.PodTemplateMetadataOverrides)
-			for _, s := range d.ImagePullSecrets {
-				t.out.ImagePullSecrets = append(t.out.ImagePullSecrets, corev1.LocalObjectReference{Name: s.Name})
-			}
 		}
 		t.out.ServiceMeta = metadata(o.ProxyService)
 	}

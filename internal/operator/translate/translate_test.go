@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -264,6 +265,54 @@ func TestServer_NoEntryPoint(t *testing.T) {
 	o.Spec.Command = []string{"/mine"}
 	if w, problems := Server(o, &Resolved{}, Options{GatewayImage: "thv:1"}); w == nil || w.Server.EntryPoint[0] != "/mine" {
 		t.Errorf("a command of one's own is not used: %v", problems)
+	}
+}
+
+// With pull secrets the pod finds the program: the operator has no passwords.
+func TestServer_PullSecrets(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*v1beta1.MCPServer){
+		"resourceOverrides": func(o *v1beta1.MCPServer) {
+			o.Spec.ResourceOverrides = &v1beta1.ResourceOverrides{ProxyDeployment: &v1beta1.DeploymentOverrides{ImagePullSecrets: []v1beta1.NameRef{{Name: "creds"}}}}
+		},
+		"podTemplateSpec": func(o *v1beta1.MCPServer) {
+			o.Spec.PodTemplateSpec = &runtime.RawExtension{Raw: []byte(`{"spec":{"imagePullSecrets":[{"name":"creds"}]}}`)}
+		},
+	} {
+		o := stdioServer()
+		change(o)
+		if NeedsEntryPoint(o) {
+			t.Errorf("%s: the operator looks the image up", name)
+		}
+		w, problems := Server(o, &Resolved{}, Options{GatewayImage: "thv:1", EntryPointError: errors.New("it was not looked for")})
+		if w == nil {
+			t.Fatalf("%s: %v", name, problems)
+		}
+		objects, err := render.Objects(w)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, object := range objects {
+			d, ok := object.(*appsv1.Deployment)
+			if !ok {
+				continue
+			}
+			pod := d.Spec.Template.Spec
+			if len(pod.ImagePullSecrets) != 1 || len(pod.InitContainers) != 2 {
+				t.Errorf("%s: the pod has %d pull secrets and %d init containers", name, len(pod.ImagePullSecrets), len(pod.InitContainers))
+			}
+			for _, c := range pod.Containers {
+				for _, m := range c.VolumeMounts {
+					if strings.HasPrefix(m.Name, "pull-") {
+						t.Errorf("%s: the container %s has the pull secret", name, c.Name)
+					}
+				}
+			}
+		}
+		o.Spec.Command = []string{"/mine"}
+		if w, _ := Server(o, &Resolved{}, options); w == nil || w.Server.EntryPoint[0] != "/mine" {
+			t.Errorf("%s: a command of one's own is not used", name)
+		}
 	}
 }
 

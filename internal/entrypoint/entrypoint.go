@@ -1,22 +1,25 @@
-// Package image finds the program that an image runs, in the configuration of the image at
+// Package entrypoint finds the program that an image runs, in the configuration of the image at
 // its registry.
 //
-// The operator has no right to read Secrets, and so no passwords of registries: images of
-// registries that require one need spec.command. The requests go to addresses that users
-// name, and so to public ones only, unless the operator's own administrator permits others.
-package image
+// The operator does it without passwords: it has no right to read Secrets. The requests go to
+// addresses that users name, and so to public ones only, unless the operator's own
+// administrator permits others. An image with pull secrets is looked up in the pod itself,
+// which has them as files ([Options].PullSecrets).
+package entrypoint
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
@@ -28,11 +31,18 @@ type Options struct {
 	// AllowPrivate permits registries at private addresses, and AllowLoopback those of this
 	// machine.
 	AllowPrivate, AllowLoopback bool
+	// PullSecrets is a directory with the passwords of registries, "" for none: each of its
+	// directories has the files of one Secret of type kubernetes.io/dockerconfigjson or
+	// kubernetes.io/dockercfg.
+	PullSecrets string
+	// CAFiles are authorities that are trusted beside the system's.
+	CAFiles []string
 }
 
 // Registry looks programs of images up. It may be used concurrently.
 type Registry struct {
 	transport http.RoundTripper
+	secrets   string // directory
 	mu        sync.Mutex
 	known     map[string]result
 	now       func() time.Time
@@ -54,11 +64,11 @@ const (
 
 // New returns a Registry.
 func New(opt Options) (*Registry, error) {
-	t, err := netguard.Transport(netguard.Options{AllowPrivate: opt.AllowPrivate, AllowLoopback: opt.AllowLoopback})
+	t, err := netguard.Transport(netguard.Options{AllowPrivate: opt.AllowPrivate, AllowLoopback: opt.AllowLoopback, CAFiles: opt.CAFiles})
 	if err != nil {
 		return nil, fmt.Errorf("connect to registries: %w", err)
 	}
-	return &Registry{transport: t, known: map[string]result{}, now: time.Now}, nil
+	return &Registry{transport: t, secrets: opt.PullSecrets, known: map[string]result{}, now: time.Now}, nil
 }
 
 // ErrNoProgram is returned for an image whose configuration names no program.
@@ -96,13 +106,19 @@ func (r *Registry) lookUp(ctx context.Context, image string, hasArgs bool) ([]st
 	if err != nil {
 		return nil, fmt.Errorf("%.200q is not the reference of an image", image)
 	}
-	img, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(r.transport), remote.WithAuth(authn.Anonymous), remote.WithRetryBackoff(remote.Backoff{Steps: 1}))
+	logins, err := loginsFor(r.secrets, ref)
 	if err != nil {
-		return nil, explain(ref, err)
+		return nil, err
 	}
-	config, err := img.ConfigFile()
+	var config *v1.ConfigFile
+	for _, login := range append(logins, authn.Anonymous) {
+		config, err = r.config(ctx, ref, login)
+		if !refusesLogin(err) {
+			break
+		}
+	}
 	if err != nil {
-		return nil, explain(ref, err)
+		return nil, explain(ref, err, len(logins) > 0)
 	}
 	program := slices.Clone(config.Config.Entrypoint)
 	if !hasArgs || len(program) == 0 {
@@ -114,12 +130,30 @@ func (r *Registry) lookUp(ctx context.Context, image string, hasArgs bool) ([]st
 	return program, nil
 }
 
+// config is the configuration of an image. Of an index, it is that for this machine.
+func (r *Registry) config(ctx context.Context, ref name.Reference, login authn.Authenticator) (*v1.ConfigFile, error) {
+	img, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(r.transport), remote.WithAuth(login),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}), remote.WithRetryBackoff(remote.Backoff{Steps: 1}))
+	if err != nil {
+		return nil, err
+	}
+	return img.ConfigFile()
+}
+
+// refusesLogin reports whether another login may succeed.
+func refusesLogin(err error) bool {
+	var answer *transport.Error
+	return errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden)
+}
+
 // explain does not repeat what a registry answered: it is text of a stranger.
-func explain(ref name.Reference, err error) error {
+func explain(ref name.Reference, err error, loggedIn bool) error {
 	registry := ref.Context().RegistryStr()
 	var answer *transport.Error
 	switch {
-	case errors.As(err, &answer) && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
+	case refusesLogin(err) && loggedIn:
+		return fmt.Errorf("the registry %s refuses the passwords of imagePullSecrets, or has no such image", registry)
+	case refusesLogin(err):
 		return fmt.Errorf("the registry %s requires a login or has no such image", registry)
 	case errors.As(err, &answer):
 		return fmt.Errorf("the registry %s responds with status %d", registry, answer.StatusCode)
