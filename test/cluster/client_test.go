@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,6 +129,20 @@ func (w workload) pods(t *testing.T) []corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// podStates are names of pods with the restarts of their containers.
+func podStates(pods []corev1.Pod) []string {
+	var states []string
+	for _, p := range pods {
+		restarts := int32(0)
+		for _, c := range p.Status.ContainerStatuses {
+			restarts += c.RestartCount
+		}
+		states = append(states, fmt.Sprintf("%s (%d restarts)", p.Name, restarts))
+	}
+	slices.Sort(states)
+	return states
 }
 
 // connect connects an SDK client.

@@ -143,7 +143,7 @@ func (c *cluster) install() error {
 	if err != nil {
 		return err
 	}
-	replace := strings.NewReplacer("$BASE", base, "$REGISTRY", c.registry)
+	replace := strings.NewReplacer("$BASE", base, "$REGISTRY", c.registry, "$NODE", nodeAddress)
 	dns, err := c.write("dns.yaml", replace.Replace(dnsObjects))
 	if err != nil {
 		return err
@@ -242,6 +242,10 @@ data:
     .:1053 {
       errors
       ready
+      hosts {
+        $NODE ` + stsHost + `
+        fallthrough
+      }
       kubernetes cluster.local in-addr.arpa {
         ttl 1
       }

@@ -134,8 +134,15 @@ func TestServer_DeletedByHand(t *testing.T) {
 	w := server(namespace, "probe")
 	w.ready(t)
 	kubectl(t, "", "delete", "-n", namespace, "deployment,service,configmap,serviceaccount,networkpolicy", "-l", "toolhaven.dev/workload=probe")
-	s := connect(t, w.ready(t), sessionEra)
-	mustCall(t, s, "echo", map[string]any{"text": "again"})
+	eventually(t, "the server is called again", func(ctx context.Context) error {
+		s, err := dial(ctx, w.ready(t), sessionEra)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, err = call(ctx, s, "echo", map[string]any{"text": "again"})
+		return err
+	})
 	kubectl(t, "", "delete", "-n", namespace, "mcpserver", "probe")
 	eventually(t, "nothing is left", func(context.Context) error {
 		out := kubectl(t, "", "get", "-n", namespace, "-o", "name", "-l", "toolhaven.dev/workload=probe",
