@@ -39,6 +39,7 @@ func (c *cluster) pushImages() error {
 	}
 	tool := exec.Command(filepath.Join(built, "images"), "-programs", filepath.Join(c.root, "dist"), "-arches", arches,
 		"-out", filepath.Join(c.dir, "images"), "-version", "test", "-push", c.registry+"/toolhaven")
+	tool.Env = append(os.Environ(), "SSL_CERT_FILE="+c.File("server.crt"))
 	if out, err := tool.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -133,7 +134,7 @@ func (c *cluster) pushProgram(ref, program string) error {
 	if err != nil {
 		return err
 	}
-	return remote.Write(to, image)
+	return remote.Write(to, image, remote.WithTransport(c.transport))
 }
 
 // install applies CoreDNS, and the operator as docs/kubernetes.md does, with the images of the
@@ -193,7 +194,7 @@ func (c *cluster) explain(namespace string) string {
 	var out strings.Builder
 	for _, args := range []string{
 		"get all -n " + namespace + " -o wide", "describe pods -n " + namespace, "get events -n " + namespace + " --sort-by=.lastTimestamp",
-		"get mcpservers,mcpremoteproxies,mcpexternalauthconfigs -n " + namespace + " -o yaml --ignore-not-found", "logs -n toolhaven deployment/thv-operator --tail=60",
+		"get mcpservers,mcpremoteproxies,mcpexternalauthconfigs -n " + namespace + " -o yaml --ignore-not-found", "logs -n toolhaven deployment/thv-operator --tail=20",
 		"logs -n " + namespace + " -l toolhaven.dev/workload --all-containers --prefix --tail=60",
 	} {
 		command := exec.CommandContext(ctx, c.Program("kubectl"), strings.Fields(args)...)
@@ -215,6 +216,15 @@ patches:
     - op: replace
       path: /spec/template/spec/containers/0/args
       value: [run, --gateway-image=$REGISTRY/toolhaven/thv:test, --allow-private-registries]
+    - op: add # the registry's authority
+      path: /spec/template/spec/containers/0/env
+      value: [{name: SSL_CERT_DIR, value: "/etc/ssl/certs:/etc/authority"}]
+    - op: add
+      path: /spec/template/spec/containers/0/volumeMounts
+      value: [{name: authority, mountPath: /etc/authority}]
+    - op: add
+      path: /spec/template/spec/volumes
+      value: [{name: authority, configMap: {name: kube-root-ca.crt}}]
 `
 
 const dnsObjects = `apiVersion: v1

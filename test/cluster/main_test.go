@@ -43,6 +43,8 @@ ip link set lo up
 ip link add node0 type bridge
 ip address add "$NODE_ADDRESS/24" dev node0
 ip link set node0 up
+# Addresses of Services are replaced after a route to them was found.
+ip route add 10.96.0.0/16 dev node0
 echo 1 >/proc/sys/net/ipv4/ip_forward
 "$@"`
 

@@ -16,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/registry"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/toolhaven/toolhaven/test/kube"
 	"github.com/toolhaven/toolhaven/test/local"
@@ -37,6 +40,8 @@ type cluster struct {
 	dir      string // of this run
 	root     string // of the repository
 	registry string // host:port
+
+	transport http.RoundTripper // to the registry
 }
 
 // runInside starts the cluster, runs the tests, and ends it.
@@ -78,12 +83,6 @@ func startCluster(dir string) (*cluster, error) {
 	if c.root, err = local.Root(); err != nil {
 		return c, err
 	}
-	if err := c.startRegistry(); err != nil {
-		return c, err
-	}
-	if err := step("images are in the registry", c.pushImages); err != nil {
-		return c, err
-	}
 	err = step("the API server is ready", func() error {
 		c.Cluster, err = kube.StartControlPlane(nodeAddress)
 		return err
@@ -91,13 +90,23 @@ func startCluster(dir string) (*cluster, error) {
 	if err != nil {
 		return c, err
 	}
+	ctrllog.SetLogger(logr.Discard())
 	if c.api, err = client.New(c.Config, client.Options{Scheme: kube.Scheme()}); err != nil {
+		return c, err
+	}
+	config := rest.CopyConfig(c.Config)
+	config.BearerToken = ""
+	if c.transport, err = rest.TransportFor(config); err != nil {
+		return c, err
+	}
+	if err := c.startRegistry(); err != nil {
 		return c, err
 	}
 	for _, s := range []struct {
 		name string
 		run  func() error
 	}{
+		{"images are in the registry", c.pushImages},
 		{"containerd, kubelet and controllers run", c.startNode},
 		{"the node is ready", c.awaitNode},
 		{"CoreDNS and the operator are ready", c.install},
@@ -115,7 +124,8 @@ func (c *cluster) end() {
 	c.End()
 }
 
-// startRegistry serves images on the node's address, by plain HTTP.
+// startRegistry serves images on the node's address. Its certificate is that of the API server,
+// whose authority pods have in the ConfigMap kube-root-ca.crt.
 func (c *cluster) startRegistry() error {
 	l, err := net.Listen("tcp", nodeAddress+":5000")
 	if err != nil {
@@ -123,7 +133,10 @@ func (c *cluster) startRegistry() error {
 	}
 	c.registry = l.Addr().String()
 	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
+	// Uploads in parallel over one connection of HTTP/2 hang.
+	server.Protocols = &http.Protocols{}
+	server.Protocols.SetHTTP1(true)
+	go func() { _ = server.ServeTLS(l, c.File("server.crt"), c.File("server.key")) }()
 	return nil
 }
 
@@ -138,7 +151,7 @@ func (c *cluster) write(name, content string) (path string, err error) {
 
 // startNode starts what a cluster needs beside its API server.
 func (c *cluster) startNode() error {
-	replace := strings.NewReplacer("$DIR", c.dir, "$REGISTRY", c.registry, "$NODE", kube.NodeName, "$KUBECONFIG", c.Kubeconfig, "$CGROUP", "/"+filepath.Base(c.dir))
+	replace := strings.NewReplacer("$DIR", c.dir, "$REGISTRY", c.registry, "$NODE", kube.NodeName, "$KUBECONFIG", c.Kubeconfig, "$AUTHORITY", c.File("server.crt"), "$CGROUP", "/"+filepath.Base(c.dir))
 	for name, content := range nodeFiles {
 		if _, err := c.write(replace.Replace(name), replace.Replace(content)); err != nil {
 			return err
@@ -219,7 +232,7 @@ state = "/run/containerd-cluster"
   [plugins."io.containerd.grpc.v1.cri".registry]
     config_path = "$DIR/registries"
 `,
-	"registries/$REGISTRY/hosts.toml": "server = \"http://$REGISTRY\"\n",
+	"registries/$REGISTRY/hosts.toml": "[host.\"https://$REGISTRY\"]\n  ca = \"$AUTHORITY\"\n",
 	"cni/10-bridge.conflist": `{"cniVersion": "0.4.0", "name": "pods", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},

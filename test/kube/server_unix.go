@@ -279,7 +279,7 @@ func (c *Cluster) startAPI() error {
 			"--disable-admission-plugins=ServiceAccount")
 	} else {
 		args = append(args, "--bind-address=0.0.0.0", "--advertise-address="+c.address, "--authorization-mode=Node,RBAC",
-			"--enable-admission-plugins=NodeRestriction")
+			"--enable-admission-plugins=NodeRestriction", "--kubelet-preferred-address-types=InternalIP")
 	}
 	if err := c.Run("kube-apiserver", c.Program("kube-apiserver"), args...); err != nil {
 		return err
