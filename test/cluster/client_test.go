@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,6 +111,16 @@ func (w workload) ready(t *testing.T) string {
 			}
 		}
 		return fmt.Errorf("conditions %v", status.Conditions)
+	})
+	// kube-proxy receives the pods from the API server as the operator does, and may be later.
+	eventually(t, "the Service of "+w.name+" accepts connections", func(ctx context.Context) error {
+		host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", host)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	})
 	return url
 }
