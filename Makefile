@@ -37,7 +37,7 @@ export THV_TEST_REGISTRY_DATA ?= $(abspath $(wildcard ../shared/data))
 FUZZTIME ?= 10s
 LINT     := bin/golangci-lint
 
-.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean keycloak-test minio-test podman-test help
+.PHONY: build build-all images packages charts compiled cross generate generate-api generated demo test test-unit lint fuzz bench conformance hostile metrics clean keycloak-test minio-test podman-test cluster-test help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,15 +48,19 @@ build: generate ## Build the programs into bin/
 	$(BUILD) -o bin/thv-registry ./cmd/thv-registry
 	$(BUILD) -o bin/thv-operator ./cmd/thv-operator
 
+ARCHES ?= amd64 arm64
+comma  := ,
+space  := $(subst ,, )
+
 # The images of a cluster. PUSH=registry.example/toolhaven also pushes them.
 images: generate ## Make the images of thv and thv-operator for Linux into dist/images/
-	@for arch in amd64 arm64; do \
+	@for arch in $(ARCHES); do \
 		echo "building the programs for linux/$$arch"; mkdir -p "dist/linux-$$arch"; \
 		for program in thv-guest thv thv-operator; do \
 			GOOS=linux GOARCH=$$arch $(BUILD) -o "dist/linux-$$arch/$$program" "./cmd/$$program" || exit 1; \
 		done; \
 	done
-	go run ./tools/images -programs dist -out dist/images -version '$(VERSION)' -created '$(DATE)' $(if $(PUSH),-push '$(PUSH)')
+	go run ./tools/images -programs dist -arches '$(subst $(space),$(comma),$(strip $(ARCHES)))' -out dist/images -version '$(VERSION)' -created '$(DATE)' $(if $(PUSH),-push '$(PUSH)')
 
 CHARTS := deploy/charts/toolhaven-operator-crds deploy/charts/toolhaven-operator
 
@@ -154,7 +158,7 @@ lint: generate generated charts $(LINT) ## Check format, vet, golangci-lint, com
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	$(PURE) go vet ./...
-	$(PURE) go vet -tags integration,hostile ./...
+	$(PURE) go vet -tags integration,hostile,cluster ./...
 	$(PURE) $(LINT) run ./...
 
 # From source, at the version that tools/lint/go.mod pins: minutes the first time.
@@ -178,6 +182,16 @@ conformance: build ## Run the official MCP suite; CELL=part of a name, REPEAT=ti
 	@test/setup/docker.sh
 	@test/setup/conformance.sh
 	go run ./test/conformance -thv bin/thv -cell '$(CELL)' -repeat $(or $(REPEAT),1)
+
+# Apart from `make test`: building all of Kubernetes takes a quarter of an hour of a processor
+# the first time. RUN=a test's name runs that only.
+cluster-test: ARCHES := $(shell go env GOARCH)
+cluster-test: ## Run the operator and its pods on a real cluster of one node
+	@test/setup/cluster.sh
+	@$(MAKE) --no-print-directory images ARCHES='$(ARCHES)'
+	@mkdir -p dist/cluster
+	$(PURE) go build -o dist/cluster/ ./tools/images ./test/servers/probe ./test/cluster/pause
+	$(PURE) go test -tags cluster -count=1 -timeout 30m -v -run '$(or $(RUN),.)' $(if $(filter 0,$(shell id -u)),,-exec 'sudo -E') ./test/cluster
 
 hostile: build ## Run the hostile server and clients against the gateway, some minutes
 	go test $(RACE) -tags hostile -count=1 -timeout 20m ./test/hostile

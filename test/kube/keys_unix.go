@@ -28,8 +28,15 @@ import (
 	"github.com/toolhaven/toolhaven/deploy/crds"
 )
 
-// writeKeys writes the server's certificate, the key of service accounts, the token of the
-// administrator and the configuration with it.
+// The one node that a cluster of [StartControlPlane] may have, and the name of the file with
+// its kubeconfig.
+const (
+	NodeName       = "node"
+	NodeKubeconfig = "kubeconfig.node"
+)
+
+// writeKeys writes the server's certificate, the key of service accounts, the tokens of the
+// administrator and of a node, and the configurations with them.
 func (c *Cluster) writeKeys() error {
 	write := func(name, kind string, der []byte) ([]byte, error) {
 		block := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
@@ -61,6 +68,11 @@ func (c *Cluster) writeKeys() error {
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	if c.address != "" {
+		// The second is the first address of --service-cluster-ip-range.
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(c.address), net.IPv4(10, 96, 0, 1))
+		template.DNSNames = append(template.DNSNames, "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return err
@@ -69,8 +81,9 @@ func (c *Cluster) writeKeys() error {
 	if err != nil {
 		return err
 	}
-	token := rand.Text()
-	if err := os.WriteFile(filepath.Join(c.dir, "tokens"), []byte(token+",admin,1,system:masters\n"), 0o600); err != nil {
+	token, node := rand.Text(), rand.Text()
+	tokens := fmt.Sprintf("%s,admin,1,system:masters\n%s,system:node:%s,2,system:nodes\n", token, node, NodeName)
+	if err := os.WriteFile(c.File("tokens"), []byte(tokens), 0o600); err != nil {
 		return err
 	}
 	c.Config = &rest.Config{
@@ -78,13 +91,19 @@ func (c *Cluster) writeKeys() error {
 		TLSClientConfig: rest.TLSClientConfig{CAData: certificate},
 		QPS:             -1, // tests make many requests
 	}
-	c.Kubeconfig = filepath.Join(c.dir, "kubeconfig")
-	return clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: c.Config.Host, CertificateAuthorityData: certificate}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"admin": {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "admin"}},
-		CurrentContext: "test",
-	}, c.Kubeconfig)
+	c.Kubeconfig = c.File("kubeconfig")
+	for file, token := range map[string]string{c.Kubeconfig: token, c.File(NodeKubeconfig): node} {
+		err := clientcmd.WriteToFile(clientcmdapi.Config{
+			Clusters:       map[string]*clientcmdapi.Cluster{"test": {Server: c.Config.Host, CertificateAuthorityData: certificate}},
+			AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": {Token: token}},
+			Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "user"}},
+			CurrentContext: "test",
+		}, file)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applyDefinitions creates those of deploy/crds, and waits until each is served.

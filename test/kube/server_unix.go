@@ -44,6 +44,7 @@ type Cluster struct {
 	programs string // directory
 	etcd     string // URL
 	port     int
+	address  string // beside loopback, for pods; "" without them
 
 	mu         sync.Mutex
 	commands   map[string]*process
@@ -113,6 +114,20 @@ func Start(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
+// StartControlPlane starts etcd and the API server of a cluster with nodes. Its caller runs the
+// rest of the cluster, in which pods reach the API server at an address of this machine, and
+// ends all of it with [Cluster.End]. It applies no definitions.
+func StartControlPlane(address string) (*Cluster, error) {
+	c := &Cluster{commands: map[string]*process{}, address: address}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	if err := c.startEtcd(); err != nil {
+		return c, err
+	}
+	return c, c.startAPI()
+}
+
 // Scheme has the types of the tests: Kubernetes' own, definitions, and ours.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
@@ -163,7 +178,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 // Kubectl runs kubectl with standard input, and returns what it wrote to both outputs.
 func (c *Cluster) Kubectl(t testing.TB, stdin string, args ...string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(c.programs, "kubectl"), args...)
+	command := exec.CommandContext(t.Context(), c.Program("kubectl"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HOME="+c.dir)
 	command.Stdin = strings.NewReader(stdin)
 	out, err := command.CombinedOutput()
@@ -173,14 +188,7 @@ func (c *Cluster) Kubectl(t testing.TB, stdin string, args ...string) (string, e
 // Stop kills the API server, and keeps its data: clients see that it is gone.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
-	c.mu.Lock()
-	p := c.commands["kube-apiserver"]
-	delete(c.commands, "kube-apiserver")
-	c.mu.Unlock()
-	if p != nil {
-		_ = p.command.Process.Kill()
-		<-p.ended
-	}
+	c.Kill("kube-apiserver")
 }
 
 // Restart starts the API server again, at the same address.
@@ -259,7 +267,7 @@ func (c *Cluster) startEtcd() error {
 	}
 	c.etcd = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
-	err := c.run("etcd", "etcd",
+	err := c.Run("etcd", "etcd",
 		"--data-dir="+filepath.Join(c.dir, "data"), "--listen-client-urls="+c.etcd, "--advertise-client-urls="+c.etcd,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	if err != nil {
@@ -269,18 +277,24 @@ func (c *Cluster) startEtcd() error {
 }
 
 func (c *Cluster) startAPI() error {
-	file := func(name string) string { return filepath.Join(c.dir, name) }
-	err := c.run("kube-apiserver", filepath.Join(c.programs, "kube-apiserver"),
-		"--etcd-servers="+c.etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(c.port), "--cert-dir="+c.dir,
-		"--tls-cert-file="+file("server.crt"), "--tls-private-key-file="+file("server.key"),
-		"--token-auth-file="+file("tokens"), "--authorization-mode=RBAC", "--anonymous-auth=true",
+	file := c.File
+	args := []string{
+		"--etcd-servers=" + c.etcd, "--secure-port=" + strconv.Itoa(c.port), "--cert-dir=" + c.dir,
+		"--tls-cert-file=" + file("server.crt"), "--tls-private-key-file=" + file("server.key"),
+		"--token-auth-file=" + file("tokens"), "--anonymous-auth=true",
 		"--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+file("account.key"), "--service-account-signing-key-file="+file("account.key"),
-		// Pods have no default service account: its controller does not run.
-		"--disable-admission-plugins=ServiceAccount")
-	if err != nil {
+		"--service-account-key-file=" + file("account.key"), "--service-account-signing-key-file=" + file("account.key"),
+	}
+	if c.address == "" {
+		args = append(args, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--authorization-mode=RBAC",
+			// Pods have no default service account: its controller does not run.
+			"--disable-admission-plugins=ServiceAccount")
+	} else {
+		args = append(args, "--bind-address=0.0.0.0", "--advertise-address="+c.address, "--authorization-mode=Node,RBAC",
+			"--enable-admission-plugins=NodeRestriction", "--kubelet-preferred-address-types=InternalIP")
+	}
+	if err := c.Run("kube-apiserver", c.Program("kube-apiserver"), args...); err != nil {
 		return err
 	}
 	transport, err := rest.TransportFor(c.Config)
@@ -290,8 +304,15 @@ func (c *Cluster) startAPI() error {
 	return c.wait("kube-apiserver", &http.Client{Transport: transport}, c.Config.Host+"/readyz", "ok")
 }
 
-// run starts a program, whose log is dir/NAME.log.
-func (c *Cluster) run(name, program string, args ...string) error {
+// File is the path of a file in the cluster's directory, such as server.crt, the authority of
+// the API server, or account.key, which signs the tokens of service accounts.
+func (c *Cluster) File(name string) string { return filepath.Join(c.dir, name) }
+
+// Program is the path of a program of Kubernetes.
+func (c *Cluster) Program(name string) string { return filepath.Join(c.programs, name) }
+
+// Run starts a program that ends with the cluster. Its log is the file NAME.log.
+func (c *Cluster) Run(name, program string, args ...string) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -357,6 +378,24 @@ func get(ctx context.Context, httpClient *http.Client, url string) (string, erro
 	return string(body), err
 }
 
+// Kill ends a program at once, as [Cluster.Run] named it.
+func (c *Cluster) Kill(name string) {
+	c.mu.Lock()
+	p := c.commands[name]
+	delete(c.commands, name)
+	c.mu.Unlock()
+	if p != nil {
+		_ = p.command.Process.Kill()
+		<-p.ended
+	}
+}
+
+// End kills the programs and removes their directory.
+func (c *Cluster) End() {
+	c.stop()
+	os.RemoveAll(c.dir)
+}
+
 // stop kills the programs: their data is not needed any more.
 func (c *Cluster) stop() {
 	c.mu.Lock()
@@ -369,7 +408,7 @@ func (c *Cluster) stop() {
 	}
 }
 
-// Log is the end of a program's log: kube-apiserver or etcd.
+// Log is the end of a program's log, such as kube-apiserver or etcd.
 func (c *Cluster) Log(name string) string {
 	content, err := os.ReadFile(filepath.Join(c.dir, name+".log"))
 	if err != nil {

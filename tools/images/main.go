@@ -39,8 +39,6 @@ const user = "65532:65532"
 // authorities is where crypto/x509 looks for the system's authorities.
 const authorities = "etc/ssl/certs/ca-certificates.crt"
 
-var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}}
-
 // image is what an image is made of.
 type image struct {
 	name string
@@ -58,23 +56,34 @@ var images = []image{
 // options are the flags.
 type options struct {
 	programs, out, push, ca, version string
+	platforms                        []v1.Platform
 	created                          time.Time
 }
 
 func main() {
 	var o options
-	created := ""
+	created, arches := "", ""
 	flag.StringVar(&o.programs, "programs", "dist", "folder with linux-ARCH/PROGRAM")
 	flag.StringVar(&o.out, "out", "dist/images", "folder for the images")
 	flag.StringVar(&o.push, "push", "", "also push to this repository prefix, such as registry.example/toolhaven")
 	flag.StringVar(&o.ca, "ca", "/"+authorities, "PEM file of the authorities that the programs trust")
 	flag.StringVar(&o.version, "version", "dev", "tag of the images")
 	flag.StringVar(&created, "created", "", "time of the images, RFC 3339 (default: 1970)")
+	flag.StringVar(&arches, "arches", "amd64,arm64", "architectures of the images")
 	flag.Parse()
+	o.platforms = linux(arches)
 	if err := run(o, created); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
+}
+
+// linux are the platforms of architectures that are separated by commas.
+func linux(arches string) (platforms []v1.Platform) {
+	for arch := range strings.SplitSeq(arches, ",") {
+		platforms = append(platforms, v1.Platform{OS: "linux", Architecture: arch})
+	}
+	return platforms
 }
 
 func run(o options, created string) (err error) {
@@ -119,7 +128,7 @@ func run(o options, created string) (err error) {
 // build makes the index with an image for each platform.
 func (i image) build(o options) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, platform := range platforms {
+	for _, platform := range o.platforms {
 		img, err := i.forPlatform(o, platform)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", platform, err)

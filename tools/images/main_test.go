@@ -41,7 +41,7 @@ func built(t *testing.T) options {
 			write("linux-"+arch+"/"+program, program+" for "+arch)
 		}
 	}
-	return options{programs: dir, out: filepath.Join(dir, "out"), ca: write("ca.crt", "authorities"), version: "v1"}
+	return options{programs: dir, out: filepath.Join(dir, "out"), ca: write("ca.crt", "authorities"), version: "v1", platforms: linux("amd64,arm64")}
 }
 
 func TestBuild(t *testing.T) {

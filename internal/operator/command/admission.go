@@ -42,5 +42,9 @@ func (o *admissionOptions) add(mgr manager.Manager, config *rest.Config, log slo
 			return fmt.Errorf("set up the webhook: %w", err)
 		}
 	}
+	// A Deployment that is available then means that resources can be applied.
+	if err := mgr.AddReadyzCheck("webhook", server.StartedChecker()); err != nil {
+		return fmt.Errorf("set up the readiness check: %w", err)
+	}
 	return nil
 }

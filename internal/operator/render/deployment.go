@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,14 +176,16 @@ func (w *Workload) server() corev1.Container {
 		c.Resources = resources("50m", "128Mi", "2Gi")
 	}
 	if w.stdio() {
-		guest := []string{"/thv/guest", "serve", "--socket", "/thv/run/line.sock"}
+		guest := []string{"/thv/guest", "serve", "--socket", socketPath}
 		if w.findsProgram() {
 			guest = append(guest, "--program", "/thv/program")
 		}
 		c.Command = slices.Concat(guest, []string{"--"}, s.EntryPoint, s.Args)
 		c.Args = nil
 		c.VolumeMounts = append(c.VolumeMounts,
-			corev1.VolumeMount{Name: "guest", MountPath: "/thv", ReadOnly: true}, corev1.VolumeMount{Name: "run", MountPath: "/thv/run"})
+			corev1.VolumeMount{Name: "guest", MountPath: "/thv", ReadOnly: true},
+			// Not below /thv: in a volume that is read-only no runtime can make the mount point.
+			corev1.VolumeMount{Name: "run", MountPath: path.Dir(socketPath)})
 	}
 	return c
 }
