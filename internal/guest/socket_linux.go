@@ -16,8 +16,10 @@ import (
 // gateway, which may have been restarted, connects again. argv is the command line of a spawn
 // without one. The guest needs no privileges.
 //
-// It returns on SIGTERM or SIGINT, or when ctx ends; every process has ended by then. As
-// [Serve], it must be all that its process does.
+// It returns on SIGTERM or SIGINT, or when ctx ends; every process has ended by then. While it
+// serves a line, a signal takes effect when the line ends: a pod that ends sends SIGTERM to all
+// containers at once, and its gateway ends the line when its calls have ended. As [Serve], it
+// must be all that its process does.
 func ServeSocket(ctx context.Context, path string, argv []string, stderr *os.File) error {
 	keepInheritedFiles()
 	stop, release, err := become()
@@ -85,7 +87,7 @@ func serveNext(ctx context.Context, l *net.UnixListener, argv []string, stderr *
 		if a.err != nil {
 			return fmt.Errorf("accept the gateway: %w", a.err)
 		}
-		return s.serve(ctx, a.conn, stop)
+		return s.serve(ctx, a.conn, nil)
 	case <-stop:
 	case <-ctx.Done():
 	}

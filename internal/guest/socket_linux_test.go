@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -106,4 +107,32 @@ func TestInstall(t *testing.T) {
 			t.Errorf("%v is accepted: %s", wrong, out)
 		}
 	}
+}
+
+// A pod that ends sends SIGTERM to the guest and the gateway at once: calls in flight end first.
+func TestServeSocket_ServesTheLineToItsEnd(t *testing.T) {
+	t.Parallel()
+	socket, cmd := serving(t, "sh", "-c", `echo ready; read word; echo "$word"; cat`)
+	line := connectSocket(t, socket)
+	p, err := line.SpawnOwn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readWord(t, p); got != "ready" {
+		t.Fatalf("the process wrote %q", got)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := line.SpawnOwn(t.Context(), nil); err != nil {
+		t.Errorf("a process of a call that began after the signal: %v", err)
+	}
+	if _, err := p.Stdin().Write([]byte("late\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readWord(t, p); got != "late" {
+		t.Errorf("the process wrote %q after the signal, want late", got)
+	}
+	line.Close()
+	eventually(t, "the guest ends", func() bool { return !alive(t, strconv.Itoa(cmd.Process.Pid)) })
 }

@@ -26,6 +26,10 @@ const user = 65532
 // 30 s, after 5 s in which clients learn that it is going.
 const grace = 60
 
+// lastCalls is how long a server that serves HTTP runs on in a pod that ends, in seconds: its
+// gateway sends it requests for 5 s. A guest runs on as long as the gateway needs it.
+const lastCalls = 10
+
 func (w *Workload) deployment(configHash string) (*appsv1.Deployment, Faults) {
 	template, faults := w.merge(w.podTemplate(configHash))
 	if len(faults) > 0 {
@@ -186,6 +190,8 @@ func (w *Workload) server() corev1.Container {
 			corev1.VolumeMount{Name: "guest", MountPath: "/thv", ReadOnly: true},
 			// Not below /thv: in a volume that is read-only no runtime can make the mount point.
 			corev1.VolumeMount{Name: "run", MountPath: path.Dir(socketPath)})
+	} else {
+		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: lastCalls}}}
 	}
 	return c
 }
