@@ -43,7 +43,7 @@ func newTrust(t *testing.T, namespace string) trust {
 	return trust{a, &http.Client{Transport: transport, Timeout: patience}}
 }
 
-// serve serves HTTPS on the node's address, and returns the URL.
+// serve serves HTTPS, and returns the URL.
 func (tr trust) serve(t *testing.T, address string, handler http.Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -53,7 +53,7 @@ func (tr trust) serve(t *testing.T, address string, handler http.Handler) string
 	s := httptest.NewUnstartedServer(handler)
 	s.Listener.Close()
 	s.Listener = l
-	certificate, key := tr.Certificate(t, nodeAddress, stsHost)
+	certificate, key := tr.Certificate(t, nodeAddress, "127.0.0.1", stsHost)
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		t.Fatal(err)
