@@ -218,6 +218,8 @@ func TestImportsPointDownward(t *testing.T) {
 		// Below the root of the command line: commands, then what they share.
 		"internal/cli/authcmd":     {"internal/cli"},
 		"internal/cli/clientcmd":   {"internal/cli"},
+		"internal/cli/doctorcmd":   {"internal/cli"},
+		"internal/cli/imagecmd":    {"internal/cli"},
 		"internal/cli/mcpcmd":      {"internal/cli"},
 		"internal/cli/registrycmd": {"internal/cli"},
 		"internal/cli/runcmd":      {"internal/cli"},
@@ -235,6 +237,8 @@ func TestImportsPointDownward(t *testing.T) {
 	never := map[string][]string{
 		"internal/cli/clientcmd":   {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/authcmd":     {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
+		"internal/cli/doctorcmd":   {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
+		"internal/cli/imagecmd":    {"internal/cli/mcpcmd", "internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/mcpcmd":      {"internal/cli/runcmd", "internal/cli/registrycmd"},
 		"internal/cli/registrycmd": {"internal/cli/mcpcmd", "internal/cli/runcmd"},
 		"internal/cli/runcmd":      {"internal/cli/mcpcmd", "internal/cli/registrycmd"},

@@ -1,7 +1,9 @@
 // Package cli implements the command `thv`: the root and the commands on workloads, one
 // file for each. The larger groups have packages of their own: runcmd (run), mcpcmd (mcp),
-// clientcmd (client), registrycmd (registry) and secretcmd (secret). base is what all
-// commands share, render how they write to terminals and pipes. Imports go from cli to the groups, then to base, then to render.
+// clientcmd (client), registrycmd (registry), secretcmd (secret), authcmd (auth), imagecmd
+// (build, outdated, upgrade, prune) and doctorcmd (doctor). base is what all commands share,
+// render how they write to terminals and pipes. Imports go from cli to the groups, then to base,
+// then to render.
 //
 // A command is an options struct, a constructor that only parses, and a function that
 // takes the options: it makes one call into the domain and renders the outcome. No
@@ -24,6 +26,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/cli/authcmd"
 	"github.com/toolhaven/toolhaven/internal/cli/base"
 	"github.com/toolhaven/toolhaven/internal/cli/clientcmd"
+	"github.com/toolhaven/toolhaven/internal/cli/doctorcmd"
+	"github.com/toolhaven/toolhaven/internal/cli/imagecmd"
 	"github.com/toolhaven/toolhaven/internal/cli/mcpcmd"
 	"github.com/toolhaven/toolhaven/internal/cli/registrycmd"
 	"github.com/toolhaven/toolhaven/internal/cli/runcmd"
@@ -109,9 +113,9 @@ go://), an exported configuration, or the URL of a remote server.`,
 			root.AddCommand(c)
 		}
 	}
-	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), newOutdated(app), newUpgrade(app), newLogs(app), newTools(app), newConnections(app), newLogin(app), newLogout(app), newExport(app), newGroup(app), newConnect(app))
-	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), newBuild(app), newPrune(app))
-	add("tool", newConfig(app), authcmd.New(app), newPolicy(app), secretcmd.New(app), newDoctor(app), newVersion(app))
+	add("workloads", runcmd.New(app), newList(app), newStatus(app), newStop(app), newStart(app), newRestart(app), newRm(app), imagecmd.Outdated(app), imagecmd.Upgrade(app), newLogs(app), newTools(app), newConnections(app), newLogin(app), newLogout(app), newExport(app), newGroup(app), newConnect(app))
+	add("servers", clientcmd.New(app), mcpcmd.New(app), registrycmd.New(app), imagecmd.Build(app), imagecmd.Prune(app))
+	add("tool", newConfig(app), authcmd.New(app), newPolicy(app), secretcmd.New(app), doctorcmd.New(app), newVersion(app))
 	root.AddCommand(newOwner(app), newGateway(app), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: base.ExitCodesHelp})
 	complete := completeName(app)
 	for _, c := range root.Commands() {

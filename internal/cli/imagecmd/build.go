@@ -1,4 +1,5 @@
-package cli
+// Package imagecmd has the commands on images: build, outdated, upgrade and prune.
+package imagecmd
 
 import (
 	"context"
@@ -18,7 +19,8 @@ type buildOptions struct {
 	refresh                        bool
 }
 
-func newBuild(app *base.App) *cobra.Command {
+// Build is the command build.
+func Build(app *base.App) *cobra.Command {
 	o := &buildOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "build [flags] PACKAGE [-- ARGS...]",

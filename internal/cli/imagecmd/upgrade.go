@@ -1,4 +1,4 @@
-package cli
+package imagecmd
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/toolhaven/toolhaven/internal/workload"
 )
 
-func newOutdated(app *base.App) *cobra.Command {
+// Outdated is the command outdated.
+func Outdated(app *base.App) *cobra.Command {
 	s := &base.Selection{}
 	cmd := &cobra.Command{
 		Use:   "outdated [NAME... | --all | --group GROUP]",
@@ -99,7 +100,8 @@ type upgradeOptions struct {
 	rollback bool
 }
 
-func newUpgrade(app *base.App) *cobra.Command {
+// Upgrade is the command upgrade.
+func Upgrade(app *base.App) *cobra.Command {
 	o := &upgradeOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "upgrade" + base.SelectionUsage,

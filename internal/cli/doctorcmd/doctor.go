@@ -1,4 +1,6 @@
-package cli
+// Package doctorcmd is the command doctor: what thv needs of this machine, and which promises of
+// docs/security.md the machine enforces.
+package doctorcmd
 
 import (
 	"context"
@@ -36,7 +38,8 @@ type check struct {
 	Promise bool `json:"promise,omitempty"`
 }
 
-func newDoctor(app *base.App) *cobra.Command {
+// New is the command doctor.
+func New(app *base.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check everything that thv needs, and report what is missing",

@@ -1,4 +1,4 @@
-package cli
+package imagecmd
 
 import (
 	"context"
@@ -27,7 +27,8 @@ type prunedImage struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-func newPrune(app *base.App) *cobra.Command {
+// Prune is the command prune.
+func Prune(app *base.App) *cobra.Command {
 	o := &pruneOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "prune",
