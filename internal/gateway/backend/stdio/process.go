@@ -18,8 +18,9 @@ import (
 const (
 	// stopTime bounds the stop of a process: its grace period, SIGTERM and SIGKILL.
 	stopTime = 10 * time.Second
-	// exitTime bounds the wait for the exit status after the end of a process's output.
-	exitTime = 2 * time.Second
+	// exitTime bounds the wait for the exit status after the end of a process's output. On a
+	// busy machine the status has arrived more than 2 s later.
+	exitTime = 5 * time.Second
 )
 
 // process is one process of a stdio server, during or after its handshake.
