@@ -71,11 +71,21 @@ func kubectl(t *testing.T, stdin string, args ...string) string {
 	return out
 }
 
-// apply applies YAML, in which $REGISTRY and $NODE are replaced.
+// apply applies YAML, in which $REGISTRY and $NODE are replaced. It tries again while the node
+// does not route to the webhook of an operator that was started again.
 func apply(t *testing.T, namespace, yaml string) {
 	t.Helper()
 	yaml = strings.NewReplacer("$REGISTRY", node.registry, "$NODE", nodeAddress, "$NAMESPACE", namespace).Replace(yaml)
-	kubectl(t, yaml, "apply", "-n", namespace, "-f", "-")
+	eventually(t, "the resources are applied", func(context.Context) error {
+		out, err := node.Kubectl(t, yaml, "apply", "-n", namespace, "-f", "-")
+		if err != nil && strings.Contains(out, "failed to call webhook") {
+			return errors.New(out)
+		}
+		if err != nil {
+			t.Fatalf("kubectl apply: %v\n%s", err, out)
+		}
+		return nil
+	})
 }
 
 // workload is an MCPServer or MCPRemoteProxy.

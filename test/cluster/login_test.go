@@ -59,6 +59,7 @@ func browser(ctx context.Context, next http.RoundTripper, address string) (strin
 	}
 	back := ""
 	c := &http.Client{Transport: next, Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		r.Header.Del("Origin") // that of a form; a browser sends none with the GET that follows
 		if strings.HasPrefix(r.URL.String(), callback) {
 			back = r.URL.String()
 			return http.ErrUseLastResponse
