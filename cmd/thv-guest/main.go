@@ -9,17 +9,21 @@
 //	thv-guest serve --socket PATH -- COMMAND...   runs the server's COMMAND for the gateway
 //
 // With --program FILE, the JSON array in that file stands before COMMAND, which may be empty:
-// `thv gateway entry-point` wrote it in an init container.
+// `thv gateway entry-point` wrote it in an init container. With --drain DURATION, a gateway that is
+// connected is served for that long after SIGTERM, while its calls end.
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/setup"
@@ -39,11 +43,11 @@ func run(args []string) error {
 		case "install":
 			return install(args[1:])
 		case "serve":
-			path, argv, err := serveArgs(args[1:])
+			serve, err := parseServe(args[1:])
 			if err != nil {
 				return err
 			}
-			return guest.ServeSocket(ctx, path, argv, os.Stderr)
+			return guest.ServeSocket(ctx, serve.socket, serve.drain, serve.argv, os.Stderr)
 		}
 	}
 	first, args, err := guest.ParseSetUp(args)
@@ -68,27 +72,35 @@ func run(args []string) error {
 	return guest.Serve(ctx, line, os.Stderr, rejected)
 }
 
-var errServeUse = errors.New("use: thv-guest serve --socket ABSOLUTE-PATH [--program FILE] -- COMMAND [ARGUMENT...]")
+var errServeUse = errors.New("use: thv-guest serve --socket ABSOLUTE-PATH [--program FILE] [--drain DURATION] -- COMMAND [ARGUMENT...]")
 
-// serveArgs parses the arguments of serve.
-func serveArgs(args []string) (socket string, argv []string, err error) {
-	if len(args) < 2 || args[0] != "--socket" || !filepath.IsAbs(args[1]) {
-		return "", nil, errServeUse
+// serve is what the arguments of serve contain.
+type serve struct {
+	socket string
+	drain  time.Duration
+	argv   []string
+}
+
+func parseServe(args []string) (*serve, error) {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	socket, program := flags.String("socket", "", ""), flags.String("program", "", "")
+	drain := flags.Duration("drain", 0, "")
+	split := slices.Index(args, "--")
+	if split < 0 || flags.Parse(args[:split]) != nil || flags.NArg() > 0 || !filepath.IsAbs(*socket) || *drain < 0 {
+		return nil, errServeUse
 	}
-	socket, args = args[1], args[2:]
-	if len(args) > 1 && args[0] == "--program" {
-		if argv, err = readProgram(args[1]); err != nil {
-			return "", nil, err
+	s := &serve{socket: *socket, drain: *drain}
+	if *program != "" {
+		var err error
+		if s.argv, err = readProgram(*program); err != nil {
+			return nil, err
 		}
-		args = args[2:]
 	}
-	if len(args) == 0 || args[0] != "--" {
-		return "", nil, errServeUse
+	if s.argv = append(s.argv, args[split+1:]...); len(s.argv) == 0 || s.argv[0] == "" {
+		return nil, errServeUse
 	}
-	if argv = append(argv, args[1:]...); len(argv) == 0 || argv[0] == "" {
-		return "", nil, errServeUse
-	}
-	return socket, argv, nil
+	return s, nil
 }
 
 // maxProgram bounds the file with a program, in bytes.

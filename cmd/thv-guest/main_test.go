@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestServeArgs(t *testing.T) {
+func TestParseServe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -23,6 +23,9 @@ func TestServeArgs(t *testing.T) {
 		"--socket /run/x -- /server -q":                             "/server -q",
 		"--socket /run/x --program " + program + " --":              "/server --serve",
 		"--socket /run/x --program " + program + " -- -q":           "/server --serve -q",
+		"--socket /run/x --drain 40s -- /server -- -q":              "/server -- -q",
+		"--socket /run/x --drain -1s -- /server":                    "",
+		"--socket /run/x --drain 40 -- /server":                     "",
 		"--socket /run/x --":                                        "",
 		"--socket /run/x":                                           "",
 		"--socket x -- /server":                                     "",
@@ -32,9 +35,9 @@ func TestServeArgs(t *testing.T) {
 		"--socket /run/x --program " + file("text", "x") + " -- /a": "",
 		"--socket /run/x /server":                                   "",
 	} {
-		socket, argv, err := serveArgs(strings.Fields(line))
-		if (err == nil) != (want != "") || err == nil && (socket != "/run/x" || !slices.Equal(argv, strings.Fields(want))) {
-			t.Errorf("%s: %q %q, %v", line, socket, argv, err)
+		s, err := parseServe(strings.Fields(line))
+		if (err == nil) != (want != "") || err == nil && (s.socket != "/run/x" || !slices.Equal(s.argv, strings.Fields(want))) {
+			t.Errorf("%s: %+v, %v", line, s, err)
 		}
 	}
 }

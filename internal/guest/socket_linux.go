@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // ServeSocket runs the guest in a container whose gateway is in another container of the same
@@ -16,11 +17,11 @@ import (
 // gateway, which may have been restarted, connects again. argv is the command line of a spawn
 // without one. The guest needs no privileges.
 //
-// It returns on SIGTERM or SIGINT, or when ctx ends; every process has ended by then. While it
-// serves a line, a signal takes effect when the line ends: a pod that ends sends SIGTERM to all
-// containers at once, and its gateway ends the line when its calls have ended. As [Serve], it
-// must be all that its process does.
-func ServeSocket(ctx context.Context, path string, argv []string, stderr *os.File) error {
+// It returns on SIGTERM or SIGINT, or when ctx ends; every process has ended by then. After a
+// signal it serves a line on to its end, but not for longer than drain: a pod that ends sends
+// SIGTERM to all containers at once, and its gateway ends the line when its calls have ended.
+// As [Serve], it must be all that its process does.
+func ServeSocket(ctx context.Context, path string, drain time.Duration, argv []string, stderr *os.File) error {
 	keepInheritedFiles()
 	stop, release, err := become()
 	if err != nil {
@@ -32,8 +33,20 @@ func ServeSocket(ctx context.Context, path string, argv []string, stderr *os.Fil
 		return err
 	}
 	defer listener.Close()
+	line, endLine := context.WithCancel(ctx)
+	defer endLine()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-stop:
+			end()
+			time.AfterFunc(drain, endLine)
+		case <-ctx.Done():
+		}
+	}()
 	for {
-		err := serveNext(ctx, listener, argv, stderr, stop)
+		err := serveNext(ctx, line, listener, argv, stderr)
 		if errors.Is(err, errStopped) {
 			return nil
 		}
@@ -63,11 +76,11 @@ func listenAt(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// serveNext accepts one line and serves it to its end.
-func serveNext(ctx context.Context, l *net.UnixListener, argv []string, stderr *os.File, stop <-chan os.Signal) error {
+// serveNext accepts one line, unless ctx ends before, and serves it to its end, or until line ends.
+func serveNext(ctx, line context.Context, l *net.UnixListener, argv []string, stderr *os.File) error {
 	s := newSupervisor(stderr)
 	s.argv = argv
-	reaping, endReaping := context.WithCancel(ctx)
+	reaping, endReaping := context.WithCancel(context.WithoutCancel(ctx))
 	reaped := make(chan struct{})
 	go func() { defer close(reaped); s.reap(reaping) }()
 	// The next supervisor is then the only waiter for children.
@@ -87,8 +100,7 @@ func serveNext(ctx context.Context, l *net.UnixListener, argv []string, stderr *
 		if a.err != nil {
 			return fmt.Errorf("accept the gateway: %w", a.err)
 		}
-		return s.serve(ctx, a.conn, nil)
-	case <-stop:
+		return s.serve(line, a.conn, nil)
 	case <-ctx.Done():
 	}
 	return errStopped

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// serving is a guest that serves a socket.
-func serving(t *testing.T, argv ...string) (socket string, cmd *exec.Cmd) {
+// serving is a guest that serves a socket, and a line for drain after SIGTERM.
+func serving(t *testing.T, drain string, argv ...string) (socket string, cmd *exec.Cmd) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "thv") // a socket's path is short
 	if err != nil {
@@ -18,7 +18,7 @@ func serving(t *testing.T, argv ...string) (socket string, cmd *exec.Cmd) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "run", "line.sock")
-	cmd = exec.Command(guestProgram, append([]string{"serve", "--socket", socket, "--"}, argv...)...)
+	cmd = exec.Command(guestProgram, append([]string{"serve", "--socket", socket, "--drain", drain, "--"}, argv...)...)
 	cmd.Stderr = &lockedBuffer{}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func connectSocket(t *testing.T, socket string) *Line {
 
 func TestServeSocket_RunsItsOwnCommand(t *testing.T) {
 	t.Parallel()
-	socket, _ := serving(t, "sh", "-c", `echo "$GREETING-$0"; cat`, "own")
+	socket, _ := serving(t, "5m", "sh", "-c", `echo "$GREETING-$0"; cat`, "own")
 	line := connectSocket(t, socket)
 	for _, greeting := range []string{"first", "second"} {
 		p, err := line.SpawnOwn(t.Context(), []string{"GREETING=" + greeting})
@@ -66,7 +66,7 @@ func TestServeSocket_RunsItsOwnCommand(t *testing.T) {
 // A gateway that was killed is started again by the kubelet; the guest is not.
 func TestServeSocket_ServesTheNextLine(t *testing.T) {
 	t.Parallel()
-	socket, _ := serving(t, "sh", "-c", `setsid sleep 1000 & echo $!; cat`)
+	socket, _ := serving(t, "5m", "sh", "-c", `setsid sleep 1000 & echo $!; cat`)
 	for range 3 {
 		line := connectSocket(t, socket)
 		p, err := line.SpawnOwn(t.Context(), nil)
@@ -109,10 +109,28 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// A guest does not outlive its bound when the gateway stays: only its container is restarted.
+func TestServeSocket_EndsWithItsDrain(t *testing.T) {
+	t.Parallel()
+	socket, cmd := serving(t, "200ms", "sh", "-c", "echo ready; cat")
+	line := connectSocket(t, socket)
+	p, err := line.SpawnOwn(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readWord(t, p); got != "ready" {
+		t.Fatalf("the process wrote %q", got)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the guest ends", func() bool { return !alive(t, strconv.Itoa(cmd.Process.Pid)) })
+}
+
 // A pod that ends sends SIGTERM to the guest and the gateway at once: calls in flight end first.
 func TestServeSocket_ServesTheLineToItsEnd(t *testing.T) {
 	t.Parallel()
-	socket, cmd := serving(t, "sh", "-c", `echo ready; read word; echo "$word"; cat`)
+	socket, cmd := serving(t, "5m", "sh", "-c", `echo ready; read word; echo "$word"; cat`)
 	line := connectSocket(t, socket)
 	p, err := line.SpawnOwn(t.Context(), nil)
 	if err != nil {

@@ -215,7 +215,11 @@ func startGuest(t *testing.T, socket string) (stop func()) {
 	}
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
+		if !kill.Stop() {
+			t.Errorf("the guest did not end within %s of SIGTERM", patience)
+		}
 	})
 	t.Cleanup(stop)
 	return stop

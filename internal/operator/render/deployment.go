@@ -27,8 +27,11 @@ const user = 65532
 const grace = 60
 
 // lastCalls is how long a server that serves HTTP runs on in a pod that ends, in seconds: its
-// gateway sends it requests for 5 s. A guest runs on as long as the gateway needs it.
+// gateway sends it requests for 5 s.
 const lastCalls = 10
+
+// guestDrain is how long a guest runs on in a pod that ends, at most: it ends with its gateway.
+const guestDrain = "40s"
 
 func (w *Workload) deployment(configHash string) (*appsv1.Deployment, Faults) {
 	template, faults := w.merge(w.podTemplate(configHash))
@@ -180,7 +183,7 @@ func (w *Workload) server() corev1.Container {
 		c.Resources = resources("50m", "128Mi", "2Gi")
 	}
 	if w.stdio() {
-		guest := []string{"/thv/guest", "serve", "--socket", socketPath}
+		guest := []string{"/thv/guest", "serve", "--socket", socketPath, "--drain", guestDrain}
 		if w.findsProgram() {
 			guest = append(guest, "--program", "/thv/program")
 		}
