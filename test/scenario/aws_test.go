@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,9 +23,9 @@ type cloud struct {
 	passedOn []string
 }
 
-// awsService is the command aws ADDR NAME: it puts an AWS service in eu-central-1 before the
+// awsService is the command aws ADDR NAME [IP]: it puts an AWS service in eu-central-1 before the
 // MCP server at ADDR, sets NAME to the address of the service, and NAME_STS to the URL of the
-// STS whose credentials it accepts.
+// STS whose credentials it accepts. The service listens at IP, 127.0.0.1 when it is not given.
 func awsService(ts *testscript.TestScript, _ bool, args []string) {
 	c := &cloud{used: map[string]bool{}}
 	sts := awstest.NewSTS()
@@ -44,7 +45,16 @@ func awsService(ts *testscript.TestScript, _ bool, args []string) {
 		r.SetURL(target)
 		r.Out.Host = target.Host
 	}}
-	service := httptest.NewServer(sts.Guard(awstest.Scope{Region: "eu-central-1", Service: "aws-mcp"}, http.Handler(proxy)))
+	ip := "127.0.0.1"
+	if len(args) > 2 {
+		ip = args[2]
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	ts.Check(err)
+	service := httptest.NewUnstartedServer(sts.Guard(awstest.Scope{Region: "eu-central-1", Service: "aws-mcp"}, http.Handler(proxy)))
+	ts.Check(service.Listener.Close()) // httptest listens on 127.0.0.1 only
+	service.Listener = listener
+	service.Start()
 	ts.Defer(func() {
 		service.CloseClientConnections() // Close waits for streams
 		service.Close()

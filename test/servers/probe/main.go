@@ -26,7 +26,11 @@ func main() {
 	sseAddr := flag.String("sse", "", "serve SSE at this address")
 	jsonAddr := flag.String("json", "", "serve streamable HTTP at this address, answering plain JSON")
 	statelessAddr := flag.String("stateless", "", "serve streamable HTTP without sessions at this address, answering plain JSON")
+	forward := flag.String("forward", "", "do not serve; pass the connections at the address of -http on to this one")
 	flag.Parse()
+	if *forward != "" {
+		log.Fatal(pass(*httpAddr, *forward))
+	}
 	if err := serve(*httpAddr, *sseAddr, *jsonAddr, *statelessAddr); err != nil {
 		log.Fatal(err)
 	}
@@ -61,6 +65,35 @@ func listen(addr string, handler http.Handler) error {
 	fmt.Println(l.Addr())
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	return server.Serve(l)
+}
+
+// pass passes connections on, byte for byte: a server outside sees the requests that arrive
+// in the container.
+func pass(addr, to string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	for {
+		in, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer in.Close()
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				log.Print(err)
+				return
+			}
+			defer out.Close()
+			go func() {
+				io.Copy(out, in)
+				out.Close()
+			}()
+			io.Copy(in, out)
+		}()
+	}
 }
 
 func newServer() *mcp.Server {
