@@ -35,9 +35,9 @@ type IDTokenConfig struct {
 // 3.1.3.7). It may be used concurrently. It fetches keys at a bounded rate, and nothing in
 // the background.
 type IDTokens struct {
-	rules Provider
-	keys  *keySet
-	now   func() time.Time
+	issuer, client string
+	keys           *keySet
+	now            func() time.Time
 }
 
 // NewIDTokens returns an IDTokens. It sends no request.
@@ -48,7 +48,7 @@ func NewIDTokens(c IDTokenConfig) *IDTokens {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	v := &IDTokens{rules: Provider{IssuerURL: c.Issuer, Audience: c.ClientID}, keys: newKeySet(), now: c.Now}
+	v := &IDTokens{issuer: c.Issuer, client: c.ClientID, keys: newKeySet(), now: c.Now}
 	v.keys.now, v.keys.log, v.keys.tasks, v.keys.observe = c.Now, c.Log, newTasks(), func(string) {}
 	v.keys.fetch = func(ctx context.Context) ([]jose.JSONWebKey, error) {
 		from, err := c.KeysURL(ctx)
@@ -75,12 +75,18 @@ func NewIDTokens(c IDTokenConfig) *IDTokens {
 // with accessToken; "" is without one. The caller checks nonce. An error that is no
 // [ErrKeys] means that the token is not valid. Errors do not quote the token.
 func (v *IDTokens) Verify(ctx context.Context, token, accessToken string) (map[string]any, error) {
+	return v.verify(ctx, "ID token", token, func(t *jwt) *refusal { return v.claims(t, accessToken) })
+}
+
+// verify returns the claims of a JWT of the issuer that is no access token, after the rules
+// for its claims. kind is its name in errors.
+func (v *IDTokens) verify(ctx context.Context, kind, token string, rules func(*jwt) *refusal) (map[string]any, error) {
 	if !wellFormed(token) {
-		return nil, errors.New("the ID token has characters that no token has, or is too long")
+		return nil, fmt.Errorf("the %s has characters that no token has, or is too long", kind)
 	}
 	t := parseToken(token)
 	if t == nil {
-		return nil, errors.New("the ID token is not a JWT")
+		return nil, fmt.Errorf("the %s is not a JWT", kind)
 	}
 	r := t.fault
 	if r == nil && strings.TrimPrefix(strings.ToLower(t.typ), "application/") == "at+jwt" { // RFC 9068 section 2.1
@@ -90,7 +96,7 @@ func (v *IDTokens) Verify(ctx context.Context, token, accessToken string) (map[s
 		r = v.signature(ctx, t)
 	}
 	if r == nil {
-		r = v.claims(t, accessToken)
+		r = rules(t)
 	}
 	switch {
 	case r == nil:
@@ -98,7 +104,7 @@ func (v *IDTokens) Verify(ctx context.Context, token, accessToken string) (map[s
 	case r.unavailable:
 		return nil, fmt.Errorf("%w: %s", ErrKeys, r.reason)
 	}
-	return nil, errors.New("the ID token is not valid: " + Attempt{Reason: r.reason, Expected: r.expected, Got: r.got}.String())
+	return nil, fmt.Errorf("the %s is not valid: %s", kind, Attempt{Reason: r.reason, Expected: r.expected, Got: r.got})
 }
 
 // signature verifies the signature by the issuer's keys. It fetches them again where the
@@ -124,15 +130,22 @@ func (v *IDTokens) signature(ctx context.Context, t *jwt) *refusal {
 
 // claims applies the rules of OpenID Connect Core 1.0 sections 2 and 3.1.3.7.
 func (v *IDTokens) claims(t *jwt, accessToken string) *refusal {
-	s := &subject{claims: t.claims, provider: &v.rules, now: v.now(), leeway: DefaultLeeway}
-	for _, check := range []func(*subject) *refusal{
-		checkIssuer, checkAudience, checkParty, checkExpiry, checkStart("nbf"), checkStart("iat"), checkPerson,
-	} {
+	r := v.check(t, v.client, checkIssuer, checkAudience, checkParty, checkExpiry, checkStart("nbf"), checkStart("iat"), checkPerson)
+	if r != nil {
+		return r
+	}
+	return checkAccessHash(t, accessToken)
+}
+
+// check applies checks of claims in their order.
+func (v *IDTokens) check(t *jwt, audience string, checks ...func(*subject) *refusal) *refusal {
+	s := &subject{claims: t.claims, provider: &Provider{IssuerURL: v.issuer, Audience: audience}, now: v.now(), leeway: DefaultLeeway}
+	for _, check := range checks {
 		if r := check(s); r != nil {
 			return r
 		}
 	}
-	return checkAccessHash(t, accessToken)
+	return nil
 }
 
 // checkParty: azp, if present, is the client; it is required where there are several
