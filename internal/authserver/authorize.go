@@ -75,7 +75,7 @@ var challengePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
 // redirect URI are shown to the person; others are sent to the client.
 func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
 	if !s.starts.allow(s.cfg.Address(r)) {
-		s.errorPage(w, r, http.StatusTooManyRequests, "There were too many logins from your address. Try again in a minute.", errors.New("too many logins from an address"))
+		s.tooManyPage(w, r, errors.New("too many logins from an address"))
 		return
 	}
 	if err := r.ParseForm(); err != nil {
@@ -92,10 +92,13 @@ func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c, err := s.clients.get(r.Context(), q.Get("client_id"))
+	c, err := s.clients.get(r, q.Get("client_id"))
 	switch {
 	case errors.Is(err, errUnavailable):
 		s.errorPage(w, r, http.StatusServiceUnavailable, "The login is not available now. Try again in a minute.", err)
+		return
+	case errors.Is(err, errTooMany):
+		s.tooManyPage(w, r, err)
 		return
 	case err != nil:
 		s.errorPage(w, r, http.StatusBadRequest, "The application is not known here. Remove its stored login, and connect again.", err)
@@ -125,6 +128,11 @@ func (s *logins) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.proceed(w, r, l, "")
+}
+
+// tooManyPage is shown when a sender is over a limit.
+func (s *logins) tooManyPage(w http.ResponseWriter, r *http.Request, err error) {
+	s.errorPage(w, r, http.StatusTooManyRequests, "There were too many logins from your address. Try again in a minute.", err)
 }
 
 // checkAuthorize checks what is reported to the client.

@@ -21,8 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/toolhaven/toolhaven/internal/authserver/storage/memory"
 	"github.com/toolhaven/toolhaven/internal/authserver/upstream"
 	"github.com/toolhaven/toolhaven/internal/authserver/vault"
@@ -760,6 +758,43 @@ func TestNew_RefusesScopesThatNoProviderHas(t *testing.T) {
 	}
 }
 
+// Anyone can name a document. A sender of many is refused, and keeps no other from a login.
+func TestClientDocument_Flood(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *Config) {
+		c.Address = func(r *http.Request) string { return r.UserAgent() }
+	})
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"client_id":"http://`+r.Host+r.URL.Path+`","redirect_uris":["`+webRedirect+`"]}`)
+	}))
+	t.Cleanup(host.Close)
+	redeem := func(sender, client string) *answer {
+		return f.post(http.DefaultClient, pathToken, url.Values{"grant_type": {"authorization_code"}, "code": {"x"}, "client_id": {client}}, "User-Agent: "+sender)
+	}
+	var last *answer
+	for i := range 3 * documentBurst {
+		last = redeem("192.0.2.1", host.URL+"/flood"+strconv.Itoa(i))
+	}
+	f.refuses(last, "temporarily_unavailable")
+	if last.StatusCode != http.StatusTooManyRequests || last.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", last.StatusCode, last.Header)
+	}
+	// What is known is used, also for that sender.
+	f.refuses(redeem("192.0.2.1", host.URL+"/flood0"), "invalid_grant")
+	f.refuses(redeem("192.0.2.2", host.URL+"/other"), "invalid_grant")
+	for sender, want := range map[string]int{"192.0.2.1": http.StatusTooManyRequests, "192.0.2.2": http.StatusSeeOther} {
+		f.client = host.URL + "/login-from-" + sender
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.request(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User-Agent", sender)
+		if a := f.do(f.browser, r); a.StatusCode != want {
+			t.Errorf("a login from %s: %d %s", sender, a.StatusCode, a.body)
+		}
+	}
+}
+
 // The metadata document of a client is its registration.
 func TestClientDocument(t *testing.T) {
 	t.Parallel()
@@ -790,12 +825,6 @@ func TestClientDocument(t *testing.T) {
 	if f.redeem(f.code()).json(t)["access_token"] == nil {
 		t.Error("no token")
 	}
-	f.clients.documents.unknown = rate.NewLimiter(0, 1) // anyone can name a document
-	for i, want := range []error{nil, errUnavailable} {
-		if _, err := f.clients.documents.get(t.Context(), host.URL+"/flood"+strconv.Itoa(i)); errors.Is(err, errUnavailable) != (want != nil) {
-			t.Errorf("fetch %d: %v", i, err)
-		}
-	}
 	for _, id := range []string{"http://192.0.2.1/c", "https://127.0.0.1", "https://127.0.0.1/a/../b", "https://u@127.0.0.1/c", "https://127.0.0.1/c#f"} {
 		if err := f.clients.documents.check(id); err == nil {
 			t.Errorf("%s is accepted", id)
@@ -818,7 +847,7 @@ func TestKey_KeepsClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := again.clients.get(t.Context(), f.client); (err == nil) != c.known {
+		if _, err := again.clients.get(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), f.client); (err == nil) != c.known {
 			t.Errorf("known %t: %v", c.known, err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sync/singleflight"
-	"golang.org/x/time/rate"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
 	"github.com/toolhaven/toolhaven/internal/plaintext"
@@ -33,6 +32,8 @@ const (
 	documentFresh   = 5 * time.Minute  // how long a document is used
 	documentFailed  = 30 * time.Second // how long a failure is
 	documentsKept   = 256
+	documentsAtOnce = 256 // fetches
+	documentBurst   = 20  // fetches for one sender; then one each second
 )
 
 // The client authentication methods (RFC 7591 section 2).
@@ -107,8 +108,7 @@ func (g *registration) client() (*client, *oauthError) {
 // registration: nothing is stored, so a flood of registrations fills nothing.
 func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 	if !s.registrations.allow(s.cfg.Address(r)) {
-		w.Header().Set("Retry-After", "10")
-		writeError(w, http.StatusTooManyRequests, &oauthError{code: "temporarily_unavailable", description: "too many registrations from this address; try again later"})
+		s.fail(w, tooMany("registrations"))
 		return
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
@@ -179,10 +179,13 @@ func clientSecret(key []byte, id string) string {
 // errUnknownClient: the client_id is neither registered here nor a metadata document.
 var errUnknownClient = errors.New("the client is not known here; it must register again")
 
-// get returns the client of an id.
-func (s *clients) get(ctx context.Context, id string) (*client, error) {
+// errTooMany: the sender of the request has named too many metadata documents.
+var errTooMany = errors.New("too many metadata documents of clients from one address")
+
+// get returns the client of an id, which the sender of r sent.
+func (s *clients) get(r *http.Request, id string) (*client, error) {
 	if strings.HasPrefix(id, "https://") || strings.HasPrefix(id, "http://") {
-		return s.documents.get(ctx, id)
+		return s.documents.get(r.Context(), s.cfg.Address(r), id)
 	}
 	if id == "" || len(id) > maxSealed {
 		return nil, errUnknownClient
@@ -215,10 +218,12 @@ func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oaut
 		}
 		id, secret = user, password
 	}
-	c, err := s.get(r.Context(), id)
+	c, err := s.get(r, id)
 	switch {
 	case errors.Is(err, errUnavailable):
 		return nil, unavailableError
+	case errors.Is(err, errTooMany):
+		return nil, tooMany("metadata documents")
 	case err != nil:
 		return nil, invalid
 	case c.Method == methodNone:
@@ -245,8 +250,11 @@ type documents struct {
 	// plainHTTP permits documents of this machine without TLS, for clients in development.
 	plainHTTP bool
 	fetches   singleflight.Group
-	// unknown bounds the fetches that requests of anyone cause, at the token endpoint too.
-	unknown *rate.Limiter
+	// unknown bounds the fetches that the requests of one sender cause, at the token endpoint
+	// too, and fetching those at a time: a sender's limit is far below it, so that one sender
+	// does not keep others from a login.
+	unknown  limiter
+	fetching chan struct{}
 
 	mu   sync.Mutex
 	kept map[string]keptDocument
@@ -258,8 +266,8 @@ type keptDocument struct {
 	until  time.Time
 }
 
-// get returns the client of a document's URL.
-func (d *documents) get(ctx context.Context, id string) (*client, error) {
+// get returns the client of a document's URL, which was sent from an address.
+func (d *documents) get(ctx context.Context, address, id string) (*client, error) {
 	if err := d.check(id); err != nil {
 		return nil, err
 	}
@@ -269,11 +277,17 @@ func (d *documents) get(ctx context.Context, id string) (*client, error) {
 	if ok && time.Now().Before(kept.until) {
 		return kept.client, kept.err
 	}
-	if !d.unknown.Allow() {
-		return nil, errUnavailable
+	if !d.unknown.allow(address) {
+		return nil, errTooMany
 	}
 	// The fetch goes on for others when this request ends.
 	result := d.fetches.DoChan(id, func() (any, error) {
+		select {
+		case d.fetching <- struct{}{}:
+			defer func() { <-d.fetching }()
+		default:
+			return nil, errUnavailable
+		}
 		c, err := d.fetch(context.WithoutCancel(ctx), id)
 		until := time.Now().Add(documentFresh)
 		if err != nil {

@@ -64,7 +64,7 @@ func FuzzRegister(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 			t.Fatal(err)
 		}
-		c, err := s.clients.get(t.Context(), answer.ClientID)
+		c, err := s.clients.get(httptest.NewRequestWithContext(t.Context(), "POST", "/", nil), answer.ClientID)
 		if err != nil || !slices.Equal(c.Redirects, answer.Redirects) {
 			t.Fatalf("%v: %v", err, answer)
 		}
@@ -123,7 +123,7 @@ func FuzzClientID(f *testing.F) {
 			return
 		}
 		// Each process that fuzzes has registered a client of its own.
-		if c, err := s.clients.get(t.Context(), id); err == nil && !slices.Equal(c.Redirects, []string{webRedirect}) {
+		if c, err := s.clients.get(httptest.NewRequestWithContext(t.Context(), "POST", "/", nil), id); err == nil && !slices.Equal(c.Redirects, []string{webRedirect}) {
 			t.Errorf("forged: %q", id)
 		}
 	})

@@ -58,7 +58,7 @@ type Config struct {
 	// random one, and clients have to register again after a restart.
 	Key   []byte
 	Store storage.Store
-	// Address identifies the sender of a request, to bound registrations; nil is the
+	// Address identifies the sender of a request, to bound what one sender may do; nil is the
 	// connection's address.
 	Address func(*http.Request) string
 	// CAFiles are trusted beside the system's authorities.
@@ -170,7 +170,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	s.clients.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), unknown: rate.NewLimiter(5, 50), kept: map[string]keptDocument{}}
+	s.clients.documents = &documents{http: client, plainHTTP: isLoopback(issuer.Hostname()), kept: map[string]keptDocument{},
+		unknown: limiter{every: rate.Every(time.Second), burst: documentBurst}, fetching: make(chan struct{}, documentsAtOnce)}
 	errs = append(errs, s.setUpstreams())
 	return s, errors.Join(errs...)
 }
@@ -355,9 +356,17 @@ type oauthError struct {
 
 var unavailableError = &oauthError{code: "temporarily_unavailable", description: "the server cannot reach its storage; try again later", status: http.StatusServiceUnavailable}
 
+// tooMany is the error for a sender that is over a limit (RFC 6585 section 4).
+func tooMany(what string) *oauthError {
+	return &oauthError{code: "temporarily_unavailable", description: "too many " + what + " from this address; try again later", status: http.StatusTooManyRequests}
+}
+
 func writeError(w http.ResponseWriter, status int, e *oauthError) {
-	if status == http.StatusServiceUnavailable {
+	switch status {
+	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "5")
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "10")
 	}
 	writeJSON(w, status, map[string]string{"error": e.code, "error_description": e.description})
 }
