@@ -78,7 +78,10 @@ type Exchange struct {
 // Source is the origin of a request, for records of it. Nothing is decided by it: except for
 // Address, the client chose it.
 type Source struct {
-	Address              string // of the connection, host and port
+	// Address is the host and port of the connection, or the IP address that a trusted proxy
+	// states.
+	Address string
+
 	UserAgent, RequestID string
 }
 

@@ -44,7 +44,7 @@ type Config struct {
 	// SessionTTL of 0 is DefaultSessionTTL.
 	Endpoint endpoint.Config
 	// TrustProxyHeaders is set when every request passes a reverse proxy that sets
-	// X-Forwarded-Host and X-Forwarded-Prefix.
+	// X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Prefix.
 	TrustProxyHeaders bool
 	// Key seals what clients keep for the gateway, such as session ids (seal.KeySize
 	// bytes). A gateway with the same key and name resumes the sessions of an earlier one,

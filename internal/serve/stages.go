@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"github.com/toolhaven/toolhaven/internal/audit"
@@ -13,6 +14,7 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 	"github.com/toolhaven/toolhaven/internal/gateway"
 	"github.com/toolhaven/toolhaven/internal/gateway/authn"
+	"github.com/toolhaven/toolhaven/internal/gateway/httpd"
 	"github.com/toolhaven/toolhaven/internal/policy"
 	"github.com/toolhaven/toolhaven/internal/secret"
 	"github.com/toolhaven/toolhaven/internal/serve/embedded"
@@ -129,7 +131,8 @@ func (s *Stages) openTelemetry(cfg StagesConfig) (err error) {
 	}
 	s.Measured, err = telemetry.New(*spec.Telemetry, telemetry.Options{
 		Workload: spec.Name, Transport: string(spec.Transport), Version: buildinfo.Get().Version,
-		Secret: cfg.Secrets, Env: func(name string) string { return spanVariable(spec, name, log) }, CAFiles: spec.CAFiles(), Log: log,
+		Secret: cfg.Secrets, Env: func(name string) string { return spanVariable(spec, name, log) },
+		Source: func(r *http.Request) string { return httpd.SourceOf(r, spec.Proxy.TrustProxyHeaders).Address }, CAFiles: spec.CAFiles(), Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)

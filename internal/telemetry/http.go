@@ -40,10 +40,10 @@ func incomingOf(ctx context.Context) *incoming {
 	return in
 }
 
-func newIncoming(r *http.Request) *incoming {
+func newIncoming(r *http.Request, peer string) *incoming {
 	in := &incoming{
 		began: time.Now(), trace: headerCarrier(r.Header), method: httpMethod(r.Method), scheme: "http", host: r.Host, path: r.URL.Path,
-		proto: r.Proto, agent: r.UserAgent(), peer: r.RemoteAddr, size: r.ContentLength, session: r.Header.Get(mcp.HeaderSessionID), query: r.URL.RawQuery,
+		proto: r.Proto, agent: r.UserAgent(), peer: peer, size: r.ContentLength, session: r.Header.Get(mcp.HeaderSessionID), query: r.URL.RawQuery,
 	}
 	if r.TLS != nil {
 		in.scheme = "https"
@@ -80,7 +80,7 @@ func (in *incoming) sessionHash() string {
 // requests that are refused before they are exchanges.
 func (t *Telemetry) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		in := newIncoming(r)
+		in := newIncoming(r, t.source(r))
 		out := &observedWriter{ResponseWriter: w, telemetry: t, incoming: in}
 		defer out.end()
 		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), incomingKey{}, in)))

@@ -36,6 +36,9 @@ type Options struct {
 	Secret func(ref string) (string, error)
 	// Env returns the value of one of Config.EnvVars, "" for none.
 	Env func(name string) string
+	// Source returns the address of the client, with a port if it is known; nil is the
+	// connection's.
+	Source func(*http.Request) string
 	// CAFiles are trusted beside the system's authorities.
 	CAFiles []string
 	Log     *slog.Logger
@@ -58,6 +61,7 @@ type Telemetry struct {
 	server []attribute.KeyValue
 	env    []attribute.KeyValue
 	legacy bool
+	source func(*http.Request) string
 	// transport is the server's.
 	transport string
 
@@ -68,7 +72,10 @@ type Telemetry struct {
 // before there is something to send.
 func New(cfg Config, opt Options) (*Telemetry, error) {
 	ctx := context.Background() // the exporters do not connect yet
-	t := &Telemetry{log: opt.Log, legacy: isOn(cfg.LegacyAttributes), transport: opt.Transport, server: serverConnection(opt.Transport)}
+	t := &Telemetry{log: opt.Log, legacy: isOn(cfg.LegacyAttributes), source: opt.Source, transport: opt.Transport, server: serverConnection(opt.Transport)}
+	if t.source == nil {
+		t.source = func(r *http.Request) string { return r.RemoteAddr }
+	}
 	for _, name := range cfg.EnvVars {
 		if value := opt.Env(name); value != "" {
 			t.env = append(t.env, attribute.String("environment."+name, text(value)))

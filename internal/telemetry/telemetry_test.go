@@ -271,6 +271,12 @@ func TestStage_Span(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, got[key], want)
 		}
 	}
+	behindProxy := start(t, Config{Endpoint: c.OverHTTP(t)}, Options{Source: func(*http.Request) string { return "198.51.100.7" }})
+	through(t, behindProxy, nil, request(mcp.MethodToolsCall, `{"name":"forwarded"}`), respond(`{"content":[]}`))
+	forwarded := otlp.Attributes(c.Span(t, server, "tools/call forwarded").Attributes)
+	if port, present := forwarded["client.port"]; present || forwarded["client.address"] != "198.51.100.7" {
+		t.Errorf("the client is %q, port %q", forwarded["client.address"], port)
+	}
 	if len(got["mcp.session.id"]) != 32 {
 		t.Errorf("mcp.session.id is %q, want a hash", got["mcp.session.id"])
 	}

@@ -130,7 +130,7 @@ func (s *Stage) identify(next http.Handler) http.Handler {
 func (s *Stage) refuse(w http.ResponseWriter, r *http.Request, code, description string) {
 	if s.cfg.Refused != nil {
 		s.cfg.Refused(Refusal{
-			Source: httpd.SourceOf(r), Method: r.Method, Path: r.URL.Path,
+			Source: httpd.SourceOf(r, s.cfg.TrustProxyHeaders), Method: r.Method, Path: r.URL.Path,
 			Status: http.StatusUnauthorized, Code: code, Description: description,
 		})
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/exchange"
 )
 
+// SourceOf is where r came from.
+func (c *Core) SourceOf(r *http.Request) exchange.Source { return SourceOf(r, c.TrustProxyHeaders) }
+
 // Principal is the [exchange.Client.Principal] of the sender of r.
 func Principal(r *http.Request) string {
 	if c := exchange.CallerOf(r.Context()); c != nil {
@@ -25,7 +28,11 @@ func StreamContext(r *http.Request) (context.Context, context.CancelFunc) {
 	return r.Context(), func() {}
 }
 
-// SourceOf is where r came from.
-func SourceOf(r *http.Request) exchange.Source {
-	return exchange.Source{Address: r.RemoteAddr, UserAgent: r.UserAgent(), RequestID: single(r, "X-Request-Id")}
+// SourceOf is where r came from. trust is as for [ClientAddress].
+func SourceOf(r *http.Request, trust bool) exchange.Source {
+	address := r.RemoteAddr
+	if client := forwardedFor(r, trust); client != "" {
+		address = client
+	}
+	return exchange.Source{Address: address, UserAgent: r.UserAgent(), RequestID: single(r, "X-Request-Id")}
 }

@@ -27,7 +27,7 @@ type Core struct {
 	Name     string
 	Endpoint endpoint.Config
 	// TrustProxyHeaders is set when every request passes a reverse proxy that sets
-	// X-Forwarded-Host and X-Forwarded-Prefix.
+	// X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Prefix.
 	TrustProxyHeaders bool
 	Log               *slog.Logger
 	Timing            Timing

@@ -92,22 +92,34 @@ func defaultPort(scheme string) string {
 }
 
 // ClientAddress is the IP address of the sender of r, to bound what one sender may do: the
-// connection's, or with trust the one that the proxy received the request from. A proxy
-// appends that to X-Forwarded-For; what stands before it is the sender's own text.
+// connection's, or with trust the one that the proxy states.
 func ClientAddress(r *http.Request, trust bool) string {
-	if lines := r.Header[headerForwardedFor]; trust && len(lines) > 0 {
-		last := lines[len(lines)-1]
-		last = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
-		if ip, err := netip.ParseAddr(last); err == nil {
-			return ip.Unmap().WithZone("").String()
-		}
-		if at, err := netip.ParseAddrPort(last); err == nil { // as some proxies append it
-			return at.Addr().Unmap().WithZone("").String()
-		}
+	if client := forwardedFor(r, trust); client != "" {
+		return client
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
 	}
 	return host
+}
+
+// forwardedFor is the IP address that a trusted proxy received r from; "" if none is stated. A
+// proxy appends it to X-Forwarded-For; what stands before it is the sender's own text.
+func forwardedFor(r *http.Request, trust bool) string {
+	lines := r.Header[headerForwardedFor]
+	if !trust || len(lines) == 0 {
+		return ""
+	}
+	last := lines[len(lines)-1]
+	last = strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+	ip, err := netip.ParseAddr(last)
+	if err != nil {
+		at, err := netip.ParseAddrPort(last) // as some proxies append it
+		if err != nil {
+			return ""
+		}
+		ip = at.Addr()
+	}
+	return ip.Unmap().WithZone("").String()
 }

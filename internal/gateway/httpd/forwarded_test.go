@@ -31,5 +31,12 @@ func TestClientAddress(t *testing.T) {
 		if got := ClientAddress(r, c.trust); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+		source := c.want // of records: with the port of a connection
+		if source == "192.0.2.1" {
+			source = r.RemoteAddr
+		}
+		if got := SourceOf(r, c.trust).Address; got != source {
+			t.Errorf("%s: got the source %q, want %q", name, got, source)
+		}
 	}
 }

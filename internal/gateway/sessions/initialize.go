@@ -30,7 +30,7 @@ func (f *Streamable) initialize(p *httpd.Post, m *mcp.Message) {
 		return
 	}
 	defer f.core.Calls.Leave()
-	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Source: httpd.SourceOf(p.R), Request: m, Meta: meta}
+	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Source: f.core.SourceOf(p.R), Request: m, Meta: meta}
 	if f.core.Endpoint.Stateless {
 		f.initializeShared(p, x)
 		return

@@ -171,7 +171,7 @@ func (f *SSE) dispatch(p *httpd.Post, s *session, a *admitted) {
 	if begun {
 		err = httpd.SessionEraOnly(p.R, m)
 	}
-	x := &exchange.Exchange{Client: a.client, Caller: exchange.CallerOf(p.R.Context()), Source: httpd.SourceOf(p.R), Request: m, Peer: s, Conn: a.conn}
+	x := &exchange.Exchange{Client: a.client, Caller: exchange.CallerOf(p.R.Context()), Source: f.core.SourceOf(p.R), Request: m, Peer: s, Conn: a.conn}
 	if err == nil {
 		x.Meta, err = mcp.ReadMeta(m.Params)
 	}

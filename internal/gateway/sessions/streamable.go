@@ -141,6 +141,6 @@ func (f *Streamable) call(p *httpd.Post, m *mcp.Message, peer *callPeer) (respon
 		return mcp.ErrorResponse(m.ID, mcp.CodeInvalidParams, err), nil
 	}
 	return f.core.Outcome(ctx, &exchange.Exchange{
-		Client: client, Caller: exchange.CallerOf(ctx), Source: httpd.SourceOf(p.R), Request: m, Meta: meta, Peer: peer, Conn: conn,
+		Client: client, Caller: exchange.CallerOf(ctx), Source: f.core.SourceOf(p.R), Request: m, Meta: meta, Peer: peer, Conn: conn,
 	}), nil
 }

@@ -73,7 +73,7 @@ func (f *Front) Post(p *httpd.Post, h httpd.EraHints) {
 		return
 	}
 	defer f.core.Calls.Leave()
-	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Source: httpd.SourceOf(p.R), Request: m, Meta: h.Meta, Headers: paramHeaders(p.R.Header)}
+	x := &exchange.Exchange{Client: client, Caller: exchange.CallerOf(p.R.Context()), Source: f.core.SourceOf(p.R), Request: m, Meta: h.Meta, Headers: paramHeaders(p.R.Header)}
 	x.Open = f.core.Backend.Do
 	if m.Method == mcp.MethodSubscriptionsListen {
 		f.subscription(p, x)
