@@ -56,6 +56,8 @@ func TestSignIn_HostileServers(t *testing.T) {
 		"no authorization endpoint":                                 {func(f *fake) { delete(f.metadata, "authorization_endpoint") }, "no authorization_endpoint"},
 		"an authorization endpoint that is a script":                {func(f *fake) { f.metadata["authorization_endpoint"] = "javascript:alert(1)" }, "authorization_endpoint"},
 		"an authorization endpoint that is a file":                  {func(f *fake) { f.metadata["authorization_endpoint"] = "file:///etc/passwd" }, "authorization_endpoint"},
+		"an authorization endpoint with commands":                   {func(f *fake) { f.metadata["authorization_endpoint"] = f.issuer + "/authorize?x=`touch${IFS}x`" }, "characters that no URL has"},
+		"an authorization endpoint with an escape sequence":         {func(f *fake) { f.metadata["authorization_endpoint"] = f.issuer + "/\x1b[2J" }, "characters that no URL has"},
 		"a token endpoint over plain HTTP":                          {func(f *fake) { f.metadata["token_endpoint"] = "http://as.example/token" }, "not HTTPS"},
 		"a registration endpoint over plain HTTP":                   {func(f *fake) { f.metadata["registration_endpoint"] = "http://as.example/reg" }, "not HTTPS"},
 		"a revocation endpoint with a fragment":                     {func(f *fake) { f.metadata["revocation_endpoint"] = "https://as.example/#x" }, "fragment"},

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strings"
+	"unicode"
 
 	"github.com/toolhaven/toolhaven/internal/oauth"
 )
@@ -52,13 +54,19 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
+// notInURLs are the printable ASCII characters that no URL has (RFC 3986 section 2).
+const notInURLs = " \"<>\\^`{|}"
+
 // checkURL parses a URL that a server named: absolute, HTTPS, or HTTP on this machine
 // (OAuth 2.1 section 1.5), without user information and fragment. A literal address
 // out of reach is refused here too, because another program, such as a browser, may
-// open the URL.
+// open the URL. So are characters that no URL has: the person may paste it into a shell.
 func (r reach) checkURL(what, raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, fmt.Errorf("%s is longer than %d bytes", what, maxURL)
+	}
+	if strings.ContainsAny(raw, notInURLs) || strings.ContainsFunc(raw, unicode.IsControl) {
+		return nil, fmt.Errorf("%s %q has characters that no URL has", what, oauth.Hide(raw))
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
