@@ -468,6 +468,10 @@ func TestToken_Code(t *testing.T) {
 		{"RFC 6749 4.1.3 another redirect", []string{"redirect_uri", "https://app.example/other"}, "invalid_grant"},
 		{"RFC 7636 4.6 another verifier", []string{"code_verifier", strings.Repeat("a", 43)}, "invalid_grant"},
 		{"RFC 7636 4.1 a short verifier", []string{"code_verifier", "a"}, "invalid_grant"},
+		{"RFC 7636 4.5 no verifier", []string{"code_verifier", ""}, "invalid_request"},
+		{"RFC 6749 4.1.3 no code", []string{"code", ""}, "invalid_request"},
+		{"RFC 6749 5.2 no grant", []string{"grant_type", ""}, "invalid_request"},
+		{"RFC 6749 6 no refresh token", []string{"grant_type", "refresh_token"}, "invalid_request"},
 		{"RFC 8707 2 another resource", []string{"resource", "https://other.example"}, "invalid_target"},
 		{"RFC 6749 5.2 unknown grant", []string{"grant_type", "password"}, "unsupported_grant_type"},
 		{"RFC 6749 5.2 unknown code", []string{"code", "x"}, "invalid_grant"},
@@ -476,6 +480,8 @@ func TestToken_Code(t *testing.T) {
 	} {
 		f.refuses(f.redeem(code, c.pairs...), c.want)
 	}
+	// RFC 6749 section 4.1.3: the parameters are a form.
+	f.refuses(f.post(http.DefaultClient, pathToken, url.Values{"code": {code}}, "Content-Type: application/json"), "invalid_request")
 	tokens := f.redeem(code).json(t)
 	if tokens["access_token"] == nil {
 		t.Fatalf("%v", tokens)
@@ -769,7 +775,7 @@ func TestClientDocument_Flood(t *testing.T) {
 	}))
 	t.Cleanup(host.Close)
 	redeem := func(sender, client string) *answer {
-		return f.post(http.DefaultClient, pathToken, url.Values{"grant_type": {"authorization_code"}, "code": {"x"}, "client_id": {client}}, "User-Agent: "+sender)
+		return f.post(http.DefaultClient, pathToken, url.Values{"grant_type": {"authorization_code"}, "code": {"x"}, "code_verifier": {f.verifier}, "client_id": {client}}, "User-Agent: "+sender)
 	}
 	var last *answer
 	for i := range 3 * documentBurst {

@@ -208,7 +208,9 @@ func (s *clients) get(r *http.Request, id string) (*client, error) {
 // authenticate returns the client of a request to the token endpoint (RFC 6749 section
 // 2.3.1). A client with a secret must send it by one of the two methods, never both.
 func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oauthError) {
-	invalid := &oauthError{code: "invalid_client", description: errUnknownClient.Error(), status: http.StatusUnauthorized}
+	invalid := func(description string) *oauthError {
+		return &oauthError{code: "invalid_client", description: description, status: http.StatusUnauthorized}
+	}
 	id, secret := form.Get("client_id"), form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {
 		user, errUser := url.QueryUnescape(user)
@@ -225,10 +227,10 @@ func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oaut
 	case errors.Is(err, errTooMany):
 		return nil, tooMany("metadata documents")
 	case err != nil:
-		return nil, invalid
+		return nil, invalid(errUnknownClient.Error())
 	case c.Method == methodNone:
 		if secret != "" {
-			return nil, invalid
+			return nil, invalid("the client is registered without a secret, and sent one")
 		}
 		return c, nil
 	}
@@ -238,7 +240,7 @@ func (s *clients) authenticate(r *http.Request, form url.Values) (*client, *oaut
 	}
 	sent, err := base64.RawURLEncoding.Strict().DecodeString(secret)
 	if err != nil || !verifyTag(keys.clients, c.ID, sent) {
-		return nil, invalid
+		return nil, invalid("the client's secret is missing or wrong")
 	}
 	return c, nil
 }

@@ -20,8 +20,8 @@ import (
 // verified without a request. A token that is not the client's changes nothing and is no
 // error (section 2.2).
 func (s *tokens) revoke(w http.ResponseWriter, r *http.Request, c *client, form url.Values) {
-	if form.Get("token") == "" {
-		s.fail(w, &oauthError{code: "invalid_request", description: "token is missing"})
+	if fault := missing(form, "token"); fault != nil {
+		s.fail(w, fault)
 		return
 	}
 	id, _ := s.sessionOf(form.Get("token"))

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -83,7 +84,7 @@ func (s *tokens) token(w http.ResponseWriter, r *http.Request, c *client, form u
 	case "refresh_token":
 		answer, fault = s.refresh(r.Context(), c, form)
 	case "":
-		fault = &oauthError{code: "invalid_request", description: "grant_type is missing"}
+		fault = missing(form, "grant_type")
 	default:
 		fault = &oauthError{code: "unsupported_grant_type", description: "grant_type must be authorization_code or refresh_token"}
 	}
@@ -98,6 +99,9 @@ func (s *tokens) token(w http.ResponseWriter, r *http.Request, c *client, form u
 // readForm reads the parameters of the body; those of the URL do not count. None but
 // resource may occur twice (RFC 6749 section 3.2).
 func readForm(r *http.Request) (url.Values, *oauthError) {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
+		return nil, &oauthError{code: "invalid_request", description: "the content type must be application/x-www-form-urlencoded"}
+	}
 	if err := r.ParseForm(); err != nil {
 		return nil, &oauthError{code: "invalid_request", description: "the body is not a form, or too large"}
 	}
@@ -113,18 +117,33 @@ func invalidGrant(description string) *oauthError {
 	return &oauthError{code: "invalid_grant", description: description}
 }
 
+// missing returns the error for the first of these parameters that the form does not have
+// (RFC 6749 section 5.2).
+func missing(form url.Values, names ...string) *oauthError {
+	for _, name := range names {
+		if form.Get(name) == "" {
+			return &oauthError{code: "invalid_request", description: name + " is missing"}
+		}
+	}
+	return nil
+}
+
 // verifierPattern is RFC 7636 section 4.1.
 var verifierPattern = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
 
-// redeem exchanges a code (RFC 6749 section 4.1.3, RFC 7636 section 4.6).
+// redeem exchanges a code (RFC 6749 section 4.1.3, RFC 7636 section 4.6). redirect_uri may be
+// left out, as in OAuth 2.1: the verifier binds the code to its client.
 func (s *tokens) redeem(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
+	if fault := missing(form, "code", "code_verifier"); fault != nil {
+		return nil, fault
+	}
 	code := form.Get("code")
 	var record codeRecord
 	raw, err := s.get(ctx, kindCode, code, &record)
 	switch {
 	case errors.Is(err, errUnavailable):
 		return nil, unavailableError
-	case err != nil, code == "":
+	case err != nil:
 		return nil, invalidGrant("the code has expired or is not valid here")
 	case record.Client != c.ID:
 		return nil, invalidGrant("the code is of another client")
@@ -185,6 +204,9 @@ func (s *tokens) sessionLifetime(g *grant) time.Duration {
 // refresh exchanges a refresh token (RFC 6749 section 6). Each use makes a new generation.
 // The use of an older one revokes the session (RFC 9700 section 4.14.2).
 func (s *tokens) refresh(ctx context.Context, c *client, form url.Values) (map[string]any, *oauthError) {
+	if fault := missing(form, "refresh_token"); fault != nil {
+		return nil, fault
+	}
 	id, generation, ok := s.openRefresh(form.Get("refresh_token"))
 	if !ok {
 		return nil, invalidGrant("the refresh token is not valid here")
