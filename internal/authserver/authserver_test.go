@@ -799,6 +799,10 @@ func TestClientDocument_Flood(t *testing.T) {
 			t.Errorf("a login from %s: %d %s", sender, a.StatusCode, a.body)
 		}
 	}
+	f.clients.documents.fetching = make(chan struct{}) // as many as may run at a time do
+	if busy := redeem("192.0.2.3", host.URL+"/busy"); busy.StatusCode != http.StatusServiceUnavailable || busy.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", busy.StatusCode, busy.body)
+	}
 }
 
 // The metadata document of a client is its registration.
