@@ -53,6 +53,8 @@ type Certificates struct {
 	options Options
 	api     kubernetes.Interface
 	now     func() time.Time
+	// look is how often the clock is read: it may jump, and timers do not follow it.
+	look time.Duration
 
 	current atomic.Pointer[tls.Certificate]
 	watcher *certwatcher.CertWatcher // of Directory
@@ -67,7 +69,7 @@ func NewCertificates(config *rest.Config, options Options) (*Certificates, error
 		service := options.Service + "." + options.Namespace + ".svc"
 		options.Hosts = []string{service, service + ".cluster.local"}
 	}
-	c := &Certificates{options: options, now: time.Now}
+	c := &Certificates{options: options, now: time.Now, look: time.Minute}
 	var err error
 	if d := options.Directory; d != "" {
 		c.watcher, err = certwatcher.New(filepath.Join(d, keyCertificate), filepath.Join(d, keyPrivate))
@@ -104,8 +106,8 @@ func (c *Certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
 // Start keeps the certificate until ctx ends. It looks at the Secret and the configuration
-// when one of them changes, and when the certificate is to be replaced; it makes no request
-// otherwise. What fails is tried again.
+// when one of them changes, and when the certificate is to be replaced, also because the clock
+// has jumped; it makes no request otherwise. What fails is tried again.
 func (c *Certificates) Start(ctx context.Context) error {
 	if c.watcher != nil {
 		return c.watcher.Start(ctx)
@@ -117,26 +119,36 @@ func (c *Certificates) Start(ctx context.Context) error {
 	const least, most = time.Second, time.Minute
 	pause := least
 	for {
-		end, err := c.ensure(ctx)
+		from, end, err := c.ensure(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // to end was asked for
 		}
-		next := time.Until(end)
 		if err != nil {
 			c.options.Log.Warn("the webhook's certificate cannot be kept; trying again", "error", err, "after", pause)
-			next, pause = pause, min(2*pause, most)
-		} else {
-			pause = least
+			wait(ctx, changed, pause)
+			pause = min(2*pause, most)
+			continue
 		}
-		timer := time.NewTimer(max(next, least))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-changed:
-			timer.Stop()
-		case <-timer.C:
+		pause = least
+		for !wait(ctx, changed, c.look) {
+			if now := c.now(); now.Before(from) || now.After(end) {
+				break
+			}
 		}
+	}
+}
+
+// wait waits for a change, the end of ctx, or a time, and returns false for the last one.
+func wait(ctx context.Context, changed <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return true
+	case <-changed:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
@@ -179,13 +191,13 @@ func watchAll(ctx context.Context, open func(context.Context) (watch.Interface, 
 }
 
 // ensure makes the Secret, the configuration and the server agree. It writes only what
-// changes. end is when to call it again.
-func (c *Certificates) ensure(ctx context.Context) (end time.Time, err error) {
+// changes. It is to be called again before from, and after end.
+func (c *Certificates) ensure(ctx context.Context) (from, end time.Time, err error) {
 	secrets := c.api.CoreV1().Secrets(c.options.Namespace)
 	for range 5 {
 		stored, err := secrets.Get(ctx, c.options.Secret, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return end, err
+			return from, end, err
 		}
 		found := err == nil
 		if found {
@@ -193,19 +205,20 @@ func (c *Certificates) ensure(ctx context.Context) (end time.Time, err error) {
 			certificate, end, err := p.check(c.options.Hosts, c.now())
 			if err == nil {
 				if err := c.trust(ctx, p.authority); err != nil {
-					return end, err
+					return from, end, err
 				}
 				c.current.Store(certificate)
-				return end, nil
+				from = certificate.Leaf.NotBefore
+				return from, end, nil
 			}
 			c.options.Log.Info("replacing the webhook's certificate", "because", err)
 		}
 		if err := c.replace(ctx, stored, found); err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			return end, err
+			return from, end, err
 		}
 		// Another process may have been first: its certificate counts.
 	}
-	return end, errors.New("other processes replace the certificate all the time")
+	return from, end, errors.New("other processes replace the certificate all the time")
 }
 
 // replace writes a new certificate to the Secret, after its authority is trusted.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ type system struct {
 	configuration string
 	certificates  *Certificates
 	port          int
+	clock         atomic.Int64 // what the webhook's clock is ahead
 }
 
 // start starts a webhook, whose certificate is kept in the cluster if options has no
@@ -92,6 +94,8 @@ func start(t *testing.T, options Options, validate func(client.Object) error) *s
 	if s.certificates, err = NewCertificates(s.cluster.Config, options); err != nil {
 		t.Fatal(err)
 	}
+	s.certificates.now = func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
+	s.certificates.look = 100 * time.Millisecond
 	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: s.port, TLSOpts: s.certificates.tlsOptions()})
 	server.Register(Path, Handler(kube.Scheme(), validate))
 	run(t, s.certificates.Start)
@@ -506,13 +510,31 @@ func TestCertificates(t *testing.T) {
 		})
 		s.eventually(t, "the webhook answers", answers)
 	})
+	t.Run("the clock jumps, and jumps back", func(t *testing.T) {
+		old := get()
+		replaced := func() error {
+			if got := get(); string(got.Data[keyCertificate]) != string(old.Data[keyCertificate]) {
+				return serves(got.Data[keyCertificate])
+			}
+			return fmt.Errorf("it is not")
+		}
+		s.clock.Store(int64(validity - renewal/2)) // the old one is near its end there
+		s.eventually(t, "it is replaced", replaced)
+		if err := answers(); err == nil {
+			t.Error("the API server trusts a certificate of the future")
+		}
+		old = get()
+		s.clock.Store(0)
+		s.eventually(t, "it is replaced again", replaced)
+		s.eventually(t, "the webhook answers", answers)
+	})
 	t.Run("another operator serves the same", func(t *testing.T) {
 		second, err := NewCertificates(s.cluster.Config, s.certificates.options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := get()
-		if _, err := second.ensure(t.Context()); err != nil {
+		if _, _, err := second.ensure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := get(); got.ResourceVersion != before.ResourceVersion {
