@@ -152,6 +152,23 @@ func (w workload) pods(t *testing.T) []corev1.Pod {
 	return pods
 }
 
+// replaced waits until the workload has another pod instead of the one of that name, and all that
+// it should have are ready.
+func (w workload) replaced(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "the pod is replaced", func(ctx context.Context) error {
+		for _, p := range w.pods(t) {
+			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			if p.Name == name || !ready {
+				return fmt.Errorf("pod %s, ready: %t", p.Name, ready)
+			}
+		}
+		return node.available(ctx, client.ObjectKey{Namespace: w.namespace, Name: w.name})
+	})
+}
+
 // podStates are names of pods with the restarts of their containers.
 func podStates(pods []corev1.Pod) []string {
 	var states []string

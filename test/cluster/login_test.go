@@ -35,7 +35,10 @@ import (
 const callback = "http://127.0.0.1:4/callback"
 
 // front is HTTPS outside the cluster before a Service, as an Ingress has it.
-type front struct{ target atomic.Pointer[url.URL] }
+type front struct {
+	target atomic.Pointer[url.URL]
+	next   http.Transport
+}
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target := f.target.Load()
@@ -43,7 +46,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the server is not there yet", http.StatusServiceUnavailable)
 		return
 	}
-	(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	(&httputil.ReverseProxy{Transport: &f.next, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host})
 		r.Out.Host = r.In.Host
 		r.SetXForwarded()

@@ -32,65 +32,109 @@ func replicated(t *testing.T) (w workload, url string) {
 	return w, w.ready(t)
 }
 
-// Requests of a session reach its process through whichever pod the Service chooses.
+// sessionsOfEach is how many sessions each pod has at least, and sessionsMost how many are opened
+// for that: the Service chooses a pod for each at random. A pod has 32 processes, one for each
+// session, and ends the one that was unused for longest when there are more sessions.
+const sessionsOfEach, sessionsMost = 2, 24
+
+// Requests of a session reach its process through whichever pod the Service chooses. The sessions
+// of a pod that is killed are gone (404): their clients go on with new ones, the others notice
+// nothing.
 func TestReplicas_Sessions(t *testing.T) {
 	t.Parallel()
 	w, url := replicated(t)
-	const sessions = 6
-	pids := map[string]bool{}
-	var open []*sdk.ClientSession
-	for i := range sessions {
+	pods := w.pods(t)
+	if len(pods) != 2 {
+		t.Fatalf("%d pods, want 2", len(pods))
+	}
+	// kube-proxy may have one of the pods before the other.
+	unbound, err := dialWith(t.Context(), fresh(), url, stateless)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unbound.Close()
+	reached := map[string]bool{}
+	eventually(t, "the Service reaches both pods", func(context.Context) error {
+		reached[mustCall(t, unbound, "env", map[string]any{"name": "HOSTNAME"})] = true
+		if len(reached) != len(pods) {
+			return fmt.Errorf("it reaches %v", reached)
+		}
+		return nil
+	})
+	open := map[string][]*sdk.ClientSession{} // by the name of the pod with the session
+	for n := 0; len(open[pods[0].Name]) < sessionsOfEach || len(open[pods[1].Name]) < sessionsOfEach; n++ {
+		if n == sessionsMost {
+			t.Fatalf("of %d sessions, %d and %d are on the two pods", n, len(open[pods[0].Name]), len(open[pods[1].Name]))
+		}
 		s, err := dialWith(t.Context(), fresh(), url, sessionEra)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		open = append(open, s)
-		mustCall(t, s, "redefine", map[string]any{"name": "mine", "description": fmt.Sprint(i)})
+		pod := mustCall(t, s, "env", map[string]any{"name": "HOSTNAME"})
+		open[pod] = append(open[pod], s)
+		mustCall(t, s, "redefine", map[string]any{"name": "mine", "description": pod}) // a tool of this session alone
 	}
 	for range 10 {
-		for i, s := range open {
-			if got := mustCall(t, s, "mine", map[string]any{"text": fmt.Sprint(i)}); got != fmt.Sprint(i) {
-				t.Fatalf("session %d: %q", i, got)
+		for pod, sessions := range open {
+			for i, s := range sessions {
+				text := fmt.Sprint(pod, i)
+				if got := mustCall(t, s, "mine", map[string]any{"text": text}); got != text {
+					t.Fatalf("session %d of %s: %q", i, pod, got)
+				}
+				if got := mustCall(t, s, "env", map[string]any{"name": "HOSTNAME"}); got != pod {
+					t.Fatalf("session %d of %s is served by %s", i, pod, got)
+				}
 			}
 		}
-	}
-	for _, s := range open {
-		pids[mustCall(t, s, "pid", nil)] = true
 	}
 
-	// The sessions of a pod that is killed are gone (404), and a new one works.
-	victim := w.pods(t)[0]
-	kubectl(t, "", "delete", "pod", "-n", w.namespace, victim.Name, "--grace-period=0", "--force")
-	eventually(t, "the pod is replaced", func(ctx context.Context) error {
-		for _, p := range w.pods(t) {
-			if p.Name == victim.Name {
-				return errors.New("it is there")
-			}
+	victim := pods[0].Name
+	kubectl(t, "", "delete", "pod", "-n", w.namespace, victim, "--grace-period=0", "--force")
+	w.replaced(t, victim)
+	for i, s := range open[pods[1].Name] {
+		if got := mustCall(t, s, "mine", map[string]any{"text": "on"}); got != "on" {
+			t.Errorf("session %d of the pod that stays: %q", i, got)
 		}
-		return node.available(ctx, client.ObjectKey{Namespace: w.namespace, Name: w.name})
-	})
-	lost := 0
-	for i, s := range open {
-		_, err := call(t.Context(), s, "mine", map[string]any{"text": "x"})
-		if err == nil {
-			continue
+	}
+	for i, s := range open[victim] {
+		if status := statusOf(t, url, s.ID()); status != http.StatusNotFound {
+			t.Errorf("session %d of the pod that is gone: %d, want 404", i, status)
 		}
-		lost++
-		if !errors.Is(err, sdk.ErrSessionMissing) && !strings.Contains(err.Error(), "Session not found") {
-			t.Errorf("session %d: %v, want that it is missing", i, err)
+		if got, err := call(t.Context(), s, "mine", map[string]any{"text": "x"}); err == nil {
+			t.Errorf("session %d of the pod that is gone: %q", i, got)
 		}
 		again, err := dialWith(t.Context(), fresh(), url, sessionEra)
 		if err != nil {
 			t.Fatalf("a new session: %v", err)
 		}
-		mustCall(t, again, "echo", map[string]any{"text": "x"})
+		if got := mustCall(t, again, "echo", map[string]any{"text": "x"}); got != "x" {
+			t.Errorf("in a new session: %q", got)
+		}
 		again.Close()
 	}
-	if lost == sessions {
-		t.Error("the sessions of the other pod are lost, too")
+	t.Logf("%d of %d sessions were on the pod that was killed", len(open[victim]), len(open[victim])+len(open[pods[1].Name]))
+}
+
+// statusOf is that of the response to a request of a session.
+func statusOf(t *testing.T, url, session string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("%d of %d sessions were on the pod that was killed", lost, sessions)
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Session-Id": session, "Mcp-Protocol-Version": sessionEra,
+	} {
+		r.Header.Set(name, value)
+	}
+	response, err := fresh().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response.StatusCode
 }
 
 // Clients of the stateless era notice nothing: neither of a pod that is killed, nor of all
@@ -98,7 +142,7 @@ func TestReplicas_Sessions(t *testing.T) {
 func TestReplicas_Stateless(t *testing.T) {
 	t.Parallel()
 	w, url := replicated(t)
-	calls := newCaller(t, url)
+	calls := newCaller(t, fresh(), url)
 	kubectl(t, "", "delete", "pod", "-n", w.namespace, w.pods(t)[0].Name, "--wait=false")
 	calls.more(t, 20)
 	w.ready(t)
@@ -170,7 +214,7 @@ func edit(t *testing.T, w workload, change func(*v1beta1.MCPServer)) {
 	})
 }
 
-// caller calls a tool all the time, each time by a new connection.
+// caller calls a tool all the time.
 type caller struct {
 	n      atomic.Int64
 	cancel context.CancelFunc
@@ -179,9 +223,9 @@ type caller struct {
 	errs   []error
 }
 
-func newCaller(t *testing.T, url string) *caller {
+func newCaller(t *testing.T, h *http.Client, url string) *caller {
 	t.Helper()
-	s, err := dialWith(t.Context(), fresh(), url, stateless)
+	s, err := dialWith(t.Context(), h, url, stateless)
 	if err != nil {
 		t.Fatal(err)
 	}
