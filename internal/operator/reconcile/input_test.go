@@ -11,6 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,6 +87,12 @@ func TestLargeAndRefused(t *testing.T) {
 	o := w.start(-1)
 	policies := func(bytes int) []string {
 		return []string{"permit(principal, action, resource);\n//" + strings.Repeat("x", bytes)}
+	}
+	beyond := server("beyond")
+	beyond.Spec.AuthzConfig = &v1beta1.AuthzConfig{Type: "inline", Inline: &v1beta1.InlineAuthz{Policies: policies(4 << 20)}}
+	beyond.Namespace = w.namespace
+	if err := w.client.Create(t.Context(), beyond); !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Errorf("4 MB: %v", err)
 	}
 	large := server("large")
 	large.Spec.AuthzConfig = &v1beta1.AuthzConfig{Type: "inline", Inline: &v1beta1.InlineAuthz{Policies: policies(1<<20 - 500)}}
@@ -212,4 +220,70 @@ func TestAPIServerGone(t *testing.T) {
 		return ""
 	})
 	w.settled(o)
+}
+
+// An operator that ends after any write of an edit, or of a deletion, leaves what the next one
+// completes: nothing stays that is no longer needed.
+func TestEndedAnywhere_EditsAndDeletions(t *testing.T) {
+	w := newWorld(t)
+	first := w.start(-1)
+	a, b, s := header("a"), header("b"), server("s")
+	s.Spec.ExternalAuthConfigRef, s.Spec.Replicas = to("a"), ptr.To[int32](2)
+	w.create(a, b, s)
+	budget, account := &policyv1.PodDisruptionBudget{ObjectMeta: named("mcp-s-proxy")}, &corev1.ServiceAccount{ObjectMeta: named("mcp-s-proxy")}
+	w.until(budget, func() string { return "" })
+	w.until(a, func() string { return want(references(&a.Status), "MCPServer/s") })
+	w.settled(first)
+	first.stop()
+
+	// It refers to the other configuration, needs no budget and no account of ours, and the
+	// first configuration is deleted.
+	w.edit(s, func() {
+		s.Spec.ExternalAuthConfigRef, s.Spec.Replicas, s.Spec.ServiceAccount, s.Spec.ProxyPort = to("b"), ptr.To[int32](1), "mine", 9090
+	})
+	w.delete(a)
+	if writes := w.endOften(); writes < 6 {
+		t.Errorf("the edits took %d writes only", writes)
+	}
+	w.gone(a)
+	w.gone(budget)
+	w.gone(account)
+	w.until(b, func() string { return want(references(&b.Status), "MCPServer/s") })
+	service, config := &corev1.Service{ObjectMeta: named("mcp-s-proxy")}, &corev1.ConfigMap{ObjectMeta: named("mcp-s-proxy-config")}
+	w.until(service, func() string { return want(fmt.Sprint(service.Spec.Ports[0].Port), "9090") })
+	w.until(config, func() string { return want(fmt.Sprint(strings.Contains(config.Data["workload.json"], "9090")), "true") })
+	w.until(s, func() string {
+		if s.Status.ObservedGeneration != s.Generation {
+			return "the status is of the generation before"
+		}
+		return want(s.Status.ExternalAuthConfigHash, b.Status.ConfigHash)
+	})
+
+	w.delete(b)
+	w.delete(s)
+	last := w.start(0) // a deletion is one write: that of the finalizer
+	<-last.failed
+	last.stop()
+	w.start(-1)
+	w.gone(s)
+	w.gone(b)
+}
+
+// endOften starts operators that end after a write each, until one has nothing to write, and
+// returns how many there were before.
+func (w *world) endOften() int {
+	w.Helper()
+	for n := range 40 {
+		o := w.start(1)
+		select {
+		case <-o.failed:
+			o.stop()
+		case <-time.After(3 * time.Second):
+			o.stop()
+			w.Logf("%d operators ended after a write each", n)
+			return n
+		}
+	}
+	w.Fatal("the operator does not come to rest")
+	return 0
 }

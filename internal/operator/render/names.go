@@ -56,7 +56,9 @@ func (w *Workload) nameFaults() Faults {
 			}
 		}
 		faults = append(faults, w.mountFaults()...)
+		faults = append(faults, resourceFaults(s.Resources)...)
 	}
+	faults = append(faults, resourceFaults(w.GatewayResources)...)
 	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
 	return faults
 }
@@ -73,6 +75,24 @@ func (w *Workload) mountFaults() Faults {
 	for _, path := range slices.Sorted(maps.Keys(seen)) {
 		if mounts := seen[path]; len(mounts) > 1 {
 			faults = append(faults, Fault{"spec.volumes", fmt.Sprintf("%s is mounted twice; choose another mountPath", path)})
+		}
+	}
+	return faults
+}
+
+// resourceFaults are requests and limits that no container can have.
+func resourceFaults(r corev1.ResourceRequirements) Faults {
+	var faults Faults
+	for part, list := range map[string]corev1.ResourceList{"limits": r.Limits, "requests": r.Requests} {
+		for name, quantity := range list {
+			if quantity.Sign() < 0 {
+				faults = append(faults, Fault{fmt.Sprintf("spec.resources.%s.%s", part, name), fmt.Sprintf("%s is less than 0", &quantity)})
+			}
+		}
+	}
+	for name, request := range r.Requests {
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			faults = append(faults, Fault{"spec.resources.requests." + string(name), fmt.Sprintf("%s is more than the limit %s", &request, &limit)})
 		}
 	}
 	return faults
