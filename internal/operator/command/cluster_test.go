@@ -17,10 +17,13 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
@@ -208,6 +211,15 @@ func TestRun_InItsNamespaces(t *testing.T) {
 		}
 	}
 	kubectl(t, cluster, manifest(t, given), "apply", "--server-side", "-f", "-")
+
+	// An operator that is gone has the lease, and its clock was decades ahead.
+	ahead := metav1.NewMicroTime(time.Now().AddDate(50, 0, 0))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "toolhaven", Name: "thv-operator"}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("gone"), LeaseDurationSeconds: ptr.To[int32](2), AcquireTime: &ahead, RenewTime: &ahead,
+	}}
+	if err := api.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
 
 	logs := run(t, cluster)
 	t.Cleanup(func() {
