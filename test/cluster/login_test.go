@@ -54,13 +54,20 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // browser opens an address and does what a person does on the pages that follow, until it is
-// sent to the client's callback, whose address it returns.
+// sent to the client's redirect URI, whose address it returns.
 func browser(ctx context.Context, next http.RoundTripper, address string) (string, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return "", err
 	}
-	back := ""
+	to, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	callback, back := to.Query().Get("redirect_uri"), ""
+	if callback == "" {
+		return "", fmt.Errorf("%s has no redirect URI", address)
+	}
 	c := &http.Client{Transport: next, Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
 		r.Header.Del("Origin") // that of a form; a browser sends none with the GET that follows
 		if strings.HasPrefix(r.URL.String(), callback) {

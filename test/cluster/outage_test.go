@@ -20,8 +20,8 @@ import (
 const withoutAPI = time.Minute
 
 // The API server is gone for a minute, in the middle of what the operator does for a new server
-// and an edit: pods go on serving, and when it is back the operator, which ends when it has lost its
-// lease and is started again, completes both.
+// and an edit. Pods go on serving. The operator ends, because it loses its lease, is started again,
+// and completes both.
 //
 // It is not parallel: others use the API server.
 func TestAPIServer_GoneForAMinute(t *testing.T) {
@@ -72,8 +72,8 @@ func TestRemoteProxy_SecretWithoutKey(t *testing.T) {
 		"$CONFIG", "type: headerInjection\n  headerInjection: {headerName: X-Api-Key, valueSecretRef: {name: credential, key: value}}").Replace(remoteObjects))
 	w := remoteProxy(namespace, "keyless")
 	eventually(t, "the gateway's log names the Secret and the key", func(context.Context) error {
-		logs := kubectl(t, "", "logs", "-n", namespace, "-l", "toolhaven.dev/workload=keyless", "-c", "gateway", "--tail=-1")
-		if !strings.Contains(logs, "credential") || !strings.Contains(logs, "value") {
+		logs, err := node.Kubectl(t, "", "logs", "-n", namespace, "-l", "toolhaven.dev/workload=keyless", "-c", "gateway", "--tail=-1")
+		if err != nil || !strings.Contains(logs, "credential") || !strings.Contains(logs, "value") {
 			return errors.New(logs)
 		}
 		return nil
