@@ -135,7 +135,11 @@ func TestDocuments_FromZeroToACall(t *testing.T) {
 // newUser is thv of someone outside the cluster; what it runs ends with the test.
 func newUser(t *testing.T) func(args ...string) *exec.Cmd {
 	t.Helper()
-	home := t.TempDir()
+	home, err := os.MkdirTemp("", "user") // a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
 	environment := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	for _, kind := range []string{"STATE_HOME", "CONFIG_HOME", "RUNTIME_DIR", "DATA_HOME", "CACHE_HOME"} {
 		dir := filepath.Join(home, kind)
