@@ -137,6 +137,8 @@ const (
 	toolChange     = "mcp_tool_change"
 	// networkConnection is a connection of an isolated server, or one that was refused.
 	networkConnection = "network_connection"
+	// exceededLimit is a limit that a server has exceeded, for which it was stopped.
+	exceededLimit = "limit_exceeded"
 )
 
 // unusedTypes are types of existing configurations. They are accepted; nothing is recorded
@@ -145,7 +147,7 @@ var unusedTypes = []string{"mcp_notification", "mcp_roots_list_changed", "sse_co
 
 // EventTypes returns the types that a configuration may have.
 func EventTypes() []string {
-	all := append([]string{otherRequest, refusedRequest, toolChange, networkConnection}, unusedTypes...)
+	all := append([]string{otherRequest, refusedRequest, toolChange, networkConnection, exceededLimit}, unusedTypes...)
 	for _, t := range eventTypes {
 		if !slices.Contains(all, t) {
 			all = append(all, t)

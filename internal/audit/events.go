@@ -122,3 +122,16 @@ func (r *Recorder) ToolChanged(tool, change string, hidden bool) {
 		slog.Group("target", slog.String("name", plaintext.Excerpt(tool, maxShown)), slog.String("type", "tool")),
 		slog.Group("metadata", slog.Group("extra", slog.String("change", plaintext.Excerpt(change, maxShown)))))))
 }
+
+// LimitExceeded records that the server was stopped because it used more of a resource than it
+// may, in bytes.
+func (r *Recorder) LimitExceeded(resource string, used, limit int64) {
+	if !r.cfg.records(exceededLimit) {
+		return
+	}
+	now := time.Now()
+	r.log.Append(format(now, exceededLimit, denied, append(r.head(exceededLimit, now, denied),
+		slog.Group("source", slog.String("type", "server")),
+		slog.Group("target", slog.String("type", resource)),
+		slog.Group("metadata", slog.Group("extra", slog.Int64("used_bytes", used), slog.Int64("limit_bytes", limit))))))
+}

@@ -91,6 +91,19 @@ func TestToolChanged(t *testing.T) {
 	}
 }
 
+func TestLimitExceeded(t *testing.T) {
+	r, records := recorder(t, Config{})
+	r.LimitExceeded("disk", 60, 50)
+	for path, want := range map[string]any{
+		"type": "limit_exceeded", "outcome": "denied", "source.type": "server", "target.type": "disk",
+		"metadata.extra.used_bytes": 60.0, "metadata.extra.limit_bytes": 50.0,
+	} {
+		if got := at(t, records()[0], path); got != want {
+			t.Errorf("%s is %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestConnected(t *testing.T) {
 	r, records := recorder(t, Config{})
 	r.Connected(Connection{Kind: "tcp", Name: "a.example", Address: "192.0.2.1", Port: 443, Allowed: true, Sent: 1, Received: 2})

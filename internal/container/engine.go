@@ -77,6 +77,9 @@ type Engine interface {
 	Remove(ctx context.Context, id string) error
 	// Inspect describes a container by name or id.
 	Inspect(ctx context.Context, id string) (Container, error)
+	// DiskUsage returns the bytes that a container has written: those in its own layer and
+	// in its anonymous volumes. The engine walks their files, which can take long.
+	DiskUsage(ctx context.Context, id string) (int64, error)
 	// List returns containers, running or not, that carry all the labels.
 	List(ctx context.Context, labels map[string]string) ([]Container, error)
 
@@ -100,6 +103,11 @@ type Info struct {
 	Security []string
 	// Whether the engine can limit memory, processes and processors.
 	LimitsMemory, LimitsProcesses, LimitsCPUs bool
+	// Storage is the engine's storage driver. DiskQuota: it can bound a container's own layer.
+	// Root is the directory, on the engine's machine, that has the containers' files.
+	Storage   string
+	DiskQuota bool
+	Root      string
 }
 
 // LabelUser, of the value AnyUser, is on images that run as whichever user they are
@@ -168,7 +176,16 @@ type Config struct {
 	Pids       int64  // processes; 0 is the default limit
 	// NanoCPUs bounds the processors, in billionths of one; 0 is no bound.
 	NanoCPUs int64
+	// Disk bounds the container's own layer, in bytes, on an engine whose storage can; 0 is
+	// no bound. See [Engine] DiskUsage for the others.
+	Disk int64
 }
+
+// Limits of a container that names none.
+const (
+	DefaultMemory = 2 << 30 // bytes
+	DefaultPids   = 1024
+)
 
 // OwnNetwork reports whether a container with the value as its Network has a network
 // namespace of its own. What an unnamed network is, the engine's configuration decides: in

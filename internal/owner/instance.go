@@ -222,6 +222,9 @@ func (s *instance) config(image container.Image) (container.Config, []string, er
 		Pids:       c.PIDsLimit,
 		NanoCPUs:   int64(math.Round(c.CPUs * 1e9)),
 	}
+	if c.DiskLimit > 0 {
+		cfg.Disk = c.DiskLimit
+	}
 	for _, m := range c.Mounts {
 		cfg.Mounts = append(cfg.Mounts, container.Mount{Source: m.Host, Target: m.Container, ReadOnly: m.ReadOnly, Relabel: m.Relabel})
 	}

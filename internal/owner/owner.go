@@ -255,7 +255,7 @@ func (o *owner) watchStarter(starter io.Reader, stop func(error)) (ready func())
 }
 
 // serve listens, starts the server and keeps it until ctx ends.
-func (o *owner) serve(ctx context.Context, ready func()) error {
+func (o *owner) serve(ctx context.Context, ready func()) (err error) {
 	listener, err := (&proxyPort{store: o.cfg.Store, spec: o.spec, again: o.again, log: o.log}).listen(ctx)
 	if err != nil {
 		return err
@@ -280,6 +280,8 @@ func (o *owner) serve(ctx context.Context, ready func()) error {
 		return err
 	}
 	defer o.tearDown()
+	ctx, settle := o.boundDisk(ctx)
+	defer func() { err = settle(err) }()
 	stages, err := serve.NewStages(serve.StagesConfig{
 		Spec: o.spec, Secrets: o.cfg.Secrets, AuthServer: o.authServer, Tools: o.tools.stage,
 		AuditFile: o.cfg.Store.AuditLog(o.spec.Name), Log: o.log,

@@ -179,8 +179,11 @@ type Container struct {
 	// such as 1.5; 0 is no bound.
 	Memory int64   `json:"memory,omitempty"`
 	CPUs   float64 `json:"cpus,omitempty"`
-	// PIDsLimit bounds the processes and threads in the container; 0 is 1024.
+	// PIDsLimit bounds the processes and threads in the container; 0 is 1,024.
 	PIDsLimit int64 `json:"pidsLimit,omitempty"`
+	// DiskLimit bounds what the server writes in its container, in bytes; 0 is 10 GiB,
+	// NoDiskLimit is no bound.
+	DiskLimit int64 `json:"diskLimit,omitempty"`
 	// MaxProcesses bounds the processes of a stdio server; 0 is 32.
 	MaxProcesses int `json:"maxProcesses,omitempty"`
 }

@@ -106,6 +106,12 @@ const (
 	maxPIDs = 1 << 22 // of the kernel
 )
 
+// Bounds of Container.DiskLimit, in bytes. The guest takes 4 MiB.
+const (
+	minDisk = 16 << 20
+	maxDisk = 1 << 50
+)
+
 // maxProcesses bounds Container.MaxProcesses.
 const maxProcesses = 1024
 
@@ -141,6 +147,9 @@ func validateContainer(s *Spec) error {
 	}
 	if n := s.Container.PIDsLimit; n != 0 && (n < minPIDs || n > maxPIDs) {
 		add("a limit of %d processes and threads: choose %d to %d (--pids-limit 4096)", n, minPIDs, maxPIDs)
+	}
+	if n := s.Container.DiskLimit; n != 0 && n != NoDiskLimit && (n < minDisk || n > maxDisk) {
+		add("a limit of %d bytes of disk: choose 16 MiB to 1 PiB, or none (--disk-limit 20g)", n)
 	}
 	if n := s.Container.MaxProcesses; n != 0 && s.Transport != Stdio {
 		add("maximum of processes: only a stdio server has a process for each of its sessions")

@@ -82,7 +82,7 @@ func TestScripts(t *testing.T) { testscript.Run(t, params("")) }
 // THV_TEST_PODMAN_MORE adds moreOnPodman, which take minutes (make podman-test).
 var (
 	onPodman     = []string{"doctor", "escapes", "hardening", "isolate", "services"}
-	moreOnPodman = []string{"approve", "flags", "ignore", "image-verification", "mounts", "upgrade"}
+	moreOnPodman = []string{"approve", "disk", "flags", "ignore", "image-verification", "mounts", "upgrade"}
 )
 
 // TestScriptsOnPodman runs some of the scripts with the other engine.

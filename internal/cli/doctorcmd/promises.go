@@ -73,11 +73,15 @@ func staticPromises(info container.Info) []check {
 		limits.OK, limits.Found = false, "the engine cannot limit "+strings.Join(missing, ", ")
 		limits.Advice = "use cgroup version 2 and delegate its controllers to the engine"
 	}
+	disk := check{Name: "disk", OK: true, Found: "what a server writes in its container is measured, and one over its limit is stopped (--disk-limit)"}
+	if info.DiskQuota {
+		disk.Found += "; the engine's storage (" + info.Storage + ") can bound its layer as well"
+	}
 	hidden := check{Name: "hidden paths", OK: true, Found: "empty files and directories are mounted over them"}
 	if !strings.HasPrefix(info.Socket, "unix://") {
 		hidden.OK, hidden.Found = false, "the engine at "+info.Socket+" may be on another machine, whose paths are not looked at"
 		hidden.Advice = "use an engine on this machine"
 	}
 	verification := check{Name: "image verification", OK: true, Found: "built in; it needs no other program"}
-	return []check{capabilities, seccomp, user, limits, hidden, verification}
+	return []check{capabilities, seccomp, user, limits, disk, hidden, verification}
 }

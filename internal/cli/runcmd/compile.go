@@ -114,6 +114,13 @@ func (o *options) parse() (s *workload.Spec, env map[string]string, err error) {
 		s.Container.Memory = memory
 	}
 	s.Container.CPUs, s.Container.PIDsLimit = o.cpus, o.pidsLimit
+	if o.diskLimit != "" {
+		limit, err := runflag.Disk(o.diskLimit)
+		if err != nil {
+			note(fmt.Errorf("--disk-limit: %w", err))
+		}
+		s.Container.DiskLimit = limit
+	}
 	if v := o.imageVerification; v != workload.VerifyWarn {
 		s.Container.ImageVerification = v
 		if v == "" {
@@ -276,7 +283,7 @@ func (o *options) misplaced(s *workload.Spec) error {
 		if o.isolateNetwork {
 			refuse("is for servers that run here, not for a remote URL", "isolate-network")
 		}
-		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus", "pids-limit", "image-verification")
+		refuse("is for servers that run here, not for a remote URL", "volume", "ignore-globally", "print-resolved-overlays", "publish", "network", "permission-profile", "label", "target-host", "target-port", "max-processes", "memory", "cpus", "pids-limit", "disk-limit", "image-verification")
 	} else {
 		refuse("is for a remote server, not for one that runs here", remoteFlags()...)
 	}

@@ -38,6 +38,7 @@ type plan struct {
 	Hidden       []hiddenPath       `json:"hidden,omitempty"`
 	Ports        []workload.Port    `json:"ports,omitempty"`
 	Network      []plannedRule      `json:"network,omitempty"`
+	Limits       []string           `json:"limits,omitempty"`
 	Asked        []string           `json:"asked,omitempty"` // what run would prompt for
 	// Requested is what the registry's entry requests and a registry may not decide.
 	Requested []string `json:"requested,omitempty"`
@@ -88,6 +89,7 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 		p.Remote, p.Notices = s.Remote.URL, d.notices
 		return p, nil
 	}
+	p.Limits = limits(&s.Container)
 	found, err := resolveOverlays(ctx, o, d)
 	if err != nil {
 		return nil, err
@@ -116,6 +118,21 @@ func newPlan(ctx context.Context, o *options, d *draft) (*plan, error) {
 	}
 	p.Notices = d.notices
 	return p, nil
+}
+
+// limits are those of a container, for a person.
+func limits(c *workload.Container) []string {
+	all := []string{
+		workload.Bytes(cmp.Or(c.Memory, container.DefaultMemory)) + " of memory",
+		strconv.FormatInt(cmp.Or(c.PIDsLimit, container.DefaultPids), 10) + " processes and threads",
+	}
+	if c.CPUs > 0 {
+		all = append(all, strconv.FormatFloat(c.CPUs, 'g', -1, 64)+" processors")
+	}
+	if disk := c.Disk(); disk > 0 {
+		all = append(all, workload.Bytes(disk)+" of disk, beside its mounts")
+	}
+	return all
 }
 
 // lines are the plan for a person.
@@ -183,6 +200,9 @@ func (p *plan) lines() []string {
 		} else {
 			add("Network", "%s; requested, not enforced", rule.Text)
 		}
+	}
+	for _, limit := range p.Limits {
+		add("Limit", "%s", limit)
 	}
 	for _, n := range p.Notices {
 		add("Note", "%s", n)

@@ -48,6 +48,7 @@ func addFlags(f *pflag.FlagSet, o *options) {
 	f.StringVar(&o.memory, "memory", "", "Memory limit of the container, such as 512m or 4g (default 2g)")
 	f.Float64Var(&o.cpus, "cpus", 0, "Limit of processors, such as 1.5 (default: none)")
 	f.Int64Var(&o.pidsLimit, "pids-limit", 0, "Processes and threads that the container may have (default 1024)")
+	f.StringVar(&o.diskLimit, "disk-limit", "", "What the server may write in its container, outside of mounts, such as 500m or 20g, or none (default 10g); one that writes more is stopped")
 	f.IntVar(&o.maxProcesses, "max-processes", 0, "Processes of a stdio server that may run at the same time (1 to 1024); 32 when unset")
 	f.StringSliceVar(&o.tools, "tools", nil, "Filter tools (comma-separated names); repeatable. Clients see and can call only these; the names are those of --tools-override, where it gives any")
 	f.StringVar(&o.toolsOverride, "tools-override", "", `Path to JSON file overriding tool names and descriptions: {"toolsOverride": {"SERVER'S NAME": {"name": "...", "description": "..."}}}`)

@@ -63,6 +63,7 @@ type options struct {
 	memory                 string
 	cpus                   float64
 	pidsLimit              int64
+	diskLimit              string
 	stateless              bool
 	tools                  []string
 	toolsOverride          string

@@ -22,12 +22,6 @@ import (
 	"github.com/toolhaven/toolhaven/internal/container"
 )
 
-// Limits of a container that names none.
-const (
-	defaultMemory = 2 << 30 // bytes
-	defaultPids   = 1024
-)
-
 // Create makes a container, not started. This is the one place where containers
 // are hardened.
 func (s containers) Create(ctx context.Context, c container.Config) (string, error) {
@@ -35,8 +29,15 @@ func (s containers) Create(ctx context.Context, c container.Config) (string, err
 	if err != nil {
 		return "", fmt.Errorf("create container %s: %w", c.Name, err)
 	}
-	if err := s.checkLimits(ctx, c); err != nil {
-		return "", fmt.Errorf("create container %s: %w", c.Name, err)
+	if c.Memory != 0 || c.Pids != 0 || c.NanoCPUs != 0 || c.Disk != 0 {
+		info, err := s.Info(ctx)
+		if err == nil {
+			err = checkLimits(c, info)
+		}
+		if err != nil {
+			return "", fmt.Errorf("create container %s: %w", c.Name, err)
+		}
+		host.StorageOpt = storageOptions(c, info)
 	}
 	own, err := s.networks.own(ctx, c.Network, c.Name)
 	if err != nil {
@@ -55,6 +56,11 @@ func (s containers) Create(ctx context.Context, c container.Config) (string, err
 		// An engine without cgroup delegation (rootless on cgroup v1) cannot
 		// limit. These limits are defaults, so it runs without.
 		host.Memory, host.PidsLimit = 0, nil
+		id, err = s.create(ctx, c, labels, host)
+	}
+	if err != nil && host.StorageOpt != nil && !nameTaken(err) {
+		// XFS without project quotas. The container's owner measures.
+		host.StorageOpt = nil
 		id, err = s.create(ctx, c, labels, host)
 	}
 	if err != nil && own != "" {
@@ -120,16 +126,16 @@ func hostConfig(c container.Config) (*ctr.HostConfig, error) {
 		return nil, fmt.Errorf("network %q is neither a network's name nor a mode of the engine", c.Network)
 	case c.SetUp && (c.Privileged || !container.OwnNetwork(c.Network)):
 		return nil, fmt.Errorf("a network to be set up must be the container's own, and the container not privileged (network %q)", c.Network)
-	case c.Memory < 0 || c.Pids < 0 || c.NanoCPUs < 0:
-		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d, processors %d)", c.Memory, c.Pids, c.NanoCPUs)
+	case c.Memory < 0 || c.Pids < 0 || c.NanoCPUs < 0 || c.Disk < 0:
+		return nil, fmt.Errorf("a limit below zero (memory %d, processes %d, processors %d, disk %d)", c.Memory, c.Pids, c.NanoCPUs, c.Disk)
 	}
 	pids := c.Pids
 	if pids == 0 {
-		pids = defaultPids
+		pids = container.DefaultPids
 	}
 	memory := c.Memory
 	if memory == 0 {
-		memory = defaultMemory
+		memory = container.DefaultMemory
 	}
 	noInit := false
 	host := &ctr.HostConfig{

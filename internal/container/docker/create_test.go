@@ -33,6 +33,7 @@ type createRequest struct {
 			Type, Source, Target string
 			ReadOnly             bool
 		}
+		StorageOpt   map[string]string
 		PortBindings map[string][]struct{ HostIP, HostPort string }
 	}
 }
@@ -175,5 +176,45 @@ func TestDefaultLimitsAreDroppedOnAnEngineWithoutCgroups(t *testing.T) {
 	e, got = creator(t, refuse)
 	if _, err := e.Create(t.Context(), container.Config{Name: "a", Image: "i", Memory: 1 << 20}); err == nil || len(*got) != 1 {
 		t.Errorf("a limit that was requested was dropped: %v", err)
+	}
+}
+
+// Storage that has quotas bounds a container's layer; where that fails (XFS without project
+// quotas) the container is made without.
+func TestDiskQuota(t *testing.T) {
+	for name, row := range map[string]struct {
+		info   string
+		disk   int64
+		refuse bool
+		want   []string // the size of each request
+	}{
+		"overlay on ext4":     {`{"Driver":"overlay2","DriverStatus":[["Backing Filesystem","extfs"]]}`, 50 << 20, false, []string{""}},
+		"overlay on XFS":      {`{"Driver":"overlay2","DriverStatus":[["Backing Filesystem","xfs"]]}`, 50 << 20, false, []string{"52428800"}},
+		"XFS without quotas":  {`{"Driver":"overlay2","DriverStatus":[["Backing Filesystem","xfs"]]}`, 50 << 20, true, []string{"52428800", ""}},
+		"btrfs":               {`{"Driver":"btrfs"}`, 50 << 20, false, []string{"52428800"}},
+		"the default, on ZFS": {`{"Driver":"zfs"}`, 0, false, []string{""}},
+	} {
+		var sizes []string
+		e := connect(t, fakeEngine(map[string]http.HandlerFunc{
+			"GET /version": responds(200, `{}`), "GET /info": responds(200, row.info),
+			"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
+				var a createRequest
+				if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+					t.Error(err)
+				}
+				size := a.HostConfig.StorageOpt["size"]
+				if sizes = append(sizes, size); size != "" && row.refuse {
+					responds(500, `{"message":"--storage-opt is supported only for overlay over xfs with 'pquota' mount option"}`)(w, r)
+					return
+				}
+				responds(201, `{"Id":"x"}`)(w, r)
+			},
+		}))
+		if _, err := e.Create(t.Context(), container.Config{Name: "c", Image: "i", Network: "none", Disk: row.disk}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(row.want, sizes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

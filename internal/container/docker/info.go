@@ -41,6 +41,8 @@ func (c *connection) Info(ctx context.Context) (container.Info, error) {
 	}
 	info.Kernel, info.Cgroup = plaintext.Line(sys.Info.KernelVersion), plaintext.Line(sys.Info.CgroupVersion)
 	info.LimitsMemory, info.LimitsProcesses, info.LimitsCPUs = sys.Info.MemoryLimit, sys.Info.PidsLimit, sys.Info.CPUCfsQuota
+	info.Storage, info.Root = plaintext.Line(sys.Info.Driver), sys.Info.DockerRootDir
+	info.DiskQuota = diskQuota(sys.Info.Driver, sys.Info.DriverStatus)
 	if info.Name == "Podman" {
 		err = c.podmanInfo(ctx, &info)
 	}
@@ -85,14 +87,7 @@ func (c *connection) podmanInfo(ctx context.Context, info *container.Info) error
 
 // checkLimits refuses limits that the engine would silently leave out. Those that are not
 // given are the defaults, without which a container runs too.
-func (c *connection) checkLimits(ctx context.Context, cfg container.Config) error {
-	if cfg.Memory == 0 && cfg.Pids == 0 && cfg.NanoCPUs == 0 {
-		return nil
-	}
-	info, err := c.Info(ctx)
-	if err != nil {
-		return err
-	}
+func checkLimits(cfg container.Config, info container.Info) error {
 	var missing []string
 	for _, limit := range []struct {
 		name  string

@@ -64,6 +64,8 @@ func addEscapes(s *mcp.Server) {
 		switch in.By {
 		case "ping":
 			return ping(in.At)
+		case "fill":
+			return fill(ctx, in.At)
 		case "http2":
 			return http2(ctx, in.At)
 		}
@@ -73,6 +75,21 @@ func addEscapes(s *mcp.Server) {
 		}
 		return way()
 	})
+}
+
+// fill writes 192 MiB into a directory, and waits for what happens then.
+func fill(ctx context.Context, dir string) (string, error) {
+	part := make([]byte, 4<<20)
+	for n := range 48 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("fill-", n)), part, 0o600); err != nil {
+			return "", err
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
+	return "filled", nil
 }
 
 // enterNetwork is the argument by which this program, as the root of a user namespace of its

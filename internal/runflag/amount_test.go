@@ -18,6 +18,20 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"50m": 50 << 20, "20g": 20 << 30, "none": -1, "None": -1, "0": -1, "0g": -1} {
+		if got, err := Disk(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "no", "all", "5x"} {
+		if got, err := Disk(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}
+
 func FuzzMemory(f *testing.F) {
 	f.Add("1.5g")
 	f.Fuzz(func(t *testing.T, text string) {
