@@ -54,7 +54,11 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if first != nil {
+	if first != nil && first.Plain {
+		if err := setup.CheckMounts(first.Mounts); err != nil {
+			return err
+		}
+	} else if first != nil {
 		return setup.Run(first, append([]string{os.Args[0]}, args...))
 	}
 	rejected, args, err := guest.ParseRejected(args)

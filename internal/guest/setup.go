@@ -22,9 +22,20 @@ type SetUp struct {
 	Isolate bool `json:"isolate,omitempty"`
 	// User is the image's user: "", or a name or number, optionally with :group.
 	User string `json:"user,omitempty"`
+	// Mounts are what must be mounted. Where something else is, the guest exits.
+	Mounts []Mounted `json:"mounts,omitempty"`
+	// Plain marks a container that was created without SetUp: the mounts alone are checked.
+	Plain bool `json:"plain,omitempty"`
 	// Home is set if the container's configuration sets HOME. Otherwise HOME becomes
 	// the user's home directory.
 	Home bool `json:"home,omitempty"`
+}
+
+// Mounted is a file or directory of the host, by its numbers, at a path of the container.
+type Mounted struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
 }
 
 // Arg encodes s as the guest's first argument.

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -18,6 +19,39 @@ func (s *Store) CheckMounts(mounts []workload.Mount) error {
 	if err != nil {
 		return err
 	}
+	return checkLinks(mounts, writable)
+}
+
+// errLink is that a part of a path is a symbolic link that may not be followed.
+var errLink = errors.New("is a symbolic link in a directory that a server may write to, so it is not followed; mount what it leads to")
+
+// Pin is what the host path of a mount was when it was checked. It keeps that open: numbers
+// of inodes stay until the last user has gone.
+type Pin struct {
+	Target        string // in the container
+	Device, Inode uint64
+	fd            int
+}
+
+// Pins are those of a container's mounts. Close them when the container runs.
+type Pins []Pin
+
+// PinMounts is [Store.CheckMounts] for a container that is about to be made. The engine
+// resolves the paths again, when it mounts them, and a server that runs may have replaced
+// them by then; what it mounted must be what the Pins have. Mounts that no server can replace
+// have none.
+func (s *Store) PinMounts(mounts []workload.Mount) (Pins, error) {
+	writable, err := s.writable(mounts)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLinks(mounts, writable); err != nil {
+		return nil, err
+	}
+	return pinMounts(mounts, writable)
+}
+
+func checkLinks(mounts []workload.Mount, writable []string) error {
 	for _, m := range mounts {
 		for _, dir := range writable {
 			if link := linkBelow(dir, m.Host); link != "" {
@@ -56,10 +90,10 @@ func (s *Store) writable(mounts []workload.Mount) ([]string, error) {
 // linkBelow returns the first part of a path below a directory that is a symbolic link, ""
 // if there is none. A path that is not below the directory has none.
 func linkBelow(dir, path string) string {
-	rest, below := strings.CutPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
-	if !below {
+	if !below(dir, path) {
 		return ""
 	}
+	rest := strings.Trim(strings.TrimPrefix(path, dir), string(filepath.Separator))
 	at := dir
 	for part := range strings.SplitSeq(rest, string(filepath.Separator)) {
 		at = filepath.Join(at, part)
@@ -68,4 +102,9 @@ func linkBelow(dir, path string) string {
 		}
 	}
 	return ""
+}
+
+// below reports whether a path is below a directory. The directory itself is not.
+func below(dir, path string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
 }

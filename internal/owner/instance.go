@@ -71,7 +71,13 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err := s.removeLeftovers(ctx); err != nil {
 		return err
 	}
-	if err := s.store.CheckMounts(s.spec.Container.Mounts); err != nil {
+	pins, err := s.store.PinMounts(s.spec.Container.Mounts)
+	if err != nil {
+		return err
+	}
+	defer pins.Close()
+	mounts, err := s.mounted(ctx, pins)
+	if err != nil {
 		return err
 	}
 	cfg, argv, err := s.config(image)
@@ -102,7 +108,7 @@ func (s *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	id, shortcut, err := s.create(ctx, cfg, image)
+	id, shortcut, err := s.create(ctx, cfg, image, mounts)
 	if err != nil {
 		return err
 	}

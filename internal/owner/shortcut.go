@@ -13,8 +13,14 @@ import (
 // is not of this machine does not find the shortcut's directory, another may not be
 // allowed to give away what shutting takes; those get a container without. An isolated
 // server never does.
-func (s *instance) create(ctx context.Context, cfg container.Config, image container.Image) (string, *guest.Shortcut, error) {
-	prepared := setUp(cfg, image, s.spec.Isolated())
+func (s *instance) create(ctx context.Context, cfg container.Config, image container.Image, mounts []guest.Mounted) (string, *guest.Shortcut, error) {
+	prepared, err := verified(setUp(cfg, image, s.spec.Isolated()), mounts)
+	if err == nil {
+		cfg, err = verified(cfg, mounts)
+	}
+	if err != nil {
+		return "", nil, err
+	}
 	if shortcut := s.shortcut(); shortcut != nil {
 		with := prepared
 		with.Args = append(with.Args[:len(with.Args):len(with.Args)], guest.ShortcutSocket)

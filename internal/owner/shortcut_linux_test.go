@@ -68,7 +68,7 @@ func TestAnEngineThatCannotDoEverything(t *testing.T) {
 			defer owned.Release()
 			engine := &particular{refuses: row.refuses}
 			s := &instance{spec: &workload.Spec{Name: "w"}, store: store, engine: engine, log: slog.New(slog.DiscardHandler)}
-			_, shortcut, err := s.create(t.Context(), container.Config{Network: "thv"}, container.Image{})
+			_, shortcut, err := s.create(t.Context(), container.Config{Network: "thv"}, container.Image{}, nil)
 			if !errors.Is(err, row.err) || engine.asked != row.asked || (shortcut != nil) != row.shortcut {
 				t.Errorf("asked %d times, shortcut %v, %v", engine.asked, shortcut, err)
 			}

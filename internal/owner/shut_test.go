@@ -64,7 +64,7 @@ func TestTheNetworkOfAnIsolatedContainer(t *testing.T) {
 	}
 	engine := &setUpRefused{}
 	s := &instance{spec: &workload.Spec{Container: workload.Container{IsolateNetwork: true}}, engine: engine, store: manager.OpenStore(t.TempDir(), t.TempDir()), log: slog.New(slog.DiscardHandler)}
-	if _, _, err := s.create(t.Context(), container.Config{Network: "none"}, container.Image{}); err == nil || engine.without > 0 {
+	if _, _, err := s.create(t.Context(), container.Config{Network: "none"}, container.Image{}, nil); err == nil || engine.without > 0 {
 		t.Errorf("%v, and %d containers without", err, engine.without)
 	}
 }

@@ -55,6 +55,10 @@ func Run(s *guest.SetUp, argv []string) error {
 	if err := become(who); err != nil {
 		return fmt.Errorf("become the image's user %q without privileges: %w", s.User, err)
 	}
+	// As the user: without capabilities, root cannot look into every directory of the image.
+	if err := CheckMounts(s.Mounts); err != nil {
+		return err
+	}
 	if err := syscall.Exec(guest.Path, argv, env); err != nil {
 		return fmt.Errorf("start %s as the image's user %q: %w", guest.Path, s.User, err)
 	}

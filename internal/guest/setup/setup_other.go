@@ -8,6 +8,9 @@ import (
 	"github.com/toolhaven/toolhaven/internal/guest"
 )
 
+// CheckMounts checks Linux containers only.
+func CheckMounts([]guest.Mounted) error { return nil }
+
 // Run sets up Linux containers only.
 func Run(*guest.SetUp, []string) error {
 	return errors.New("thv-guest runs inside Linux containers only")
