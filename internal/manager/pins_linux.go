@@ -57,7 +57,7 @@ func pinMounts(mounts []workload.Mount, writable []string) (Pins, error) {
 			pins.Close()
 			return nil, fmt.Errorf("mount %s: %w", m.Host, err)
 		}
-		pins = append(pins, Pin{Target: m.Container, Device: uint64(st.Dev), Inode: st.Ino, fd: fd})
+		pins = append(pins, Pin{Target: m.Container, Device: st.Dev, Inode: st.Ino, fd: fd})
 	}
 	return pins, nil
 }

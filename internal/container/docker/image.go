@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/build"
@@ -24,7 +25,7 @@ type images struct{ *connection }
 
 // Image describes a local image.
 func (s images) Image(ctx context.Context, ref string) (container.Image, error) {
-	r, err := s.api.ImageInspect(ctx, ref)
+	r, err := s.inspect(ctx, ref)
 	if err != nil {
 		return container.Image{}, s.wrap(err, "look for image %s", ref)
 	}
@@ -43,6 +44,22 @@ func (s images) Image(ctx context.Context, ref string) (container.Image, error) 
 		slices.Sort(image.ExposedPorts)
 	}
 	return image, nil
+}
+
+// inspect describes a local image. Podman reads all images for that, and fails ("image not
+// known", a plain 500) when any of them is removed meanwhile; it is called again then.
+func (s images) inspect(ctx context.Context, ref string) (client.ImageInspectResult, error) {
+	for attempt := 1; ; attempt++ {
+		r, err := s.api.ImageInspect(ctx, ref)
+		if err == nil || attempt == 10 || !errdefs.IsInternal(err) || !strings.Contains(err.Error(), "image not known") {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // Pull fetches an image from its registry, with the login that `docker login`
@@ -116,6 +133,8 @@ func (s images) registryError(err error, doing string, login login) error {
 		note = "; the stored login was not used: " + login.trouble
 	}
 	switch {
+	case contains("no matching manifest", "no image found in image index", "no image found in manifest list"):
+		return fmt.Errorf("%s: the image is not made for this engine's platform; choose another tag or image, or, on an engine that runs another platform's programs (binfmt_misc), run `docker pull --platform OS/ARCH IMAGE` first: %w", doing, &engineError{cause: err})
 	case errdefs.IsNotFound(err), contains("manifest unknown", "name unknown", "not found", "does not exist"):
 		return fmt.Errorf("%s: the registry has no such image, or shows it only after a login (`docker login %s`); check the name and tag: %w (%s)%s", doing, login.host, container.ErrNotFound, message(err), note)
 	case contains("unauthorized", "authentication required", "denied", "no basic auth credentials"):

@@ -14,6 +14,9 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -59,6 +62,7 @@ func (s *suite) pull(t *testing.T) {
 	if err != nil || !slices.Contains(image.Digests, strings.TrimSuffix(ref, ":"+s.run)+"@"+digest.String()) || image.Size == 0 {
 		t.Errorf("%+v, %v, want the digest %s", image, err, digest)
 	}
+	s.otherPlatform(t, strings.TrimPrefix(server.URL, "http://")+"/enginetest/other:1")
 	none := strings.TrimPrefix(server.URL, "http://") + "/enginetest/none:1"
 	err = s.engine.Pull(t.Context(), none, nil)
 	if !errors.Is(err, container.ErrNotFound) {
@@ -66,5 +70,24 @@ func (s *suite) pull(t *testing.T) {
 	}
 	if _, err := s.engine.RegistryDigest(t.Context(), none); !errors.Is(err, container.ErrNotFound) && !errors.Is(err, container.ErrUnsupported) {
 		t.Errorf("digest of nothing: %v", err)
+	}
+}
+
+// otherPlatform pulls an index without an image for this machine.
+func (s *suite) otherPlatform(t *testing.T, ref string) {
+	t.Helper()
+	tag, err := name.NewTag(ref, name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+		Add: s.image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}},
+	})
+	if err := remote.WriteIndex(tag, index); err != nil {
+		t.Fatal(err)
+	}
+	err = s.engine.Pull(t.Context(), ref, nil)
+	if err == nil || errors.Is(err, container.ErrNotFound) || !strings.Contains(err.Error(), "not made for this engine's platform") {
+		t.Errorf("pull of an image for another platform: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func CheckMounts(mounts []guest.Mounted) error {
 		if err := unix.Stat(m.Path, &st); err != nil {
 			return fmt.Errorf("check the mount at %s: %w", m.Path, err)
 		}
-		if uint64(st.Dev) != m.Device || st.Ino != m.Inode {
+		if st.Dev != m.Device || st.Ino != m.Inode {
 			return fmt.Errorf("what is mounted at %s is not what was checked: its path on the host was replaced meanwhile, which another server can do that may write there", m.Path)
 		}
 	}

@@ -16,7 +16,7 @@ func TestCheckMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := info.Sys().(*syscall.Stat_t)
-	checked := guest.Mounted{Path: dir, Device: uint64(st.Dev), Inode: st.Ino}
+	checked := guest.Mounted{Path: dir, Device: st.Dev, Inode: st.Ino}
 	if err := CheckMounts([]guest.Mounted{checked}); err != nil {
 		t.Error(err)
 	}
