@@ -64,7 +64,7 @@ func testNames(t *testing.T, root string) map[string]bool {
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	method := regexp.MustCompile(`(?m)^func \(s \*suite\) (\w+)\(`)
 	names := map[string]bool{}
-	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, e os.DirEntry, err error) error {
+	collect := func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
@@ -83,9 +83,11 @@ func testNames(t *testing.T, root string) map[string]bool {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(root, "internal"), filepath.Join(root, "test", "scenario")} {
+		if err := filepath.WalkDir(dir, collect); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return names
 }

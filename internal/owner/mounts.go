@@ -1,7 +1,9 @@
 package owner
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"strings"
 
 	"github.com/toolhaven/toolhaven/internal/container"
@@ -45,4 +47,14 @@ func (s *instance) mounted(ctx context.Context, pins manager.Pins) ([]guest.Moun
 		mounts = append(mounts, guest.Mounted{Path: p.Target, Device: p.Device, Inode: p.Inode})
 	}
 	return mounts, nil
+}
+
+// kernelRelease is the version of this machine's kernel, as engines report theirs; "" where it
+// is not Linux.
+func kernelRelease() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(release))
 }

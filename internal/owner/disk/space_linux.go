@@ -1,15 +1,6 @@
-package owner
+package disk
 
 import "golang.org/x/sys/unix"
-
-// kernelRelease is the version of this machine's kernel, as engines report theirs.
-func kernelRelease() string {
-	var name unix.Utsname
-	if unix.Uname(&name) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(name.Release[:])
-}
 
 // freeSpace is the room on the file system of a directory, in bytes, for users without
 // privileges; -1 if it is not visible.

@@ -1,4 +1,4 @@
-package owner
+package disk
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 // A measurement takes at most one twentieth of the time, and comes when the server can have
 // written a part of what it may still write.
-func TestDiskPace(t *testing.T) {
+func TestPace(t *testing.T) {
 	const mib = 1 << 20
 	began := time.Now()
 	for name, row := range map[string]struct {
@@ -27,7 +27,7 @@ func TestDiskPace(t *testing.T) {
 		"the free space is not visible":             {time.Millisecond, 9 * time.Second, 0, -1, -1, false},
 		"the free space is not visible, for longer": {time.Millisecond, 10 * time.Second, 0, -1, -1, true},
 	} {
-		p := diskPace{limit: 100 * mib}
+		p := pace{limit: 100 * mib}
 		if !p.due(began, row.before) {
 			t.Errorf("%s: the first measurement is not due", name)
 		}
