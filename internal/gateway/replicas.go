@@ -13,9 +13,9 @@ import (
 type Replicas struct {
 	// Self is the address at which they reach this one; session ids have it.
 	Self string
-	// Forward passes a request on to the replica at an address, and its response back. It
-	// returns false when there is none, and then has read and written nothing.
-	Forward func(w http.ResponseWriter, r *http.Request, address string) bool
+	// Forward passes a request on to the replica at an address, and its response back, until
+	// ending ends. It returns false when there is none, and then has read and written nothing.
+	Forward func(ending context.Context, w http.ResponseWriter, r *http.Request, address string) bool
 }
 
 func (r *Replicas) self() string {
@@ -58,8 +58,5 @@ func (g *Gateway) passedOn(w http.ResponseWriter, r *http.Request, ids []string)
 		defer g.core.Calls.Leave()
 		ending = g.core.Context
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(ending, func() { cancel(httpd.ErrStopping) })()
-	return g.cfg.Replicas.Forward(w, r.WithContext(ctx), address)
+	return g.cfg.Replicas.Forward(ending, w, r, address)
 }

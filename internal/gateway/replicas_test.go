@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -10,7 +11,7 @@ import (
 )
 
 // replicaOf starts a gateway with the key that passes requests on by forward.
-func replicaOf(t *testing.T, key []byte, self string, forward func(http.ResponseWriter, *http.Request, string) bool) (*Gateway, *httptest.Server) {
+func replicaOf(t *testing.T, key []byte, self string, forward func(context.Context, http.ResponseWriter, *http.Request, string) bool) (*Gateway, *httptest.Server) {
 	t.Helper()
 	return serve(t, newFakeBackend(), func(c *Config) {
 		c.Key, c.Replicas = key, &Replicas{Self: self, Forward: forward}
@@ -19,14 +20,14 @@ func replicaOf(t *testing.T, key []byte, self string, forward func(http.Response
 
 func TestReplicas_PassSessionsOn(t *testing.T) {
 	key := seal.NewKey()
-	_, holder := replicaOf(t, key, "10.0.0.1:8081", func(http.ResponseWriter, *http.Request, string) bool {
+	_, holder := replicaOf(t, key, "10.0.0.1:8081", func(context.Context, http.ResponseWriter, *http.Request, string) bool {
 		t.Error("the holder passes its own session on")
 		return false
 	})
 	id := newWire(t, holder).initialize(mcp.V20251125).session
 	var to []string
 	present := true
-	other, otherServer := replicaOf(t, key, "10.0.0.2:8081", func(w http.ResponseWriter, _ *http.Request, address string) bool {
+	other, otherServer := replicaOf(t, key, "10.0.0.2:8081", func(_ context.Context, w http.ResponseWriter, _ *http.Request, address string) bool {
 		to = append(to, address)
 		if present {
 			w.WriteHeader(http.StatusTeapot)

@@ -12,7 +12,6 @@ package peers
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -24,17 +23,11 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
-	"net/http"
 	"sync"
 	"time"
-
-	"github.com/toolhaven/toolhaven/internal/mcp"
 )
 
 const (
-	// dialTimeout bounds the connection to another pod of the cluster. The address of a
-	// pod that is gone may not even refuse it.
-	dialTimeout = 2 * time.Second
 	// goneTime is how long a replica that could not be connected to is not tried again.
 	goneTime = 5 * time.Second
 	// maxGone bounds the addresses that are remembered for that.
@@ -43,11 +36,10 @@ const (
 
 // Network connects this replica with the others.
 type Network struct {
-	self      string
-	tls       *tls.Config
-	transport *http.Transport
-	buffers   buffers
-	log       *slog.Logger
+	self  string
+	tls   *tls.Config
+	links links
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	gone map[string]time.Time // until when
@@ -65,6 +57,10 @@ func New(key []byte, workload, self string, log *slog.Logger) (*Network, error) 
 		Certificates: []tls.Certificate{certificate},
 		ClientAuth:   tls.RequireAnyClientCert,
 		MinVersion:   tls.VersionTLS13,
+		// Nothing is sent on a connection without a request ([alive]).
+		SessionTicketsDisabled: true,
+		// A message in one record, which is one packet of the system.
+		DynamicRecordSizingDisabled: true,
 		// No authority and no name: VerifyConnection requires the replicas' own key.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -77,15 +73,7 @@ func New(key []byte, workload, self string, log *slog.Logger) (*Network, error) 
 			return nil
 		},
 	}
-	n := &Network{self: self, tls: config, log: log, gone: map[string]time.Time{}}
-	n.transport = &http.Transport{
-		DialTLSContext:         n.dial,
-		MaxIdleConnsPerHost:    64,
-		IdleConnTimeout:        90 * time.Second,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: mcp.MaxHeader,
-	}
-	return n, nil
+	return &Network{self: self, tls: config, links: links{tls: config, idle: map[string][]*link{}}, log: log, gone: map[string]time.Time{}}, nil
 }
 
 // errNotPeer: whoever is at the address has another key.
@@ -98,7 +86,7 @@ func (n *Network) Self() string { return n.self }
 func (n *Network) Listener(l net.Listener) net.Listener { return tls.NewListener(l, n.tls) }
 
 // Close closes the connections that no request uses.
-func (n *Network) Close() { n.transport.CloseIdleConnections() }
+func (n *Network) Close() { n.links.close() }
 
 // certificate is the key pair of all replicas, in a certificate that nothing but its key is
 // read of.
@@ -111,28 +99,6 @@ func certificate(key []byte, workload string) (tls.Certificate, error) {
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
-}
-
-// dialError is the error of a connection that was not made: nothing was sent.
-type dialError struct{ error }
-
-func (e dialError) Unwrap() error { return e.error }
-
-// dial connects to a replica, and checks that it is one.
-func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, dialError{err}
-	}
-	conn := tls.Client(raw, n.tls)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		raw.Close()
-		return nil, dialError{err}
-	}
-	return conn, nil
 }
 
 // isGone reports whether a replica could not be connected to a moment ago.

@@ -57,7 +57,7 @@ func TestForward(t *testing.T) {
 	r.Header.Set("X-Forwarded-Host", "outer.example")
 	r.Header.Set(headerClient, "203.0.113.9:1") // a client cannot choose it
 	w := httptest.NewRecorder()
-	if !front.Forward(w, r, holder.Self()) {
+	if !front.Forward(t.Context(), w, r, holder.Self()) {
 		t.Fatal("not passed on")
 	}
 	if got, want := w.Header().Get("X-Seen"), "POST tools.example /a%2Fb?c=d 192.0.2.1:1234 Bearer t outer.example ."; got != want {
@@ -103,7 +103,7 @@ func TestForward_ToNoReplica(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "http://x/mcp", strings.NewReader("body"))
 			r.Header.Set("Authorization", "Bearer t")
 			w := httptest.NewRecorder()
-			if front.Forward(w, r, address) {
+			if front.Forward(t.Context(), w, r, address) {
 				t.Error("it was passed on")
 			}
 			if w.Body.Len() > 0 || len(w.Header()) > 0 {
@@ -143,7 +143,7 @@ func TestForward_HolderEnds(t *testing.T) {
 	holder := replica(t, key, "w", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	front := network(t, key, "w", "127.0.0.1:1")
 	w := httptest.NewRecorder()
-	if !front.Forward(w, httptest.NewRequest(http.MethodPost, "http://x/mcp", strings.NewReader("body")), holder.Self()) {
+	if !front.Forward(t.Context(), w, httptest.NewRequest(http.MethodPost, "http://x/mcp", strings.NewReader("body")), holder.Self()) {
 		t.Fatal("a request that was sent is not one to serve again")
 	}
 	if w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "replica") {
