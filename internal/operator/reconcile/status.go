@@ -88,7 +88,9 @@ func unset(object client.Object, condition string) {
 }
 
 // write writes the status of after if it differs from that of before, and an event for each
-// condition that changed. A resource that was edited meanwhile is a conflict: it is
+// condition that changed. One that is from the beginning as it should be is no event: of 1,000
+// resources that are new there would be 3,000 more writes, and all are kept in memory for
+// minutes (client-go/tools/events). A resource that was edited meanwhile is a conflict: it is
 // reconciled again.
 func (s *status) write(ctx context.Context, before, after client.Object) error {
 	if equality.Semantic.DeepEqual(before, after) {
@@ -103,7 +105,7 @@ func (s *status) write(ctx context.Context, before, after client.Object) error {
 	defer seen(ctx, s.client, after, after.GetResourceVersion())
 	for _, c := range now {
 		old := meta.FindStatusCondition(was, c.Type)
-		if old != nil && old.Status == c.Status && old.Reason == c.Reason {
+		if old == nil && !isFault(c) || old != nil && old.Status == c.Status && old.Reason == c.Reason {
 			continue
 		}
 		s.events.Eventf(after, nil, severity(c), c.Reason, "Reconcile", "%s is %s: %s", c.Type, c.Status, cut(c.Message))
@@ -111,16 +113,22 @@ func (s *status) write(ctx context.Context, before, after client.Object) error {
 	return nil
 }
 
+// isFault reports whether a condition has the status that it should not have.
+func isFault(c metav1.Condition) bool {
+	switch c.Type {
+	case v1beta1.ConditionDeletionBlocked, v1beta1.ConditionIdentitySynthesized:
+		return c.Status == metav1.ConditionTrue
+	}
+	return c.Status == metav1.ConditionFalse
+}
+
 // severity is that of an event about a condition.
 func severity(c metav1.Condition) string {
-	bad := metav1.ConditionFalse
 	switch c.Type {
-	case v1beta1.ConditionDeletionBlocked:
-		bad = metav1.ConditionTrue
-	case v1beta1.ConditionIdentitySynthesized, v1beta1.ConditionReady:
+	case v1beta1.ConditionIdentitySynthesized, v1beta1.ConditionReady: // neither is wrong
 		return corev1.EventTypeNormal
 	}
-	if c.Status == bad {
+	if isFault(c) {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal

@@ -169,7 +169,7 @@ func (w *world) events(ctx context.Context, kind, name string) string {
 	return strings.Join(all, ", ")
 }
 
-// There is an event when a condition changes, and no other one.
+// There is an event when a condition changes, or begins as it should not be, and no other one.
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	o := w.start(-1)
@@ -203,7 +203,7 @@ func TestEvents(t *testing.T) {
 		return want(condition(a.Status.Conditions, "DeletionBlocked"), "True ReferencedByWorkloads")
 	})
 	w.settled(o)
-	expected := "Normal Valid*2, Warning Invalid*1, Warning ReferencedByWorkloads*1"
+	expected := "Normal Valid*1, Warning Invalid*1, Warning ReferencedByWorkloads*1"
 	var got string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if got = w.events(t.Context(), "MCPExternalAuthConfig", "a"); got == expected {
