@@ -95,6 +95,9 @@ func (o *runOptions) run(ctx context.Context) error {
 	if err := o.admission.add(mgr, config, logr.ToSlogHandler(log)); err != nil {
 		return err
 	}
+	if err := mgr.Add(memory{}); err != nil {
+		return fmt.Errorf("set up the operator: %w", err)
+	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("the operator ended: %w", err)
 	}
