@@ -20,12 +20,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// countingProxy stands before an API server and counts what passes. Watches, the lease and
-// events are not counted.
+// countingProxy stands before an API server and counts what passes. Watches and the lease are
+// not counted, and events apart.
 type countingProxy struct {
 	kubeconfig       string // a file for clients of it
 	server           *http.Server
 	requests, writes atomic.Int64
+	events           atomic.Int64
 
 	mu     sync.Mutex
 	counts map[string]int // writes by path
@@ -64,7 +65,11 @@ func newCountingProxy(config *rest.Config, dir string) (*countingProxy, error) {
 
 func (p *countingProxy) count(r *http.Request) {
 	watch := r.URL.Query().Get("watch") == "true" || r.URL.Query().Get("watch") == "1"
-	if watch || isLease(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/events") {
+	if strings.HasSuffix(r.URL.Path, "/events") {
+		p.events.Add(1)
+		return
+	}
+	if watch || isLease(r.URL.Path) {
 		return
 	}
 	p.requests.Add(1)
