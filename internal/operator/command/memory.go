@@ -39,7 +39,6 @@ func (memory) Start(ctx context.Context) error {
 		now := allocated()
 		if now-last < restAllocates && now-given > worthwhile {
 			debug.FreeOSMemory()
-			dropProgram()
 			given = now
 		}
 		last = now
