@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/toolhaven/toolhaven/internal/build/gosource"
 	"github.com/toolhaven/toolhaven/internal/container"
 	"github.com/toolhaven/toolhaven/internal/guest"
 	"github.com/toolhaven/toolhaven/internal/guest/program"
@@ -96,7 +96,7 @@ func (b goBuilder) containerToolchain(ctx context.Context, r Request, img contai
 	case "off":
 		env = append(env, "GOWORK=off")
 	default:
-		env = append(env, "GOWORK="+inContainer(gowork))
+		env = append(env, "GOWORK="+gosource.InContainer(gowork))
 	}
 	if len(certs) > 0 {
 		env = append(env, "SSL_CERT_FILE="+workshopCerts, "GIT_SSL_CAINFO="+workshopCerts)
@@ -169,7 +169,7 @@ func (c *containerCommand) furnish(ctx context.Context, source string, certs []b
 	if source == "" {
 		return nil
 	}
-	roots, err := sourceRoots(source, gowork)
+	roots, err := gosource.Roots(source, gowork)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (c *containerCommand) furnish(ctx context.Context, source string, certs []b
 	packed := make(chan struct{})
 	go func() {
 		defer close(packed)
-		w.CloseWithError(packSource(w, roots))
+		w.CloseWithError(gosource.Pack(w, roots))
 	}()
 	err = c.engine.CopyTo(ctx, c.id, "/", reader)
 	reader.CloseWithError(io.ErrClosedPipe)
@@ -194,7 +194,7 @@ func (c *containerCommand) run(ctx context.Context, dir string, args ...string) 
 		n = 2
 	}
 	// -C comes right after the subcommand (go help build).
-	argv := slices.Concat([]string{"go"}, args[:n], []string{"-C", inContainer(dir)}, args[n:])
+	argv := slices.Concat([]string{"go"}, args[:n], []string{"-C", gosource.InContainer(dir)}, args[n:])
 	c.stderr.Reset()
 	var stdout tail
 	err := c.spawn(ctx, argv, &stdout)
@@ -287,7 +287,3 @@ func (b goBuilder) sweepWorkshops(ctx context.Context) {
 		}
 	}
 }
-
-// inContainer is where a directory of this machine is in the container: at the
-// same path, so that absolute paths in its go.mod hold.
-func inContainer(dir string) string { return path.Join("/", slashed(dir)) }

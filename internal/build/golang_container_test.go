@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/toolhaven/toolhaven/internal/container"
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 // goImage is what test/images/go.sh makes: the Go of this machine.
@@ -84,26 +85,26 @@ func TestWithoutGoADirectoryIsCompiledInAContainer(t *testing.T) {
 	const program = "package main\n\nimport \"example.com/lib\"\n\nfunc main() { print(lib.Word) }\n"
 	const lib = "package lib\n\nconst Word = "
 	dirs := map[string]string{
-		"beside": tree(t, map[string]string{
+		"beside": local.Tree(t, map[string]string{
 			"app/go.mod":          "module example.com/app\n\ngo 1.24\n\nrequire example.com/lib v0.0.0\n\nreplace example.com/lib => ../lib\n",
 			"app/cmd/say/main.go": program, "lib/go.mod": "module example.com/lib\n\ngo 1.24\n", "lib/lib.go": lib + `"beside"`,
 		}),
-		"vendored": tree(t, map[string]string{
+		"vendored": local.Tree(t, map[string]string{
 			"app/go.mod":             "module example.com/app\n\ngo 1.24\n\nrequire example.com/lib v1.0.0\n",
 			"app/vendor/modules.txt": "# example.com/lib v1.0.0\n## explicit; go 1.24\nexample.com/lib\n", "app/vendor/example.com/lib/lib.go": lib + `"vendored"`,
 			"app/cmd/say/main.go": program,
 		}),
-		"workspace": tree(t, map[string]string{
+		"workspace": local.Tree(t, map[string]string{
 			"go.work": "go 1.24\n\nuse (\n\t./app\n\t./lib\n)\n", "app/go.mod": "module example.com/app\n\ngo 1.24\n", "app/cmd/say/main.go": program,
 			"lib/go.mod": "module example.com/lib\n\ngo 1.24\n", "lib/lib.go": lib + `"workspace"`,
 		}),
-		"linked": tree(t, map[string]string{
+		"linked": local.Tree(t, map[string]string{
 			"app/go.mod": "module example.com/app\n\ngo 1.24\n", "app/cmd/say/main.go": strings.ReplaceAll(program, "example.com/lib", "example.com/app/lib"),
 			"app/lib/lib.go@": "../../elsewhere", "elsewhere": lib + `"linked"`,
 		}),
 	}
-	absolute := tree(t, map[string]string{"lib/go.mod": "module example.com/lib\n\ngo 1.24\n", "lib/lib.go": lib + `"absolute"`})
-	dirs["absolute"] = tree(t, map[string]string{
+	absolute := local.Tree(t, map[string]string{"lib/go.mod": "module example.com/lib\n\ngo 1.24\n", "lib/lib.go": lib + `"absolute"`})
+	dirs["absolute"] = local.Tree(t, map[string]string{
 		"app/go.mod":          "module example.com/app\n\ngo 1.24\n\nrequire example.com/lib v0.0.0\n\nreplace example.com/lib => " + absolute + "/lib\n",
 		"app/cmd/say/main.go": program,
 	})
@@ -128,9 +129,9 @@ func TestWithoutGoADirectoryIsCompiledInAContainer(t *testing.T) {
 }
 
 func TestACompilerErrorInAContainerIsReported(t *testing.T) {
-	wrong := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "main.go": "package main\n\nfunc main() { undefinedName() }\n"})
-	library := tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n"})
-	nothing := tree(t, map[string]string{"main.go": "package main\n"})
+	wrong := local.Tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "main.go": "package main\n\nfunc main() { undefinedName() }\n"})
+	library := local.Tree(t, map[string]string{"go.mod": "module example.com/x\n\ngo 1.24\n", "x.go": "package x\n"})
+	nothing := local.Tree(t, map[string]string{"main.go": "package main\n"})
 	for arg, want := range map[string]string{
 		"go://" + wrong:   "undefined: undefinedName",
 		"go://" + library: "a library",

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/toolhaven/toolhaven/internal/build/gosource"
 )
 
 // The schemes of package references.
@@ -58,7 +60,7 @@ func ParseRef(arg string) (Request, error) {
 		return Request{}, fmt.Errorf("%.200q is not a package reference: it starts with npx://, uvx:// or go://", arg)
 	}
 	r := Request{Scheme: scheme}
-	if scheme == schemeGo && isLocal(rest) {
+	if scheme == schemeGo && gosource.IsLocal(rest) {
 		dir, err := filepath.Abs(filepath.FromSlash(rest))
 		if err != nil {
 			return Request{}, fmt.Errorf("find the directory of %q: %w", arg, err)
@@ -78,11 +80,6 @@ func ParseRef(arg string) (Request, error) {
 		return Request{}, err
 	}
 	return r, nil
-}
-
-// isLocal distinguishes a directory from a module path, as the go command does.
-func isLocal(path string) bool {
-	return path == "." || path == ".." || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") || filepath.IsAbs(path)
 }
 
 // String is the reference as a person would type it.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
+
+	"github.com/toolhaven/toolhaven/internal/guest/rejected"
 )
 
 // egress is the guest's side of an isolated container's connections. Every connection
@@ -38,7 +40,7 @@ func (e *egress) listen(ctx context.Context, session *yamux.Session, files *give
 		return errors.New("the network is isolated already")
 	}
 	if e.rejected != nil {
-		go reportRejected(e.rejected, session)
+		go rejected.Report(e.rejected, func(d rejected.Datagram) { reportRejected(session, d) })
 		context.AfterFunc(ctx, func() { e.rejected.Close() })
 	}
 	slots := make(chan struct{}, maxConnections)
@@ -118,6 +120,25 @@ func forward(c *net.TCPConn, session *yamux.Session) {
 	_ = c.SetReadDeadline(time.Now().Add(closeTimeout))
 	<-sent
 	_ = c.Close()
+}
+
+// reportRejected sends the gateway what the packet filter has rejected.
+func reportRejected(session *yamux.Session, d rejected.Datagram) {
+	out := outgoing{Op: opRejectedUDP, Address: d.To.String()}
+	if d.ICMP {
+		out.Op = opRejectedICMP
+	}
+	if stream, err := openEgress(session, out); err == nil {
+		_ = stream.Close()
+	}
+}
+
+// inherited is a file descriptor that the program had when it was executed. Processes that
+// it starts do not get it.
+func inherited(fd int) *os.File {
+	unix.CloseOnExec(fd)
+	_ = unix.SetNonblock(fd, true) // so that closing it ends a read
+	return os.NewFile(uintptr(fd), "rejected packets")
 }
 
 // outgoingOf is what a connection to the guest's port is.

@@ -166,33 +166,7 @@ func (p *Provider) Restart(t testing.TB) {
 	if p.stop != nil {
 		t.Fatal("Dex is running already")
 	}
-	// The shell ends Dex when its own standard input ends, which it does with us.
-	const script = `"$@" </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait $pid`
-	command := exec.Command("sh", "-c", script, "sh", p.program, "serve", p.config)
-	p.stderr = new(local.Output)
-	command.Stdout, command.Stderr = p.stderr, p.stderr
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("start Dex: %v", err)
-	}
-	p.stop = func() {
-		stdin.Close()
-		_ = command.Wait() // it was killed
-	}
-	deadline := time.Now().Add(startTimeout)
-	for {
-		_, err := p.get("/.well-known/openid-configuration")
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Dex does not answer within %s: %v\n%s", startTimeout, err, p.stderr)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	p.stop, p.stderr = local.StartServer(t, exec.Command(p.program, "serve", p.config), p.Issuer+"/.well-known/openid-configuration", startTimeout)
 }
 
 // Stop ends the provider: connections to it are refused until Restart.

@@ -61,40 +61,10 @@ func Start(t testing.TB, redirect string) *Provider {
 	}
 	p := &Provider{base: "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	p.Issuer = p.base + "/realms/tests"
-	// The shell ends Keycloak, which is a script with a child, when its own standard input ends,
-	// which it does with us.
-	const script = `setsid "$@" </dev/null & pid=$!; cat >/dev/null; env kill -9 -- -$pid; wait $pid`
-	command := exec.Command("sh", "-c", script, "sh", filepath.Join(server, "bin/kc.sh"), "start", "--optimized", "--cache=local",
+	command := exec.Command(filepath.Join(server, "bin/kc.sh"), "start", "--optimized", "--cache=local",
 		"--http-enabled=true", "--http-host=127.0.0.1", "--http-port="+strconv.Itoa(port), "--hostname="+p.base)
 	command.Env = append(os.Environ(), "KC_BOOTSTRAP_ADMIN_USERNAME="+admin, "KC_BOOTSTRAP_ADMIN_PASSWORD="+password)
-	output := new(local.Output)
-	command.Stdout, command.Stderr = output, output
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("start Keycloak: %v", err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = command.Wait() // it was killed
-		if t.Failed() {
-			t.Log(output)
-		}
-	})
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(200 * time.Millisecond) {
-		resp, err := http.Get(p.base + "/realms/master/.well-known/openid-configuration")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Keycloak does not answer within %s: %v\n%s", startTimeout, err, output)
-		}
-	}
+	local.StartServer(t, command, p.base+"/realms/master/.well-known/openid-configuration", startTimeout)
 	p.configure(t, redirect)
 	return p
 }

@@ -5,7 +5,6 @@ package minio
 
 import (
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -31,40 +30,12 @@ func Start(t testing.TB, issuer string) (url string) {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	// The shell ends MinIO when its own standard input ends, which it does with us.
-	const script = `"$@" </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait $pid`
-	command := exec.Command("sh", "-c", script, "sh", filepath.Join(root, "test/.cache/minio/minio"), "server", t.TempDir(), "--address", address)
+	command := exec.Command(filepath.Join(root, "test/.cache/minio/minio"), "server", t.TempDir(), "--address", address)
 	command.Env = []string{
 		"HOME=" + t.TempDir(), "MINIO_ROOT_USER=root-of-the-tests", "MINIO_ROOT_PASSWORD=password-of-the-tests", "MINIO_BROWSER=off", "MINIO_UPDATE=off",
 		"MINIO_IDENTITY_OPENID_CONFIG_URL=" + issuer + "/.well-known/openid-configuration", "MINIO_IDENTITY_OPENID_CLIENT_ID=" + ClientID, "MINIO_IDENTITY_OPENID_CLAIM_NAME=policy",
 	}
-	output := new(local.Output)
-	command.Stdout, command.Stderr = output, output
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("MinIO cannot be started: %v; test/setup/minio.sh builds it", err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		_ = command.Wait() // it was killed
-		if t.Failed() {
-			t.Log(output)
-		}
-	})
 	url = "http://" + address
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		resp, err := http.Get(url + "/minio/health/ready")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return url
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("MinIO is not ready: %v\n%s", err, output)
-		}
-	}
+	local.StartServer(t, command, url+"/minio/health/ready", time.Minute)
+	return url
 }

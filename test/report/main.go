@@ -2,12 +2,16 @@
 // what failed with its output, every skipped test with its reason, the slowest
 // stages and packages, and one closing line.
 //
-//	report [-times FILE] {--|--run} ARGUMENTS [{--|--run} ARGUMENTS ...]
+//	report [-times FILE] STAGE ARGUMENTS [STAGE ARGUMENTS ...]
 //
-// "--" begins a stage of `go test` with these arguments, "--run" a stage that
-// runs a program. NAME=VALUE before its arguments sets a variable of its
-// environment. FILE holds the durations of stages that ran before, such as
-// the set-up: one a line, seconds, a tab and the name.
+// STAGE is "--" for a run of `go test` with these arguments, "--run" for that of a
+// program, and "--run-beside" for a program that runs beside the stage before it.
+// NAME=VALUE before the arguments sets a variable of the stage's environment. FILE
+// holds the durations of stages that ran before, such as the set-up: one a line,
+// seconds, a tab and the name.
+//
+// A stage is printed with the seconds that it took and, in brackets, those of a
+// processor: without what container engines did for it.
 //
 // The exit status is 1 if a stage fails or no test ran. No test is run twice: one
 // that fails now and then has a fault.
@@ -25,6 +29,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -40,7 +46,7 @@ func main() {
 	}
 	stages := parseStages(rest)
 	if len(stages) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report [-times FILE] {--|--run} ARGUMENTS [{--|--run} ARGUMENTS ...]")
+		fmt.Fprintln(os.Stderr, "usage: report [-times FILE] {--|--run|--run-beside} ARGUMENTS ...")
 		os.Exit(2)
 	}
 	sum := newSummary(os.Stdout)
@@ -48,44 +54,75 @@ func main() {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(1)
 	}
-	failed := false
-	for _, stage := range stages {
-		line := stage.String()
-		fmt.Println("== " + line)
-		began := time.Now()
-		if err := stage.run(ctx, sum); err != nil {
-			fmt.Printf("%s: %v\n", line, err)
-			failed = true
-		}
-		sum.stages = append(sum.stages, duration{line, time.Since(began).Seconds()})
+	passed := true
+	for _, together := range groups(stages) {
+		passed = runTogether(ctx, together, sum) && passed
 	}
-	if !sum.close() || failed {
+	if !sum.close() || !passed {
 		os.Exit(1)
 	}
+}
+
+// runTogether runs stages beside each other and reports whether all of them passed.
+func runTogether(ctx context.Context, stages []stage, sum *summary) bool {
+	var failed atomic.Bool
+	var all sync.WaitGroup
+	for _, stage := range stages {
+		all.Go(func() {
+			line := stage.String()
+			sum.print("== " + line)
+			began := time.Now()
+			used, err := stage.run(ctx, sum)
+			if err != nil {
+				sum.print(fmt.Sprintf("%s: %v", line, err))
+				failed.Store(true)
+			}
+			sum.addStage(fmt.Sprintf("[%.0f] %s", used.Seconds(), line), time.Since(began))
+		})
+	}
+	all.Wait()
+	return !failed.Load()
 }
 
 // stage is one run of go test, or of a program.
 type stage struct {
 	args    []string
 	program bool
+	beside  bool // the stage before it
 }
+
+// groups returns the stages that run together, in their order.
+func groups(stages []stage) [][]stage {
+	var all [][]stage
+	for _, s := range stages {
+		if n := len(all); s.beside && n > 0 {
+			all[n-1] = append(all[n-1], s)
+		} else {
+			all = append(all, []stage{s})
+		}
+	}
+	return all
+}
+
+// begins tells whether an argument begins a stage.
+func begins(arg string) bool { return arg == "--" || arg == "--run" || arg == "--run-beside" }
 
 // splitFlags splits the arguments before the first stage.
 func splitFlags(args []string) (flags, rest []string) {
 	for i, arg := range args {
-		if arg == "--" || arg == "--run" {
+		if begins(arg) {
 			return args[:i], args[i:]
 		}
 	}
 	return args, nil
 }
 
-// parseStages splits the arguments at "--" and "--run".
+// parseStages splits the arguments where a stage begins.
 func parseStages(args []string) []stage {
 	var all []stage
 	for _, arg := range args {
-		if arg == "--" || arg == "--run" {
-			all = append(all, stage{program: arg == "--run"})
+		if begins(arg) {
+			all = append(all, stage{program: arg != "--", beside: arg == "--run-beside"})
 			continue
 		}
 		last := &all[len(all)-1]
@@ -115,32 +152,38 @@ func (s stage) String() string {
 	return line
 }
 
-func (s stage) run(ctx context.Context, sum *summary) error {
+// run runs the stage. used is the time of processors that it and its children took.
+func (s stage) run(ctx context.Context, sum *summary) (used time.Duration, err error) {
 	env, argv := splitEnv(s.args)
 	if !s.program {
 		argv = append([]string{"go", "test", "-json"}, argv...)
 	}
 	if len(argv) == 0 {
-		return errors.New("the stage has no arguments")
+		return 0, errors.New("the stage has no arguments")
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// go test forwards an interrupt, so that tests can clean up.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
+	defer func() {
+		if state := cmd.ProcessState; state != nil {
+			used = state.UserTime() + state.SystemTime()
+		}
+	}()
 	if s.program {
 		cmd.Stdout = os.Stdout
-		return cmd.Run()
+		return 0, cmd.Run()
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	sum.read(out)
-	return cmd.Wait()
+	return 0, cmd.Wait()
 }
 
 // read reads the lines of `go test -json`. Other lines are printed as they are.
@@ -150,11 +193,13 @@ func (s *summary) read(r io.Reader) {
 		line, err := lines.ReadBytes('\n')
 		var e event
 		if len(line) > 0 {
+			s.mu.Lock()
 			if json.Unmarshal(line, &e) == nil && e.Action != "" {
 				s.add(e)
 			} else {
 				fmt.Fprintf(s.out, "%s", line)
 			}
+			s.mu.Unlock()
 		}
 		if err != nil {
 			return

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func summarize(t *testing.T, lines ...string) (string, bool) {
@@ -136,17 +138,53 @@ func TestParseStages(t *testing.T) {
 	}
 }
 
+func TestGroups(t *testing.T) {
+	var got []string
+	for _, group := range groups(parseStages([]string{"--", "a", "--", "b", "--run-beside", "c", "--run", "d"})) {
+		var names []string
+		for _, s := range group {
+			names = append(names, s.String())
+		}
+		got = append(got, strings.Join(names, " + "))
+	}
+	if want := []string{"go test a", "go test b + c", "d"}; !slices.Equal(got, want) {
+		t.Errorf("groups %q, want %q", got, want)
+	}
+}
+
+// Each of two programs waits for the other.
+func TestRunTogether(t *testing.T) {
+	sum, dir := newSummary(io.Discard), t.TempDir()
+	meet := func(own, other string) stage {
+		script := fmt.Sprintf("cd %s && touch %s && until [ -e %s ]; do sleep 0.05; done", dir, own, other)
+		return stage{args: []string{"sh", "-c", script}, program: true}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if !runTogether(ctx, []stage{meet("a", "b"), meet("b", "a")}, sum) || len(sum.stages) != 2 {
+		t.Errorf("stages %v", sum.stages)
+	}
+	if runTogether(ctx, []stage{{args: []string{"true"}, program: true}, {args: []string{"false"}, program: true}}, sum) {
+		t.Error("a stage that fails does not fail those beside it")
+	}
+}
+
 func TestStageRun_Program(t *testing.T) {
-	if err := (stage{args: []string{"true"}, program: true}).run(t.Context(), newSummary(io.Discard)); err != nil {
-		t.Error(err)
+	for name, c := range map[string]struct {
+		stage  stage
+		passes bool
+	}{
+		"passes":            {stage{args: []string{"true"}, program: true}, true},
+		"with a variable":   {stage{args: []string{"ANSWER=42", "sh", "-c", `test "$ANSWER" = 42`}, program: true}, true},
+		"without a program": {stage{program: true}, false},
+		"fails":             {stage{args: []string{"false"}, program: true}, false},
+	} {
+		if _, err := c.stage.run(t.Context(), newSummary(io.Discard)); (err == nil) != c.passes {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if err := (stage{args: []string{"ANSWER=42", "sh", "-c", `test "$ANSWER" = 42`}, program: true}).run(t.Context(), newSummary(io.Discard)); err != nil {
-		t.Errorf("with a variable: %v", err)
-	}
-	if err := (stage{program: true}).run(t.Context(), newSummary(io.Discard)); err == nil {
-		t.Error("a stage without a program was accepted")
-	}
-	if err := (stage{args: []string{"false"}, program: true}).run(t.Context(), newSummary(io.Discard)); err == nil {
-		t.Error("a program that fails does not fail its stage")
+	loop := stage{args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}, program: true}
+	if used, err := loop.run(t.Context(), newSummary(io.Discard)); err != nil || used == 0 {
+		t.Errorf("a loop used %v of a processor, %v", used, err)
 	}
 }

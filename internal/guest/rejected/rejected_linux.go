@@ -1,26 +1,25 @@
-package guest
+// Package rejected reads the kernel's record of the packets that a packet filter has rejected
+// (NFLOG).
+package rejected
 
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/netip"
-	"os"
 
-	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
 )
 
-// inherited is a file descriptor that the program had when it was executed. Processes that
-// it starts do not get it.
-func inherited(fd int) *os.File {
-	unix.CloseOnExec(fd)
-	_ = unix.SetNonblock(fd, true) // so that closing it ends a read
-	return os.NewFile(uintptr(fd), "rejected packets")
+// Datagram is one that was rejected: of UDP, or of ICMP, which has no port.
+type Datagram struct {
+	ICMP bool
+	To   netip.AddrPort
 }
 
-// reportRejected sends the gateway what the packet filter rejects, until the file is closed.
-// Its rate is limited by the filter.
-func reportRejected(file *os.File, session *yamux.Session) {
+// Report calls each for what the packet filter rejects, until the file is closed. The filter
+// limits its rate.
+func Report(file io.Reader, each func(Datagram)) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := file.Read(buf)
@@ -30,10 +29,8 @@ func reportRejected(file *os.File, session *yamux.Session) {
 		if err != nil {
 			return
 		}
-		for _, out := range rejectedIn(buf[:n]) {
-			if stream, err := openEgress(session, out); err == nil {
-				_ = stream.Close()
-			}
+		for _, d := range parse(buf[:n]) {
+			each(d)
 		}
 	}
 }
@@ -44,10 +41,10 @@ const (
 	nfulaPayload    = 9
 )
 
-// rejectedIn reads netlink messages with packets (netlink(7), "struct nlmsghdr"). What is
+// parse reads netlink messages with packets (netlink(7), "struct nlmsghdr"). What is
 // not understood is left out.
-func rejectedIn(messages []byte) []outgoing {
-	var all []outgoing
+func parse(messages []byte) []Datagram {
+	var all []Datagram
 	for len(messages) >= unix.NLMSG_HDRLEN {
 		length := int(binary.NativeEndian.Uint32(messages))
 		kind := binary.NativeEndian.Uint16(messages[4:])
@@ -56,8 +53,8 @@ func rejectedIn(messages []byte) []outgoing {
 		}
 		const family = 4 // struct nfgenmsg
 		if kind == unix.NFNL_SUBSYS_ULOG<<8|nfulnlMsgPacket && length >= unix.NLMSG_HDRLEN+family {
-			if out, ok := parsePacket(attribute(messages[unix.NLMSG_HDRLEN+family:length], nfulaPayload)); ok {
-				all = append(all, out)
+			if d, ok := parsePacket(attribute(messages[unix.NLMSG_HDRLEN+family:length], nfulaPayload)); ok {
+				all = append(all, d)
 			}
 		}
 		messages = messages[min(len(messages), align4(length)):]
@@ -86,9 +83,9 @@ func attribute(attributes []byte, kind uint16) []byte {
 
 // parsePacket reads the destination of an IP packet (RFC 791 section 3.1, RFC 8200 section
 // 3), and its port if it is of UDP (RFC 768).
-func parsePacket(b []byte) (out outgoing, ok bool) {
+func parsePacket(b []byte) (d Datagram, ok bool) {
 	if len(b) == 0 {
-		return out, false
+		return d, false
 	}
 	var protocol byte
 	var to netip.Addr
@@ -99,13 +96,13 @@ func parsePacket(b []byte) (out outgoing, ok bool) {
 	case b[0]>>4 == 6 && len(b) >= 40:
 		protocol, to, rest = b[6], netip.AddrFrom16([16]byte(b[24:40])), b[40:]
 	default:
-		return out, false
+		return d, false
 	}
 	switch {
 	case protocol == unix.IPPROTO_UDP && len(rest) >= 4:
-		return outgoing{Op: opRejectedUDP, Address: netip.AddrPortFrom(to, binary.BigEndian.Uint16(rest[2:])).String()}, true
+		return Datagram{To: netip.AddrPortFrom(to, binary.BigEndian.Uint16(rest[2:]))}, true
 	case protocol == unix.IPPROTO_ICMP:
-		return outgoing{Op: opRejectedICMP, Address: netip.AddrPortFrom(to, 0).String()}, true
+		return Datagram{ICMP: true, To: netip.AddrPortFrom(to, 0)}, true
 	}
-	return out, false
+	return d, false
 }

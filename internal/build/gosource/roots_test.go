@@ -1,4 +1,4 @@
-package build
+package gosource
 
 import (
 	"io"
@@ -8,32 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// tree writes files below a directory; a name that ends in @ is a link to what
-// its text is.
-func tree(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		path := filepath.Join(dir, strings.TrimSuffix(name, "@"))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasSuffix(name, "@") {
-			err = os.Symlink(text, path)
-		} else {
-			err = os.WriteFile(path, []byte(text), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
+	"github.com/toolhaven/toolhaven/test/local"
+)
 
 func TestWhatACompilationReads(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -54,12 +31,12 @@ func TestWhatACompilationReads(t *testing.T) {
 		"a workspace of elsewhere": {map[string]string{"w/go.work": "use ../a\nuse ../m", "m/go.mod": "module m", "m/cmd/x/main.go": "", "a/go.mod": ""}, "w/go.work", []string{"a", "m", "w/go.work"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tree(t, c.files)
+			dir := local.Tree(t, c.files)
 			gowork := c.gowork
 			if strings.HasSuffix(gowork, "go.work") {
 				gowork = filepath.Join(dir, gowork)
 			}
-			got, err := sourceRoots(filepath.Join(dir, "m", "cmd", "x"), gowork)
+			got, err := Roots(filepath.Join(dir, "m", "cmd", "x"), gowork)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,13 +49,13 @@ func TestWhatACompilationReads(t *testing.T) {
 			}
 		})
 	}
-	if _, err := sourceRoots(tree(t, map[string]string{"x/main.go": ""}), "off"); err == nil || !strings.Contains(err.Error(), "not in a Go module") {
+	if _, err := Roots(local.Tree(t, map[string]string{"x/main.go": ""}), "off"); err == nil || !strings.Contains(err.Error(), "not in a Go module") {
 		t.Errorf("without a module: %v", err)
 	}
 }
 
 func TestSourcesAreBounded(t *testing.T) {
-	dir := tree(t, map[string]string{"go.mod": "module m"})
+	dir := local.Tree(t, map[string]string{"go.mod": "module m"})
 	big, err := os.Create(filepath.Join(dir, "big.s"))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +64,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	if err := big.Truncate(maxSource + 1); err != nil { // a file with nothing in it
 		t.Fatal(err)
 	}
-	err = packSource(io.Discard, []string{dir})
+	err = Pack(io.Discard, []string{dir})
 	if err == nil || !strings.Contains(err.Error(), "install Go here") {
 		t.Errorf("%v", err)
 	}

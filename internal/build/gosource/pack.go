@@ -1,4 +1,4 @@
-package build
+package gosource
 
 import (
 	"archive/tar"
@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolhaven/toolhaven/internal/netguard"
 )
@@ -40,9 +42,9 @@ type sourceTar struct {
 	files    int
 }
 
-// packSource writes the trees at roots as a tar, with the paths of this machine. Every
+// Pack writes the trees at roots as a tar, with the paths of this machine. Every
 // user may read its files.
-func packSource(w io.Writer, roots []string) error {
+func Pack(w io.Writer, roots []string) error {
 	s := &sourceTar{tw: tar.NewWriter(w), roots: roots, dirs: map[string]bool{}, left: maxSource, files: maxSourceFiles}
 	for _, visit := range []func(path string, d fs.DirEntry) error{s.noteEmbedded, s.add} {
 		for _, root := range outermost(roots) {
@@ -171,7 +173,7 @@ func (s *sourceTar) entry(path string, h *tar.Header) error {
 			return err
 		}
 	}
-	h.Name, h.ModTime, h.Format = inTar(inContainer(path)), epoch, tar.FormatPAX
+	h.Name, h.ModTime, h.Format = strings.TrimPrefix(InContainer(path), "/"), time.Unix(0, 0).UTC(), tar.FormatPAX
 	if h.Typeflag == tar.TypeDir {
 		h.Name += "/"
 	}
@@ -204,6 +206,10 @@ func (s *sourceTar) addFile(path string) error {
 func (s *sourceTar) tooLarge() error {
 	return fmt.Errorf("more than %d MiB or %d files are too much to copy into a container; install Go here, or move what is not code out of %s", maxSource>>20, maxSourceFiles, s.root)
 }
+
+// InContainer returns where a directory of this machine is in the container: at the same path,
+// so that absolute paths in its go.mod hold.
+func InContainer(dir string) string { return path.Join("/", slashed(dir)) }
 
 // slashed is a path of this machine in the form that Linux has: C:\a is /a.
 func slashed(path string) string {

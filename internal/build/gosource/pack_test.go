@@ -1,4 +1,4 @@
-package build
+package gosource
 
 import (
 	"archive/tar"
@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolhaven/toolhaven/test/local"
 )
 
 func TestHowSourcesArePacked(t *testing.T) {
-	dir := tree(t, map[string]string{
+	dir := local.Tree(t, map[string]string{
 		"m/go.mod": "module m", "m/go.sum": "", "m/README.md": "text", "m/.env": "secret", "m/node_modules/x/index.js": "", "m/default.pgo": "p",
 		"m/.git/config": "secret", "m/sub/.git": "gitdir: x", "m/sub/a.go": "package a", "m/sub/a_amd64.s": "", "m/sub/notes.txt": "",
 		"m/other/go.mod": "module m/other", "m/other/x.go": "", "m/named/go.mod": "module named",
@@ -24,7 +26,7 @@ func TestHowSourcesArePacked(t *testing.T) {
 	})
 	pipe, w := io.Pipe()
 	go func() {
-		w.CloseWithError(packSource(w, []string{filepath.Join(dir, "m"), filepath.Join(dir, "m", "named")}))
+		w.CloseWithError(Pack(w, []string{filepath.Join(dir, "m"), filepath.Join(dir, "m", "named")}))
 	}()
 	got := map[string]string{}
 	for tr := tar.NewReader(pipe); ; {

@@ -1,4 +1,4 @@
-package build
+package gosource
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 // maxModFile bounds a go.mod or go.work, in bytes.
 const maxModFile = 4 << 20
 
-// sourceRoots are the files and directories that a compilation of the package in
+// Roots are the files and directories that a compilation of the package in
 // dir reads: its module, or the modules of its workspace, and the directories
 // that they name in replace directives (Go Modules Reference, go.mod and go.work
 // files). There is no link in dir. gowork is the variable GOWORK.
-func sourceRoots(dir, gowork string) ([]string, error) {
+func Roots(dir, gowork string) ([]string, error) {
 	work := gowork
 	switch gowork {
 	case "":
@@ -104,7 +104,7 @@ func namedDirs(file string) ([]string, error) {
 		line, _, _ := strings.Cut(lines.Text(), "//")
 		for _, word := range strings.Fields(line) {
 			word = strings.Trim(word, "\"`")
-			if !isLocal(word) {
+			if !IsLocal(word) {
 				continue
 			}
 			if !filepath.IsAbs(word) {
@@ -130,4 +130,9 @@ func outermost(paths []string) []string {
 		}
 	}
 	return kept
+}
+
+// IsLocal distinguishes a directory from a module path, as the go command does.
+func IsLocal(path string) bool {
+	return path == "." || path == ".." || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") || filepath.IsAbs(path)
 }

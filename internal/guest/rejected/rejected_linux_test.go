@@ -1,4 +1,4 @@
-package guest
+package rejected
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +40,7 @@ func ipPacket(to string, protocol byte, content ...byte) []byte {
 	return slices.Concat(b, content)
 }
 
-func TestRejectedIn(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	udp := []byte{0xc0, 0, 0x01, 0xbb, 0, 9, 0, 0, 'x'}
 	var all []byte
@@ -49,24 +50,24 @@ func TestRejectedIn(t *testing.T) {
 	} {
 		all = append(all, packetMessage(packet)...)
 	}
-	want := []outgoing{
-		{Op: opRejectedUDP, Address: "192.0.2.1:443"}, {Op: opRejectedUDP, Address: "[2001:db8::1]:443"}, {Op: opRejectedICMP, Address: "192.0.2.2:0"},
+	want := []Datagram{
+		{To: netip.MustParseAddrPort("192.0.2.1:443")}, {To: netip.MustParseAddrPort("[2001:db8::1]:443")}, {ICMP: true, To: netip.MustParseAddrPort("192.0.2.2:0")},
 	}
-	if diff := cmp.Diff(want, rejectedIn(all)); diff != "" {
+	if diff := cmp.Diff(want, parse(all), cmpopts.EquateComparable(netip.AddrPort{})); diff != "" {
 		t.Error(diff)
 	}
 	for end := range len(all) {
-		_ = rejectedIn(all[:end])
+		_ = parse(all[:end])
 	}
 }
 
-func FuzzRejectedIn(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add(packetMessage(ipPacket("192.0.2.1", unix.IPPROTO_UDP, 0, 1, 2, 3)))
 	f.Add(packetMessage(ipPacket("2001:db8::1", unix.IPPROTO_ICMP)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, out := range rejectedIn(b) {
-			if _, err := netip.ParseAddrPort(out.Address); err != nil {
-				t.Errorf("%x became %+v", b, out)
+		for _, d := range parse(b) {
+			if !d.To.IsValid() {
+				t.Errorf("%x became %+v", b, d)
 			}
 		}
 	})
