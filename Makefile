@@ -130,7 +130,7 @@ test: ## Install what the tests need and run all of them
 		-- -race $(GOTEST) -p $(TESTING) -tags=integration -timeout=30m $(LONGEST) $$(go list -tags integration ./... | grep -v /test/scenario) \
 		-- -race $(GOTEST) -tags=hostile -count=1 -timeout=20m ./test/hostile \
 		-- $(PURE) $(GOTEST) -tags=integration -count=1 -timeout=30m ./test/scenario \
-		--run-beside $(PURE) go run ./test/conformance -thv bin/thv
+		--run $(PURE) go run ./test/conformance -thv bin/thv
 
 # What computes while the set-up waits for the network.
 compiled:

@@ -4,10 +4,9 @@
 //
 //	report [-times FILE] STAGE ARGUMENTS [STAGE ARGUMENTS ...]
 //
-// STAGE is "--" for a run of `go test` with these arguments, "--run" for that of a
-// program, and "--run-beside" for a program that runs beside the stage before it.
-// NAME=VALUE before the arguments sets a variable of the stage's environment. FILE
-// holds the durations of stages that ran before, such as the set-up: one a line,
+// STAGE is "--" for a run of `go test` with these arguments, and "--run" for that of a
+// program. NAME=VALUE before the arguments sets a variable of the stage's environment.
+// FILE holds the durations of stages that ran before, such as the set-up: one a line,
 // seconds, a tab and the name.
 //
 // A stage is printed with the seconds that it took and, in brackets, those of a
@@ -29,8 +28,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -46,7 +43,7 @@ func main() {
 	}
 	stages := parseStages(rest)
 	if len(stages) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report [-times FILE] {--|--run|--run-beside} ARGUMENTS ...")
+		fmt.Fprintln(os.Stderr, "usage: report [-times FILE] {--|--run} ARGUMENTS ...")
 		os.Exit(2)
 	}
 	sum := newSummary(os.Stdout)
@@ -55,57 +52,30 @@ func main() {
 		os.Exit(1)
 	}
 	passed := true
-	for _, together := range groups(stages) {
-		passed = runTogether(ctx, together, sum) && passed
+	for _, stage := range stages {
+		line := stage.String()
+		fmt.Println("== " + line)
+		began := time.Now()
+		used, err := stage.run(ctx, sum)
+		if err != nil {
+			fmt.Printf("%s: %v\n", line, err)
+			passed = false
+		}
+		sum.stages = append(sum.stages, duration{fmt.Sprintf("[%.0f] %s", used.Seconds(), line), time.Since(began).Seconds()})
 	}
 	if !sum.close() || !passed {
 		os.Exit(1)
 	}
 }
 
-// runTogether runs stages beside each other and reports whether all of them passed.
-func runTogether(ctx context.Context, stages []stage, sum *summary) bool {
-	var failed atomic.Bool
-	var all sync.WaitGroup
-	for _, stage := range stages {
-		all.Go(func() {
-			line := stage.String()
-			sum.print("== " + line)
-			began := time.Now()
-			used, err := stage.run(ctx, sum)
-			if err != nil {
-				sum.print(fmt.Sprintf("%s: %v", line, err))
-				failed.Store(true)
-			}
-			sum.addStage(fmt.Sprintf("[%.0f] %s", used.Seconds(), line), time.Since(began))
-		})
-	}
-	all.Wait()
-	return !failed.Load()
-}
-
 // stage is one run of go test, or of a program.
 type stage struct {
 	args    []string
 	program bool
-	beside  bool // the stage before it
 }
 
-// groups returns the stages that run together, in their order.
-func groups(stages []stage) [][]stage {
-	var all [][]stage
-	for _, s := range stages {
-		if n := len(all); s.beside && n > 0 {
-			all[n-1] = append(all[n-1], s)
-		} else {
-			all = append(all, []stage{s})
-		}
-	}
-	return all
-}
-
-// begins tells whether an argument begins a stage.
-func begins(arg string) bool { return arg == "--" || arg == "--run" || arg == "--run-beside" }
+// begins reports whether an argument begins a stage.
+func begins(arg string) bool { return arg == "--" || arg == "--run" }
 
 // splitFlags splits the arguments before the first stage.
 func splitFlags(args []string) (flags, rest []string) {
@@ -122,7 +92,7 @@ func parseStages(args []string) []stage {
 	var all []stage
 	for _, arg := range args {
 		if begins(arg) {
-			all = append(all, stage{program: arg != "--", beside: arg == "--run-beside"})
+			all = append(all, stage{program: arg == "--run"})
 			continue
 		}
 		last := &all[len(all)-1]
@@ -193,13 +163,11 @@ func (s *summary) read(r io.Reader) {
 		line, err := lines.ReadBytes('\n')
 		var e event
 		if len(line) > 0 {
-			s.mu.Lock()
 			if json.Unmarshal(line, &e) == nil && e.Action != "" {
 				s.add(e)
 			} else {
 				fmt.Fprintf(s.out, "%s", line)
 			}
-			s.mu.Unlock()
 		}
 		if err != nil {
 			return

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 )
 
 // event is one line of `go test -json` (go doc test2json).
@@ -32,7 +30,6 @@ type duration struct {
 // summary counts tests and keeps what is printed at the end. Of a test with
 // subtests only the innermost are counted.
 type summary struct {
-	mu      sync.Mutex // of all of it, while stages run
 	out     io.Writer
 	output  map[string]*strings.Builder // by package and test, until it passes
 	parents map[string]bool
@@ -68,20 +65,6 @@ func (s *summary) readTimes(file string) error {
 		s.stages = append(s.stages, duration{name, n})
 	}
 	return nil
-}
-
-// print prints a line.
-func (s *summary) print(line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fmt.Fprintln(s.out, line)
-}
-
-// addStage adds a stage that has ended.
-func (s *summary) addStage(name string, took time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stages = append(s.stages, duration{name, took.Seconds()})
 }
 
 func key(pkg, test string) string { return pkg + "\x00" + test }

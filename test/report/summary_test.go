@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func summarize(t *testing.T, lines ...string) (string, bool) {
@@ -135,37 +133,6 @@ func TestParseStages(t *testing.T) {
 	got := parseStages(rest)
 	if len(got) != 2 || got[0].String() != "go test -race p" || got[1].String() != "program -x" || !got[1].program {
 		t.Errorf("stages %v", got)
-	}
-}
-
-func TestGroups(t *testing.T) {
-	var got []string
-	for _, group := range groups(parseStages([]string{"--", "a", "--", "b", "--run-beside", "c", "--run", "d"})) {
-		var names []string
-		for _, s := range group {
-			names = append(names, s.String())
-		}
-		got = append(got, strings.Join(names, " + "))
-	}
-	if want := []string{"go test a", "go test b + c", "d"}; !slices.Equal(got, want) {
-		t.Errorf("groups %q, want %q", got, want)
-	}
-}
-
-// Each of two programs waits for the other.
-func TestRunTogether(t *testing.T) {
-	sum, dir := newSummary(io.Discard), t.TempDir()
-	meet := func(own, other string) stage {
-		script := fmt.Sprintf("cd %s && touch %s && until [ -e %s ]; do sleep 0.05; done", dir, own, other)
-		return stage{args: []string{"sh", "-c", script}, program: true}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if !runTogether(ctx, []stage{meet("a", "b"), meet("b", "a")}, sum) || len(sum.stages) != 2 {
-		t.Errorf("stages %v", sum.stages)
-	}
-	if runTogether(ctx, []stage{{args: []string{"true"}, program: true}, {args: []string{"false"}, program: true}}, sum) {
-		t.Error("a stage that fails does not fail those beside it")
 	}
 }
 
