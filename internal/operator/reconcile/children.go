@@ -191,8 +191,13 @@ func withoutEmpty(m map[string]any) {
 	}
 }
 
-// holds reports whether live has everything that target has.
+// holds reports whether live, which is of the cache, has everything that target has.
 func holds(live client.Object, target *unstructured.Unstructured) (bool, error) {
+	if d, ok := live.(*appsv1.Deployment); ok {
+		if err := unpackTemplate(d); err != nil {
+			return false, err
+		}
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
 		return false, fmt.Errorf("convert %T: %w", live, err)

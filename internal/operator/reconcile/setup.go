@@ -72,7 +72,7 @@ func Cache() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours,
+			&appsv1.Deployment{}: {Label: ours.Label, Transform: packTemplate}, &corev1.Service{}: ours, &corev1.ServiceAccount{}: ours,
 			&networkingv1.NetworkPolicy{}: ours, &policyv1.PodDisruptionBudget{}: ours,
 			&corev1.ConfigMap{}: {Transform: withoutContent},
 		},

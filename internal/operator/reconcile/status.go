@@ -118,17 +118,15 @@ func isFault(c metav1.Condition) bool {
 	switch c.Type {
 	case v1beta1.ConditionDeletionBlocked, v1beta1.ConditionIdentitySynthesized:
 		return c.Status == metav1.ConditionTrue
+	case v1beta1.ConditionReady: // it takes a while, or 0 replicas are wanted
+		return false
 	}
 	return c.Status == metav1.ConditionFalse
 }
 
 // severity is that of an event about a condition.
 func severity(c metav1.Condition) string {
-	switch c.Type {
-	case v1beta1.ConditionIdentitySynthesized, v1beta1.ConditionReady: // neither is wrong
-		return corev1.EventTypeNormal
-	}
-	if isFault(c) {
+	if isFault(c) && c.Type != v1beta1.ConditionIdentitySynthesized { // as it was configured
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
