@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 )
 
 // Serve fails: it is for Linux containers.
@@ -20,7 +21,7 @@ func OpenLine(context.Context, string) (io.ReadWriteCloser, error) {
 }
 
 // ServeSocket fails as [Serve] does.
-func ServeSocket(context.Context, string, []string, *os.File) error {
+func ServeSocket(context.Context, string, time.Duration, []string, *os.File) error {
 	return errors.New("thv-guest runs inside Linux containers only")
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -111,6 +112,9 @@ func (o *Ownership) listen() error {
 		return err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: o.path, Net: "unix"})
+	if errors.Is(err, syscall.EINVAL) { // unix(7): about 100 bytes
+		return fmt.Errorf("the path %s is too long for a socket; set XDG_RUNTIME_DIR to a directory with a shorter one: %w", o.path, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,5 +185,14 @@ func TestAStopReportsAGatewayThatStillAnswers(t *testing.T) {
 	name = "other" // another program has the port
 	if err := m.Remove(t.Context(), "a", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOwn_DirectoriesTooLong(t *testing.T) {
+	long := strings.Repeat("x", 120)
+	s := OpenStore(filepath.Join(t.TempDir(), long), filepath.Join(t.TempDir(), long))
+	_, err := s.Own(t.Context(), "a")
+	if err == nil || !strings.Contains(err.Error(), "set XDG_RUNTIME_DIR") {
+		t.Errorf("error %v; it must name the setting", err)
 	}
 }
