@@ -132,6 +132,7 @@ func TestAgainstGit(t *testing.T) {
 		"?", "??", "[ab]", "[!ab]", "[^ab]", "z-[0-9]", "z-[[:alpha:]]", "z-[]]", "z-[!]]", "z-[a", "[[:nope:]]", "\\*", "\\#hash", "#hash", "\\!bang", "!bang", "sp\\ ", "sp ", "sp", "a ", "back\\\\slash", "back\\slash", "a\\",
 		".env*", "deep/**/.env*", "deep/*/.env.local", "x/**/q", "x/**/**/q", "x/*/q", "x/y/*/foo", "x/y/**/foo", "**/b/**", "**/b/**/e", "foo/b/**/e", "a/", "ab/..", "./a", "//a", "a//b", "/", "!", "!a", "*a*", "*a*b*", "ü*", "???.txt",
 		"foo/b\n!foo/b/a\n", "*\n!*/\n!a\n", "\xef\xbb\xbfa", "a\r\nb.env\r\n", "q[r", "q\\[r", "**a", "f**", "foo/**a", "foo/b**", "**/", "foo/**/", "docs/build/", "docs/build", "x/y/", "[a-", "[]-a]b", "[\\]]", "z-[\\]]", "[--0]",
+		"[!a/]*", "[a/b]b", "foo[/]a", "foo/[/a]", "foo/[!/]", "z-[/1]", "[/", "[a/\nfoo/a", "[[:alpha:]/]b", "[[:nope:]/]b", "\\[/]", "q[[/]r", "[\\]/]*", "foo/*/[a/]", "**/[q/]",
 	} {
 		compare(t, someFiles, map[string]string{"": patterns})
 	}

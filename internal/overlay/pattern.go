@@ -73,7 +73,7 @@ func parseLine(line string) (p pattern, ok bool) {
 	if line == "" {
 		return p, false
 	}
-	p.segments = strings.Split(unescapeSlashes(line), "/")
+	p.segments = splitSegments(unescapeSlashes(line))
 	for i, s := range p.segments {
 		if len(s) > 2 && strings.Trim(s, "*") == "" {
 			p.segments[i] = "**"
@@ -92,6 +92,32 @@ func parseLine(line string) (p pattern, ok bool) {
 }
 
 func wild(segment string) bool { return strings.ContainsAny(segment, `*?[\`) }
+
+// splitSegments splits a pattern at its slashes. One in a bracket expression separates nothing,
+// and matches nothing. After a bracket that is not closed no path matches.
+func splitSegments(line string) []string {
+	var segments []string
+	begin, closed := 0, true
+	for i := 0; i < len(line); {
+		switch {
+		case line[i] == '/':
+			segments = append(segments, line[begin:i])
+			i++
+			begin = i
+			continue
+		case line[i] == '\\':
+			i++
+		case line[i] == '[' && closed:
+			width, _ := matchBracket(line[i:], 0)
+			if closed = width > 0; closed {
+				i += width
+				continue
+			}
+		}
+		i++
+	}
+	return append(segments, line[begin:])
+}
 
 // unescapeSlashes removes backslashes before slashes: an escaped slash separates, too.
 func unescapeSlashes(line string) string {
