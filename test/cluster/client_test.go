@@ -152,12 +152,16 @@ func (w workload) pods(t *testing.T) []corev1.Pod {
 	return pods
 }
 
-// replaced waits until the workload has another pod instead of the one of that name, and all that
-// it should have are ready.
-func (w workload) replaced(t *testing.T, name string) {
+// replaced waits until the workload has another pod instead of the one of that name, and n that
+// are ready.
+func (w workload) replaced(t *testing.T, name string, n int) {
 	t.Helper()
 	eventually(t, "the pod is replaced", func(ctx context.Context) error {
-		for _, p := range w.pods(t) {
+		pods := w.pods(t)
+		if len(pods) != n {
+			return fmt.Errorf("%d pods, want %d", len(pods), n) // the new one may not be there yet
+		}
+		for _, p := range pods {
 			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 			})

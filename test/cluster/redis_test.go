@@ -222,7 +222,7 @@ func TestLogin_Replicas(t *testing.T) {
 	victim := pods[0].Name
 	kubectl(t, "", "delete", "pod", "-n", namespace, victim, "--wait=false")
 	renewedAt(pods[1])
-	w.replaced(t, victim)
+	w.replaced(t, victim, 2)
 	calls.more(t, 20)
 	for _, pod := range w.pods(t) {
 		renewedAt(pod)

@@ -91,7 +91,7 @@ func TestReplicas_Sessions(t *testing.T) {
 
 	victim := pods[0].Name
 	kubectl(t, "", "delete", "pod", "-n", w.namespace, victim, "--grace-period=0", "--force")
-	w.replaced(t, victim)
+	w.replaced(t, victim, 2)
 	for i, s := range open[pods[1].Name] {
 		if got := mustCall(t, s, "mine", map[string]any{"text": "on"}); got != "on" {
 			t.Errorf("session %d of the pod that stays: %q", i, got)
