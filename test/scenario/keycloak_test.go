@@ -22,7 +22,7 @@ func TestKeycloak(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return setup(env, t)
+			return setup(env, t, "")
 		},
 		Cmds:                cmds,
 		RequireExplicitExec: true,
