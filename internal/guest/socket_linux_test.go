@@ -109,11 +109,9 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A guest does not outlive its bound when the gateway stays: only its container is restarted.
-func TestServeSocket_EndsWithItsDrain(t *testing.T) {
-	t.Parallel()
-	socket, cmd := serving(t, "200ms", "sh", "-c", "echo ready; cat")
-	line := connectSocket(t, socket)
+// terminate sends SIGTERM to a guest while its process, which writes ready, serves the line.
+func terminate(t *testing.T, line *Line, cmd *exec.Cmd) Process {
+	t.Helper()
 	p, err := line.SpawnOwn(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +122,15 @@ func TestServeSocket_EndsWithItsDrain(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// A guest does not outlive its bound when the gateway stays: only its container is restarted.
+func TestServeSocket_EndsWithItsDrain(t *testing.T) {
+	t.Parallel()
+	socket, cmd := serving(t, "200ms", "sh", "-c", "echo ready; cat")
+	line := connectSocket(t, socket)
+	terminate(t, line, cmd)
 	eventually(t, "the guest ends", func() bool { return !alive(t, strconv.Itoa(cmd.Process.Pid)) })
 }
 
@@ -132,16 +139,7 @@ func TestServeSocket_ServesTheLineToItsEnd(t *testing.T) {
 	t.Parallel()
 	socket, cmd := serving(t, "5m", "sh", "-c", `echo ready; read word; echo "$word"; cat`)
 	line := connectSocket(t, socket)
-	p, err := line.SpawnOwn(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := readWord(t, p); got != "ready" {
-		t.Fatalf("the process wrote %q", got)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p := terminate(t, line, cmd)
 	if _, err := line.SpawnOwn(t.Context(), nil); err != nil {
 		t.Errorf("a process of a call that began after the signal: %v", err)
 	}
